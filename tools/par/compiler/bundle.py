@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Turns a directory or a list of files into a bundle: entries of an archive and their index."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import hashlib
+import os
+import stat
+import zlib
+from pathlib import PurePosixPath
+from typing import Any
+
+import _par
+
+from tools.par.compiler import elf, sources
+from tools.par.compiler.classify import Kind, classify, extension_name, module_name
+from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
+
+_FRAME = 4 << 20  # bytes a thread unpacks at a time
+_LEVEL = 15
+_HEAD = 32
+
+
+class BundleError(Exception):
+    """The input cannot be packed; the message says which file and what to do."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BundleOptions:
+    """What a build rule says of a bundle.
+
+    prefix: directory in the archive, "" for the import root.
+    zip_safe: False if its modules open files beside __file__, so that all must be on disk.
+    strict: a source that does not compile is an error (a program's own code).
+    """
+
+    name: str
+    prefix: str = ""
+    zip_safe: bool = True
+    strict: bool = False
+
+
+@dataclasses.dataclass
+class Index:
+    """The tables of an archive; the runtime's files.py and _par_boot.py read them."""
+
+    bundles: list[tuple[str, str, bool, str, bool]] = dataclasses.field(default_factory=list)
+    modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
+    extensions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    namespaces: dict[str, tuple[tuple[int, str], ...]] = dataclasses.field(default_factory=dict)
+    distributions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    files: list[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=list)
+    natives: list[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=list)
+    info: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
+        """Ends the archive with this index; returns the file's size."""
+        sections = {
+            kind: writer.add_section(kind, getattr(self, kind))
+            for kind in ("files", "natives", "info")
+        }
+        return writer.finish(
+            {
+                "bundles": self.bundles,
+                "modules": self.modules,
+                "extensions": self.extensions,
+                "namespaces": self.namespaces,
+                "distributions": self.distributions,
+                "sections": sections,
+                "first_section": "files",
+                "settings": settings,
+            }
+        )
+
+
+def walk(root: str) -> list[tuple[str, str]]:
+    """(relative path, path on disk) of all files below a directory, sorted."""
+    found = []
+    for base, directories, names in os.walk(root, followlinks=True):
+        directories.sort()
+        for name in names:
+            disk = os.path.join(base, name)
+            found.append((os.path.relpath(disk, root), disk))
+    return sorted(found)
+
+
+def add_bundle(
+    writer: ArchiveWriter, index: Index, files: list[tuple[str, str]], options: BundleOptions
+) -> None:
+    """Packs `files` ((path below the import root, path on disk), sorted) as one more bundle."""
+    builder = _Builder(writer, index, options)
+    groups: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in Kind}
+    for path, disk in files:
+        with open(disk, "rb") as stream:
+            head = stream.read(_HEAD)
+        groups[classify(path, head)].append((path, disk))
+    builder.add_modules(groups[Kind.MODULE])
+    for path, disk in groups[Kind.DATA]:
+        builder.add_file(path, disk, developer=False)
+    for path, disk in groups[Kind.DEVELOPER]:
+        builder.add_file(path, disk, developer=True)
+    builder.add_natives(groups[Kind.NATIVE])
+    builder.finish()
+
+
+class _Builder:
+    def __init__(self, writer: ArchiveWriter, index: Index, options: BundleOptions) -> None:
+        self._writer = writer
+        self._index = index
+        self._options = options
+        self._number = len(index.bundles)
+        self._files: dict[str, tuple[Any, ...]] = {}
+        self._natives: dict[str, tuple[Any, ...]] = {}
+        self._stamp = hashlib.sha256(repr(options).encode())
+        self._needs_cxx = False
+        self._packages: set[str] = set()
+
+    def _name(self, path: str) -> str:
+        prefix = self._options.prefix
+        return f"{prefix}/{path}" if prefix else path
+
+    def add_modules(self, files: list[tuple[str, str]]) -> None:
+        for done in sources.compile_all(files):
+            self._put(done.path, done.deflated, DEFLATE, done.crc, done.size, 0o644, False)
+            if done.pyc is None:
+                if self._options.strict:
+                    raise BundleError(f"{done.problem}; fix the source")
+                continue
+            pure = PurePosixPath(done.path)
+            cached = pure.parent / "__pycache__" / f"{pure.stem}.cpython-311.pyc"
+            offset = self._writer.add_stored(self._name(str(cached)), done.pyc)
+            code = done.pyc[sources.PYC_HEADER :]
+            name = module_name(done.path)
+            assert name is not None
+            package = pure.name == "__init__.py"
+            row = (
+                self._number, done.path, package,
+                offset + sources.PYC_HEADER, len(code), _par.hash(code),
+            )  # fmt: skip
+            # a package hides a module of the same name, as on a file system
+            if package or name not in self._index.modules:
+                self._index.modules[name] = row
+            self._packages.add(name.rpartition(".")[0])
+
+    def add_file(self, path: str, disk: str, *, developer: bool) -> None:
+        with open(disk, "rb") as stream:
+            data = stream.read()
+        mode = 0o755 if os.stat(disk).st_mode & stat.S_IXUSR else 0o644
+        packed = sources.deflate(data)
+        if not self._options.zip_safe or developer:
+            self._note(path, mode, data)
+        if len(packed) < len(data):
+            self._put(path, packed, DEFLATE, zlib.crc32(data), len(data), mode, developer)
+        else:
+            self._put(path, data, STORED, zlib.crc32(data), len(data), mode, developer)
+        parts = PurePosixPath(path).parts
+        if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
+            name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
+            self._index.distributions[name] = (self._number, parts[0])
+
+    def _put(
+        self, path: str, data: bytes, method: int, crc: int, size: int, mode: int, developer: bool
+    ) -> None:
+        offset = self._writer.add(
+            self._name(path), data, method=method, crc=crc, size=size, mode=mode
+        )
+        self._files[path] = (method, offset, len(data), size, _par.hash(data), mode, developer)
+
+    def add_natives(self, files: list[tuple[str, str]]) -> None:
+        threads = len(os.sched_getaffinity(0))
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            for path, disk in files:
+                with open(disk, "rb") as stream:
+                    data = stream.read()
+                self._add_native(path, data, os.stat(disk).st_mode, pool)
+
+    def _add_native(
+        self, path: str, data: bytes, mode: int, pool: concurrent.futures.Executor
+    ) -> None:
+        mode = 0o755 if mode & stat.S_IXUSR else 0o644
+        view = memoryview(data)
+        pieces = [view[i : i + _FRAME] for i in range(0, len(data), _FRAME)]
+        packed = list(pool.map(lambda piece: _par.compress(piece, _LEVEL), pieces))
+        offset = self._writer.add(
+            self._name(path),
+            b"".join(packed),
+            method=ZSTD,
+            crc=zlib.crc32(data),
+            size=len(data),
+            mode=mode,
+        )
+        frames = tuple((len(c), len(p)) for c, p in zip(packed, pieces, strict=True))
+        dynamic = elf.read_dynamic(data)
+        version = elf.glibcxx_version(data) if dynamic.soname == "libstdc++.so.6" else 0
+        self._natives[path] = (
+            mode, offset, len(data), frames, dynamic.soname, dynamic.needed, version,
+        )  # fmt: skip
+        self._needs_cxx = self._needs_cxx or "libstdc++.so.6" in dynamic.needed
+        self._needs_cxx = self._needs_cxx or "libgcc_s.so.1" in dynamic.needed
+        self._note(path, mode, data)
+        name = extension_name(path)
+        if name is not None and name not in self._index.modules:
+            self._index.extensions[name] = (self._number, path)
+            self._packages.add(name.rpartition(".")[0])
+
+    def _note(self, path: str, mode: int, data: bytes) -> None:
+        """Makes the stamp depend on a file that unpacking writes."""
+        self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
+        self._stamp.update(hashlib.sha256(data).digest())
+
+    def finish(self) -> None:
+        options = self._options
+        self._index.bundles.append(
+            (
+                options.name, options.prefix, options.zip_safe,
+                self._stamp.hexdigest()[:16], self._needs_cxx,
+            )
+        )  # fmt: skip
+        self._index.files.append(self._files)
+        self._index.natives.append(self._natives)
+        for package in self._namespaces():
+            where = (self._number, package.replace(".", "/"))
+            portions = self._index.namespaces.get(package, ())
+            self._index.namespaces[package] = (*portions, where)
+
+    def _namespaces(self) -> list[str]:
+        """Packages that have modules and no __init__.py in this bundle."""
+        found = set()
+        for package in self._packages:
+            while package and package not in found:
+                row = self._index.modules.get(package)
+                if row is None or row[0] != self._number:
+                    found.add(package)
+                package = package.rpartition(".")[0]
+        return sorted(found)

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a file is to a PAR: decided by its name and first bytes, in one place."""
+
+from __future__ import annotations
+
+import enum
+import re
+from pathlib import PurePosixPath
+
+from tools.par.compiler import elf
+
+EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)?\.so$")
+_OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
+# Read by compilers and linkers, so needed as files, but only once somebody compiles.
+_DEVELOPER_SUFFIXES = frozenset(
+    (".a", ".cmake", ".cuh", ".h", ".hpp", ".inl", ".ld", ".cu", ".cpp", ".cc")
+)
+
+
+class Kind(enum.Enum):
+    MODULE = "module"  # Python source that compiles and can be imported by name
+    NATIVE = "native"  # ELF: compressed in frames, unpacked to disk or memory
+    DEVELOPER = "developer"  # headers and the like: unpacked on demand
+    DATA = "data"
+    DROP = "drop"  # of no use in a program
+
+
+def classify(path: str, head: bytes) -> Kind:
+    """`path` is relative to the import root; `head` are the file's first bytes."""
+    pure = PurePosixPath(path)
+    if pure.suffix in (".pyc", ".pyo") or "__pycache__" in pure.parts:
+        return Kind.DROP
+    if _OTHER_PYTHON.search(pure.name):
+        return Kind.DROP
+    if elf.is_elf(head):
+        return Kind.NATIVE
+    if pure.suffix == ".py" and module_name(path) is not None:
+        return Kind.MODULE
+    if pure.suffix in _DEVELOPER_SUFFIXES or "include" in pure.parts[:-1]:
+        return Kind.DEVELOPER
+    return Kind.DATA
+
+
+def module_name(path: str) -> str | None:
+    """`a/b.py` -> "a.b", `a/__init__.py` -> "a"; None where no import can name it."""
+    parts = list(PurePosixPath(path).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    if not parts or not all(part.isidentifier() for part in parts):
+        return None
+    return ".".join(parts)
+
+
+def extension_name(path: str) -> str | None:
+    """`a/b.cpython-311-x86_64-linux-gnu.so` -> "a.b"; None for a library that is no module."""
+    pure = PurePosixPath(path)
+    match = EXTENSION.match(pure.name)
+    if match is None:
+        return None
+    return module_name(str(pure.with_name(match["stem"] + ".py")))

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the archive: a zip file that ends with a comment naming its index.
+
+The index is a zip entry like any other. Everything is written in the order it comes, with fixed
+times, so the same inputs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import marshal
+import re
+import struct
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+
+import _par
+
+STORED, DEFLATE, ZSTD = 0, 8, 93
+# The zip's comment, as text because zip tools print it: the index's offset, size and XXH64, and
+# the size of the file. launcher/archive.c reads it.
+FOOTER = re.compile(rb"PAR index ([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9a-f]{16})\n")
+FOOTER_SIZE = 78
+INDEX_DIRECTORY = ".par"
+
+_LOCAL = struct.Struct("<4s5H3L2H")
+_CENTRAL = struct.Struct("<4s4B4HL2L5H2L")
+_END = struct.Struct("<4s4H2LH")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_LOCATOR64 = struct.Struct("<4sLQL")
+_LIMIT32, _LIMIT16 = 0xFFFFFFFF, 0xFFFF
+_MAX_NAME = 0xFFFF
+_DATE_1980 = 0x21  # the first day that a zip file can name
+_UTF8_NAMES = 0x800
+_VERSION = {STORED: 20, DEFLATE: 20, ZSTD: 63}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the zip: `offset` is where its local header stands."""
+
+    name: str
+    method: int
+    crc: int
+    packed: int
+    size: int
+    mode: int
+    offset: int
+
+
+class ArchiveWriter:
+    """Appends entries to `stream`, which may already hold a launcher."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._position = stream.tell()
+        self._entries: dict[str, Entry] = {}
+
+    @property
+    def position(self) -> int:
+        return self._position
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._entries
+
+    def add(self, name: str, data: bytes, *, method: int, crc: int, size: int, mode: int) -> int:
+        """Writes packed `data`; returns the offset of its first byte."""
+        entry = Entry(name, method, crc, len(data), size, mode, self._position)
+        encoded = name.encode()
+        if len(encoded) > _MAX_NAME or max(len(data), size) >= _LIMIT32:
+            raise ValueError(f"{name}: the name or the file is too large for an archive")
+        header = _LOCAL.pack(
+            b"PK\x03\x04", _VERSION[method], _UTF8_NAMES, method, 0, _DATE_1980,
+            crc, len(data), size, len(encoded), 0,
+        )  # fmt: skip
+        self._write(header + encoded)
+        start = self._position
+        self._write(data)
+        self._entries[name] = entry
+        return start
+
+    def add_stored(self, name: str, data: bytes, *, mode: int = 0o644) -> int:
+        return self.add(
+            name, data, method=STORED, crc=zlib.crc32(data), size=len(data), mode=mode
+        )
+
+    def copy(self, block: memoryview, entries: list[Entry]) -> int:
+        """Appends a run of whole entries; their offsets count from the block's start.
+
+        Returns by how much the block moved. A name that is there already stays as it is.
+        """
+        shift = self._position
+        self._write(block)
+        for entry in entries:
+            moved = dataclasses.replace(entry, offset=entry.offset + shift)
+            self._entries.setdefault(entry.name, moved)
+        return shift
+
+    def add_section(self, name: str, value: object) -> tuple[int, int, int]:
+        """Marshals a part of the index; returns (offset, size, XXH64)."""
+        data = marshal.dumps(value)
+        offset = self.add_stored(f"{INDEX_DIRECTORY}/{name}", data)
+        return offset, len(data), _par.hash(data)
+
+    def finish(self, index: object) -> int:
+        """Writes the index, the central directory and the footer; returns the file's size."""
+        offset, size, digest = self.add_section("index", index)
+        start = self._position
+        entries = sorted(self._entries.values(), key=lambda e: e.name)
+        for entry in entries:
+            self._write(_central(entry))
+        length = self._position - start
+        if len(entries) >= _LIMIT16 or self._position >= _LIMIT32:
+            self._write(_end64(len(entries), length, start, self._position))
+        total = self._position + _END.size + FOOTER_SIZE
+        self._write(
+            _END.pack(
+                b"PK\x05\x06", 0, 0, min(len(entries), _LIMIT16), min(len(entries), _LIMIT16),
+                min(length, _LIMIT32), min(start, _LIMIT32), FOOTER_SIZE,
+            )  # fmt: skip
+        )
+        self._write(b"PAR index %016x %016x %016x %016x\n" % (offset, size, digest, total))
+        return total
+
+    def _write(self, data: bytes | memoryview) -> None:
+        self._stream.write(data)
+        self._position += len(data)
+
+
+def read_index(data: memoryview, path: Path) -> tuple[dict[str, object], int]:
+    """The index of a finished archive, and where its first index entry's local header starts."""
+    match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
+    offset, size, digest, total = (int(n, 16) for n in match.groups()) if match else (0, 0, 0, 0)
+    if total != len(data):
+        raise ValueError(f"{path}: not a finished archive: found {len(data)} bytes; build it again")
+    blob = data[offset : offset + size]
+    if _par.hash(blob) != digest:
+        raise ValueError(f"{path}: its index is damaged; build it again")
+    index = marshal.loads(blob)
+    first = min(start for start, _, _ in index["sections"].values())
+    name = f"{INDEX_DIRECTORY}/{index['first_section']}"
+    return index, first - _LOCAL.size - len(name.encode())
+
+
+def _central(entry: Entry) -> bytes:
+    extra = b""
+    offset = entry.offset
+    if offset >= _LIMIT32:
+        extra = struct.pack("<2HQ", 1, 8, offset)
+        offset = _LIMIT32
+    encoded = entry.name.encode()
+    unix, version = 3, _VERSION[entry.method]
+    return (
+        _CENTRAL.pack(
+            b"PK\x01\x02", version, unix, version, 0, _UTF8_NAMES, entry.method, 0, _DATE_1980,
+            entry.crc, entry.packed, entry.size, len(encoded), len(extra), 0, 0, 0,
+            (0o100000 | entry.mode) << 16, offset,
+        )  # fmt: skip
+        + encoded
+        + extra
+    )
+
+
+def _end64(count: int, length: int, start: int, here: int) -> bytes:
+    unix45 = 3 << 8 | 45
+    return _END64.pack(
+        b"PK\x06\x06", _END64.size - 12, unix45, 45, 0, 0, count, count, length, start
+    ) + _LOCATOR64.pack(b"PK\x06\x07", 0, here, 1)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime must know of an ELF file to load it without a path: its name and its needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import struct
+
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_DT_NEEDED, _DT_STRTAB, _DT_SONAME = 1, 5, 14
+_GLIBCXX = re.compile(rb"\x00GLIBCXX_3\.4\.(\d+)(?=\x00)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Dynamic:
+    soname: str
+    needed: tuple[str, ...]
+
+
+def is_elf(data: bytes) -> bool:
+    return data.startswith(_MAGIC)
+
+
+def read_dynamic(data: bytes) -> Dynamic:
+    """DT_SONAME and DT_NEEDED; empty for a file without a dynamic section."""
+    (table,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<2H", data, 54)
+    loads, dynamic = [], None
+    for i in range(count):
+        kind, _, offset, address, _, length, _, _ = struct.unpack_from(
+            "<2L6Q", data, table + i * size
+        )
+        if kind == _PT_LOAD:
+            loads.append((address, offset, length))
+        elif kind == _PT_DYNAMIC:
+            dynamic = (offset, length)
+    if dynamic is None:
+        return Dynamic("", ())
+    tags = list(struct.iter_unpack("<2Q", data[dynamic[0] : dynamic[0] + dynamic[1] // 16 * 16]))
+    strings = next((v for tag, v in tags if tag == _DT_STRTAB), None)
+    if strings is None:
+        return Dynamic("", ())
+    base = next(strings - a + o for a, o, n in loads if a <= strings < a + n)
+
+    def text(position: int) -> str:
+        start = base + position
+        return data[start : data.index(b"\0", start)].decode()
+
+    return Dynamic(
+        soname=next((text(v) for tag, v in tags if tag == _DT_SONAME), ""),
+        needed=tuple(text(v) for tag, v in tags if tag == _DT_NEEDED),
+    )
+
+
+def glibcxx_version(data: bytes) -> int:
+    """N of the newest GLIBCXX_3.4.N that a libstdc++ names; 0 for other files."""
+    return max((int(n) for n in _GLIBCXX.findall(data)), default=0)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joins a launcher, bundles and a program's own files into one executable PAR."""
+
+from __future__ import annotations
+
+import ast
+import marshal
+import mmap
+import os
+import struct
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from tools.par.compiler.bundle import BundleError, BundleOptions, Index, add_bundle
+from tools.par.compiler.container import ArchiveWriter, Entry, read_index
+
+_SEAL = struct.Struct("<16sQ")
+_SEAL_MAGIC = b"PAR launcher v1\0"
+_PAGE = 4096
+
+
+def link(
+    output: Path,
+    *,
+    launcher: Path,
+    bundles: list[Path],
+    files: list[tuple[str, str]],
+    settings: dict[str, object],
+    info: dict[str, Any],
+) -> int:
+    """Writes `output` (complete or not at all) and returns its size in bytes.
+
+    files: the program's own files, (path below the import root, path on disk).
+    """
+    partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("w+b") as stream:
+            program = launcher.read_bytes()
+            seal = _find_seal(program, launcher)
+            stream.write(program)
+            stream.write(bytes(-len(program) % _PAGE))
+            writer = ArchiveWriter(stream)
+            index = Index(info=dict(info))
+            for path in bundles:
+                _take(writer, index, path)
+            own = Index(bundles=list(index.bundles))
+            add_bundle(writer, own, sorted(files), BundleOptions(name="program", strict=True))
+            _merge(index, own, shift=0, first=0, source="the program's own files")
+            _check(index)
+            settings["early_imports"] = _early_imports(str(settings["main"]), files)
+            size = index.write(writer, settings)
+            stream.seek(seal)
+            stream.write(_SEAL.pack(_SEAL_MAGIC, size))
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.chmod(0o755)
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+    return size
+
+
+def _find_seal(program: bytes, launcher: Path) -> int:
+    empty = _SEAL.pack(_SEAL_MAGIC, 0)
+    if program.count(empty) != 1:
+        raise BundleError(f"{launcher}: not an empty PAR launcher; name the launcher that was built")
+    return program.index(empty)
+
+
+def _take(writer: ArchiveWriter, index: Index, path: Path) -> None:
+    """Copies a finished bundle's entries as they stand and moves its index."""
+    with path.open("rb") as stream:
+        mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+        with zipfile.ZipFile(stream) as archive:
+            listed = archive.infolist()
+    view = memoryview(mapped)
+    found, end = read_index(view, path)
+    entries = [
+        Entry(i.filename, i.compress_type, i.CRC, i.compress_size, i.file_size,
+              i.external_attr >> 16 & 0o777, i.header_offset)
+        for i in listed
+        if i.header_offset < end
+    ]  # fmt: skip
+    shift = writer.copy(view[:end], entries)
+    other = Index(
+        bundles=found["bundles"],
+        modules=found["modules"],
+        extensions=found["extensions"],
+        namespaces=found["namespaces"],
+        distributions=found["distributions"],
+        **{kind: _section(view, found, kind) for kind in ("files", "natives", "info")},
+    )
+    _merge(index, other, shift=shift, first=len(index.bundles), source=str(path))
+
+
+def _section(view: memoryview, found: dict[str, Any], kind: str) -> Any:
+    offset, size, _ = found["sections"][kind]
+    return marshal.loads(view[offset : offset + size])
+
+
+def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -> None:
+    for name, (number, path, package, offset, size, digest) in other.modules.items():
+        row = (number + first, path, package, offset + shift, size, digest)
+        there = index.modules.setdefault(name, row)
+        if there[5] != digest:
+            raise BundleError(
+                f"module {name} is in {index.bundles[there[0]][0]} and, with other code, in "
+                f"{source}; remove one of them from deps"
+            )
+    for name, (number, where) in other.extensions.items():
+        index.extensions.setdefault(name, (number + first, where))
+    for name, (number, where) in other.distributions.items():
+        index.distributions.setdefault(name, (number + first, where))
+    for name, portions in other.namespaces.items():
+        moved = tuple((number + first, where) for number, where in portions)
+        index.namespaces[name] = (*index.namespaces.get(name, ()), *moved)
+    for table in other.files:
+        index.files.append(
+            {p: (method, offset + shift, *rest) for p, (method, offset, *rest) in table.items()}
+        )
+    for table in other.natives:
+        index.natives.append(
+            {p: (mode, offset + shift, *rest) for p, (mode, offset, *rest) in table.items()}
+        )
+    index.bundles.extend(other.bundles[len(index.bundles) - first :])
+    for name, value in other.info.items():
+        index.info.setdefault(name, value)
+
+
+def _check(index: Index) -> None:
+    for name in [n for n in index.namespaces if n in index.modules]:
+        del index.namespaces[name]  # a package somewhere: its directory is the only one
+
+
+def _early_imports(main: str, files: list[tuple[str, str]]) -> tuple[str, ...]:
+    """Modules that the main module imports before any other statement of its own."""
+    wanted = main.replace(".", "/") + ".py"
+    disk = next((d for path, d in files if path == wanted), None)
+    if disk is None:
+        return ()
+    found = []
+    for i, node in enumerate(ast.parse(Path(disk).read_bytes()).body):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            if node.module != "__future__":
+                found.append(node.module)
+        elif not (i == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+            break
+    return tuple(found)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PAR compiler's command line; build rules call it.
+
+  main.py bundle --output=X.parlib --name=N [--prefix=P] [--unpacked] [--info=FILE] DIRECTORY
+  main.py bundle ... --files=MANIFEST
+  main.py link   --output=X.par --launcher=L --main=M --files=MANIFEST [--info=K=FILE] BUNDLE...
+
+A manifest has a line for each file: path below the import root, a tab, path on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.par.compiler.bundle import BundleError, BundleOptions, Index, add_bundle, walk
+from tools.par.compiler.container import ArchiveWriter
+from tools.par.compiler.link import link
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    try:
+        if options.command == "bundle":
+            _bundle(options)
+        else:
+            _link(options)
+    except (BundleError, ValueError) as error:
+        print(f"par: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"par: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 3
+    return 0
+
+
+def _bundle(options: argparse.Namespace) -> None:
+    files = walk(options.directory) if options.directory else _manifest(options.files)
+    files = [(path, disk) for path, disk in files if not _dropped(path, options.drop)]
+    index = Index()
+    if options.info:
+        index.info[options.name] = json.loads(Path(options.info).read_text())
+    partial = Path(f"{options.output}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as stream:
+            writer = ArchiveWriter(stream)
+            add_bundle(
+                writer,
+                index,
+                files,
+                BundleOptions(
+                    name=options.name,
+                    prefix=options.prefix,
+                    zip_safe=not options.unpacked,
+                    strict=options.strict,
+                ),
+            )
+            index.write(writer, {})
+        partial.replace(options.output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _link(options: argparse.Namespace) -> None:
+    info: dict[str, Any] = {}
+    for item in options.info:
+        key, _, path = item.partition("=")
+        info[key] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    link(
+        Path(options.output),
+        launcher=Path(options.launcher),
+        bundles=[Path(path) for path in options.bundles],
+        files=_manifest(options.files),
+        settings={
+            "main": options.main,
+            "fast_exit": options.fast_exit,
+            "startup_gc": options.startup_gc,
+        },
+        info=info,
+    )
+
+
+def _dropped(path: str, patterns: list[str]) -> bool:
+    """A pattern is a directory, from the root ("torch/test") or at any depth ("*/tests")."""
+    directory = f"/{os.path.dirname(path)}/"
+    for pattern in patterns:
+        if pattern.startswith("*/"):
+            if f"/{pattern[2:]}/" in directory:
+                return True
+        elif path == pattern or directory.startswith(f"/{pattern}/"):
+            return True
+    return False
+
+
+def _manifest(path: str) -> list[tuple[str, str]]:
+    rows = []
+    for number, line in enumerate(Path(path).read_text().splitlines(), 1):
+        name, tab, disk = line.partition("\t")
+        if not tab:
+            raise BundleError(f"{path}:{number}: no tab in {line!r}; write NAME<tab>FILE")
+        if os.path.isdir(disk):
+            rows += [(os.path.join(name, below), file) for below, file in walk(disk)]
+        else:
+            rows.append((name, disk))
+    return sorted(set(rows))
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="par", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    bundle = commands.add_parser("bundle")
+    bundle.add_argument("--output", required=True)
+    bundle.add_argument("--name", required=True)
+    bundle.add_argument("--prefix", default="")
+    bundle.add_argument("--unpacked", action="store_true")
+    bundle.add_argument("--strict", action="store_true")
+    bundle.add_argument("--drop", action="append", default=[])
+    bundle.add_argument("--info")
+    bundle.add_argument("--files")
+    bundle.add_argument("directory", nargs="?")
+    linker = commands.add_parser("link")
+    linker.add_argument("--output", required=True)
+    linker.add_argument("--launcher", required=True)
+    linker.add_argument("--main", required=True)
+    linker.add_argument("--files", required=True)
+    linker.add_argument("--fast-exit", action="store_true")
+    linker.add_argument("--startup-gc", action="store_true")
+    linker.add_argument("--info", action="append", default=[])
+    linker.add_argument("bundles", nargs="*")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

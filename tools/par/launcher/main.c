@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter of a PAR: CPython with its configuration decided here and
+// nothing taken from the machine.
+
+#include <Python.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tools/par/launcher/frozen.h"
+#include "tools/par/launcher/invocation.h"
+#include "tools/par/launcher/par_module.h"
+#include "tools/par/launcher/static_extensions.h"
+
+#define STDLIB_IN_ARCHIVE "lib/python3.11"
+
+static int fail(PyStatus status, PyConfig* config) {
+  if (config) PyConfig_Clear(config);
+  if (PyStatus_IsExit(status)) return status.exitcode;
+  Py_ExitStatusException(status);
+  return 1;
+}
+
+static PyStatus set_path(PyConfig* config, wchar_t** field, const char* path) {
+  return PyConfig_SetBytesString(config, field, path);
+}
+
+static PyStatus add_search_path(PyConfig* config, const char* path) {
+  wchar_t* wide = Py_DecodeLocale(path, NULL);
+  if (!wide) return PyStatus_NoMemory();
+  PyStatus status =
+      PyWideStringList_Append(&config->module_search_paths, wide);
+  PyMem_RawFree(wide);
+  return status;
+}
+
+// The environment cannot change what code runs (PYTHONPATH, PYTHONHOME, ...
+// are ignored); these only change how it runs, and people count on them.
+static PyStatus read_harmless_environment(PyConfig* config) {
+  const char* value = getenv("PYTHONHASHSEED");
+  if (value && *value && strcmp(value, "random") != 0) {
+    char* end;
+    unsigned long seed = strtoul(value, &end, 10);
+    if (*end == '\0' && seed <= 4294967295UL) {
+      config->use_hash_seed = 1;
+      config->hash_seed = seed;
+    }
+  }
+  if ((value = getenv("PYTHONUNBUFFERED")) && *value) {
+    config->buffered_stdio = 0;
+  }
+  if ((value = getenv("PYTHONFAULTHANDLER")) && *value) {
+    config->faulthandler = 1;
+  }
+  if (!(value = getenv("PYTHONWARNINGS")) || !*value) return PyStatus_Ok();
+  char* copy = strdup(value);
+  PyStatus status = PyStatus_Ok();
+  char* rest = NULL;
+  for (char* option = copy ? strtok_r(copy, ",", &rest) : NULL;
+       option && !PyStatus_Exception(status);
+       option = strtok_r(NULL, ",", &rest)) {
+    wchar_t* wide = Py_DecodeLocale(option, NULL);
+    status = wide ? PyWideStringList_Append(&config->warnoptions, wide)
+                  : PyStatus_NoMemory();
+    PyMem_RawFree(wide);
+  }
+  free(copy);
+  return status;
+}
+
+#define TRY(expression)                           \
+  do {                                            \
+    status = (expression);                        \
+    if (PyStatus_Exception(status)) return status; \
+  } while (0)
+
+static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
+  PyStatus status;
+  char stdlib[PATH_MAX + sizeof(STDLIB_IN_ARCHIVE) + 1];
+  if (in->layout == PAR_LAYOUT_TOOL) {
+    snprintf(stdlib, sizeof(stdlib), "%s", in->tool_stdlib);
+  } else {
+    snprintf(stdlib, sizeof(stdlib), "%s/%s", in->program, STDLIB_IN_ARCHIVE);
+  }
+  config->site_import = 0;
+  config->write_bytecode = 0;
+  config->pathconfig_warnings = 0;
+  config->install_signal_handlers = 1;
+  config->parse_argv = in->interpreter;
+  if (in->interpreter) {
+    // As python does it: a script's directory, or the current one, is first
+    // on sys.path. The environment and the user's site stay ignored.
+    config->isolated = 0;
+    config->safe_path = 0;
+  }
+  TRY(read_harmless_environment(config));
+  TRY(set_path(config, &config->program_name, in->program));
+  TRY(set_path(config, &config->executable, in->program));
+  TRY(set_path(config, &config->base_executable, in->program));
+  TRY(set_path(config, &config->home, in->program));
+  TRY(set_path(config, &config->prefix, in->program));
+  TRY(set_path(config, &config->base_prefix, in->program));
+  TRY(set_path(config, &config->exec_prefix, in->program));
+  TRY(set_path(config, &config->base_exec_prefix, in->program));
+  TRY(set_path(config, &config->stdlib_dir, stdlib));
+  config->module_search_paths_set = 1;
+  if (in->layout == PAR_LAYOUT_PACKED) {
+    TRY(add_search_path(config, in->program));
+  }
+  if (in->layout != PAR_LAYOUT_RUNFILES) TRY(add_search_path(config, stdlib));
+  return PyConfig_SetBytesArgv(config, in->argc, in->argv);
+}
+
+static int register_modules(void) {
+  static struct _inittab table[2] = {{"_par", PyInit__par}, {NULL, NULL}};
+  if (PyImport_ExtendInittab(table) != 0) return -1;
+  for (const struct par_static_extension* e = par_static_extensions; e->name;
+       e++) {
+    if (PyImport_AppendInittab(e->name, e->init) != 0) return -1;
+  }
+  PyImport_FrozenModules = par_frozen_modules;
+  return 0;
+}
+
+// _par_boot.start(layout, program, config, interpreter) -> exit status or None.
+static PyObject* boot(const struct par_invocation* in) {
+  PyObject* module = PyImport_ImportModule("_par_boot");
+  if (!module) return NULL;
+  PyObject* program = PyUnicode_DecodeFSDefault(in->program);
+  PyObject* config = PyUnicode_DecodeFSDefault(in->config);
+  PyObject* result = NULL;
+  if (program && config) {
+    result = PyObject_CallMethod(
+        module, "start", "sOOi",
+        in->layout == PAR_LAYOUT_PACKED ? "packed" : "runfiles", program,
+        config, in->interpreter);
+  }
+  Py_XDECREF(program);
+  Py_XDECREF(config);
+  Py_DECREF(module);
+  return result;
+}
+
+int main(int argc, char** argv) {
+  struct par_invocation in;
+  int code = par_read_invocation(argc, argv, &in);
+  if (code != 0) return code;
+
+  PyPreConfig preconfig;
+  PyPreConfig_InitIsolatedConfig(&preconfig);
+  preconfig.utf8_mode = 1;  // the same text encoding on every machine
+  PyStatus status = Py_PreInitialize(&preconfig);
+  if (PyStatus_Exception(status)) return fail(status, NULL);
+  if (register_modules() != 0) return fail(PyStatus_NoMemory(), NULL);
+
+  PyConfig config;
+  PyConfig_InitIsolatedConfig(&config);
+  status = configure(&config, &in);
+  if (PyStatus_Exception(status)) return fail(status, &config);
+  status = Py_InitializeFromConfig(&config);
+  if (PyStatus_Exception(status)) return fail(status, &config);
+  PyConfig_Clear(&config);
+
+  if (in.layout == PAR_LAYOUT_TOOL) return Py_RunMain();
+  PyObject* result = boot(&in);
+  if (!result) {
+    PyErr_Print();  // exits on SystemExit, which an ArchiveError is
+    Py_FinalizeEx();
+    return 1;
+  }
+  if (result == Py_None) return Py_RunMain();
+  code = (int)PyLong_AsLong(result);
+  Py_DECREF(result);
+  if (Py_FinalizeEx() < 0) code = 120;
+  return code;
+}

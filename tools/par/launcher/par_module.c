@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/par/launcher/par_module.h"
+
+#include <dlfcn.h>
+#include <marshal.h>
+
+#include "tools/par/launcher/archive.h"
+#include "tools/par/launcher/static_extensions.h"
+#include "tools/par/launcher/unpack.h"
+#include "zstd.h"
+#include "zstd_xxhash.h"
+
+// A subclass of SystemExit: a damaged archive ends the program with one line,
+// and no `except ImportError` around an optional import hides it.
+static PyObject* archive_error;
+
+typedef struct {
+  PyObject_HEAD
+  struct par_archive archive;
+  PyObject* path;
+} ArchiveObject;
+
+static PyObject* damaged(ArchiveObject* self, const char* where) {
+  return PyErr_Format(archive_error,
+                      "%U: %s is damaged; build or copy the file again",
+                      self->path, where);
+}
+
+static int archive_init(ArchiveObject* self, PyObject* args, PyObject* kw) {
+  (void)kw;
+  PyObject* encoded;
+  if (!PyArg_ParseTuple(args, "O&:Archive", PyUnicode_FSConverter, &encoded)) {
+    return -1;
+  }
+  const char* problem =
+      par_archive_open(PyBytes_AS_STRING(encoded), &self->archive);
+  Py_XSETREF(self->path, PyUnicode_DecodeFSDefault(PyBytes_AS_STRING(encoded)));
+  Py_DECREF(encoded);
+  if (!self->path) return -1;
+  if (problem) {
+    PyErr_Format(archive_error, "%U: %s; build or copy the file again",
+                 self->path, problem);
+    return -1;
+  }
+  return 0;
+}
+
+static void archive_dealloc(ArchiveObject* self) {
+  par_archive_close(&self->archive);
+  Py_XDECREF(self->path);
+  Py_TYPE(self)->tp_free((PyObject*)self);
+}
+
+static PyObject* archive_index(ArchiveObject* self, PyObject* unused) {
+  (void)unused;
+  const struct par_archive* archive = &self->archive;
+  if (!archive->base) return damaged(self, "the archive");
+  return PyMarshal_ReadObjectFromString(
+      (const char*)archive->base + archive->footer.index_offset,
+      (Py_ssize_t)archive->footer.index_size);
+}
+
+static int locate(ArchiveObject* self, PyObject* args,
+                  unsigned long long* offset, unsigned long long* size) {
+  unsigned long long hash;
+  const char* name = "an entry";
+  if (!PyArg_ParseTuple(args, "KKK|s", offset, size, &hash, &name)) return 0;
+  if (par_archive_intact(&self->archive, *offset, *size, hash)) return 1;
+  damaged(self, name);
+  return 0;
+}
+
+static PyObject* archive_load(ArchiveObject* self, PyObject* args) {
+  unsigned long long offset, size;
+  if (!locate(self, args, &offset, &size)) return NULL;
+  return PyMarshal_ReadObjectFromString(
+      (const char*)self->archive.base + offset, (Py_ssize_t)size);
+}
+
+static PyObject* archive_read(ArchiveObject* self, PyObject* args) {
+  unsigned long long offset, size;
+  if (!locate(self, args, &offset, &size)) return NULL;
+  return PyBytes_FromStringAndSize((const char*)self->archive.base + offset,
+                                   (Py_ssize_t)size);
+}
+
+static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
+  unsigned long long offset, size;
+  if (!PyArg_ParseTuple(args, "KK", &offset, &size)) return NULL;
+  if (offset > self->archive.size || size > self->archive.size - offset) {
+    return damaged(self, "the index");
+  }
+  return PyBytes_FromStringAndSize((const char*)self->archive.base + offset,
+                                   (Py_ssize_t)size);
+}
+
+static int add_frames(ArchiveObject* self, PyObject* job,
+                      struct par_frame* out, size_t* count) {
+  int fd;
+  unsigned long long offset;
+  PyObject* sizes;
+  if (!PyArg_ParseTuple(job, "iKO!", &fd, &offset, &PyTuple_Type, &sizes)) {
+    return 0;
+  }
+  uint64_t target = 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++) {
+    unsigned long long compressed, size;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(sizes, i), "KK", &compressed,
+                          &size)) {
+      return 0;
+    }
+    if (offset > self->archive.size ||
+        compressed > self->archive.size - offset) {
+      damaged(self, "the index");
+      return 0;
+    }
+    out[(*count)++] = (struct par_frame){
+        .fd = fd,
+        .target = target,
+        .data = self->archive.base + offset,
+        .compressed = (size_t)compressed,
+        .size = (size_t)size,
+    };
+    offset += compressed;
+    target += size;
+  }
+  return 1;
+}
+
+static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
+  PyObject* jobs;
+  int threads;
+  if (!PyArg_ParseTuple(args, "O!i:unpack", &PyList_Type, &jobs, &threads)) {
+    return NULL;
+  }
+  size_t total = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(jobs); i++) {
+    PyObject* job = PyList_GET_ITEM(jobs, i);
+    if (!PyTuple_Check(job) || PyTuple_GET_SIZE(job) != 3 ||
+        !PyTuple_Check(PyTuple_GET_ITEM(job, 2))) {
+      PyErr_SetString(PyExc_TypeError, "a job is (fd, offset, ((c, n), ...))");
+      return NULL;
+    }
+    total += (size_t)PyTuple_GET_SIZE(PyTuple_GET_ITEM(job, 2));
+  }
+  struct par_frame* frames = PyMem_Calloc(total + 1, sizeof(*frames));
+  if (!frames) return PyErr_NoMemory();
+  size_t count = 0;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(jobs); i++) {
+    if (!add_frames(self, PyList_GET_ITEM(jobs, i), frames, &count)) {
+      PyMem_Free(frames);
+      return NULL;
+    }
+  }
+  enum par_unpack_status status;
+  size_t failed = 0;
+  int error = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  status = par_unpack(frames, count, threads, &failed, &error);
+  Py_END_ALLOW_THREADS;
+  PyMem_Free(frames);
+  if (status == PAR_UNPACK_DAMAGED) return damaged(self, "a packed library");
+  if (status == PAR_UNPACK_IO) {
+    errno = error;
+    return PyErr_SetFromErrno(PyExc_OSError);
+  }
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef archive_methods[] = {
+    {"index", (PyCFunction)archive_index, METH_NOARGS,
+     "index() -> the unmarshalled index"},
+    {"load", (PyCFunction)archive_load, METH_VARARGS,
+     "load(offset, size, hash, name='') -> unmarshalled object, verified"},
+    {"read", (PyCFunction)archive_read, METH_VARARGS,
+     "read(offset, size, hash, name='') -> stored bytes, verified"},
+    {"slice", (PyCFunction)archive_slice, METH_VARARGS,
+     "slice(offset, size) -> bytes as they stand, not verified"},
+    {"unpack", (PyCFunction)archive_unpack, METH_VARARGS,
+     "unpack([(fd, offset, ((compressed, size), ...)), ...], threads)"},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyTypeObject archive_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_par.Archive",
+    .tp_basicsize = sizeof(ArchiveObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_doc = "Archive(path): a mapped PAR archive.",
+    .tp_new = PyType_GenericNew,
+    .tp_init = (initproc)archive_init,
+    .tp_dealloc = (destructor)archive_dealloc,
+    .tp_methods = archive_methods,
+};
+
+static PyObject* par_compress(PyObject* module, PyObject* args) {
+  (void)module;
+  Py_buffer data;
+  int level;
+  if (!PyArg_ParseTuple(args, "y*i:compress", &data, &level)) return NULL;
+  size_t bound = ZSTD_compressBound((size_t)data.len);
+  PyObject* out = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)bound);
+  size_t got = 0;
+  if (out) {
+    Py_BEGIN_ALLOW_THREADS;
+    ZSTD_CCtx* context = ZSTD_createCCtx();
+    ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, level);
+    ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, 1);
+    got = ZSTD_compress2(context, PyBytes_AS_STRING(out), bound, data.buf,
+                         (size_t)data.len);
+    ZSTD_freeCCtx(context);
+    Py_END_ALLOW_THREADS;
+  }
+  PyBuffer_Release(&data);
+  if (!out) return NULL;
+  if (ZSTD_isError(got)) {
+    Py_DECREF(out);
+    return PyErr_Format(PyExc_RuntimeError, "zstd: %s", ZSTD_getErrorName(got));
+  }
+  _PyBytes_Resize(&out, (Py_ssize_t)got);
+  return out;
+}
+
+static PyObject* par_decompress(PyObject* module, PyObject* args) {
+  (void)module;
+  Py_buffer data;
+  Py_ssize_t size;
+  if (!PyArg_ParseTuple(args, "y*n:decompress", &data, &size)) return NULL;
+  PyObject* out = PyBytes_FromStringAndSize(NULL, size);
+  if (out) {
+    // Frames that stand one after the other decode into one buffer.
+    size_t got = ZSTD_decompress(PyBytes_AS_STRING(out), (size_t)size,
+                                 data.buf, (size_t)data.len);
+    if (ZSTD_isError(got) || got != (size_t)size) {
+      Py_CLEAR(out);
+      PyErr_SetString(PyExc_ValueError, "damaged zstd data");
+    }
+  }
+  PyBuffer_Release(&data);
+  return out;
+}
+
+static PyObject* par_hash(PyObject* module, PyObject* args) {
+  (void)module;
+  Py_buffer data;
+  if (!PyArg_ParseTuple(args, "y*:hash", &data)) return NULL;
+  XXH64_hash_t value = XXH64(data.buf, (size_t)data.len, 0);
+  PyBuffer_Release(&data);
+  return PyLong_FromUnsignedLongLong(value);
+}
+
+static PyObject* par_dlopen(PyObject* module, PyObject* args) {
+  (void)module;
+  PyObject* path;
+  if (!PyArg_ParseTuple(args, "O&:dlopen", PyUnicode_FSConverter, &path)) {
+    return NULL;
+  }
+  // Never closed: a shared library stays for the life of the process.
+  void* handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
+  Py_DECREF(path);
+  if (!handle) {
+    PyErr_SetString(PyExc_OSError, dlerror());
+    return NULL;
+  }
+  Py_RETURN_NONE;
+}
+
+static PyObject* par_static_names(PyObject* module, PyObject* unused) {
+  (void)module;
+  (void)unused;
+  PyObject* names = PyList_New(0);
+  for (const struct par_static_extension* e = par_static_extensions;
+       names && e->name; e++) {
+    PyObject* name = PyUnicode_FromString(e->name);
+    if (!name || PyList_Append(names, name) != 0) Py_CLEAR(names);
+    Py_XDECREF(name);
+  }
+  return names;
+}
+
+// A single-phase module takes its __name__ from this variable while its init
+// function runs; without it `pkg._x` would call itself `_x` and its functions
+// would not pickle.
+extern const char* _Py_PackageContext;
+
+static PyObject* par_create_static(PyObject* module, PyObject* spec) {
+  (void)module;
+  PyObject* imp = PyImport_ImportModule("_imp");
+  PyObject* name = imp ? PyObject_GetAttrString(spec, "name") : NULL;
+  const char* full = name ? PyUnicode_AsUTF8(name) : NULL;
+  PyObject* result = NULL;
+  if (full) {
+    const char* saved = _Py_PackageContext;
+    _Py_PackageContext = full;
+    result = PyObject_CallMethod(imp, "create_builtin", "O", spec);
+    _Py_PackageContext = saved;
+  }
+  Py_XDECREF(name);
+  Py_XDECREF(imp);
+  return result;
+}
+
+static PyMethodDef methods[] = {
+    {"compress", par_compress, METH_VARARGS,
+     "compress(data, level) -> one zstd frame with a checksum"},
+    {"decompress", par_decompress, METH_VARARGS,
+     "decompress(data, size) -> bytes of all frames in data"},
+    {"hash", par_hash, METH_VARARGS, "hash(data) -> XXH64 as int"},
+    {"dlopen", par_dlopen, METH_VARARGS, "dlopen(path): load and keep"},
+    {"static_names", par_static_names, METH_NOARGS,
+     "static_names() -> dotted names of the extensions linked in"},
+    {"create_static", par_create_static, METH_O,
+     "create_static(spec) -> module of a linked-in extension"},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_par",
+    .m_doc = "What a PAR's runtime needs from C.",
+    .m_size = -1,
+    .m_methods = methods,
+};
+
+PyObject* PyInit__par(void) {
+  if (PyType_Ready(&archive_type) != 0) return NULL;
+  PyObject* module = PyModule_Create(&definition);
+  if (!module) return NULL;
+  archive_error = PyErr_NewExceptionWithDoc(
+      "_par.ArchiveError",
+      "The archive cannot be read: ends the program with one line.",
+      PyExc_SystemExit, NULL);
+  if (!archive_error ||
+      PyModule_AddObjectRef(module, "ArchiveError", archive_error) != 0 ||
+      PyModule_AddObjectRef(module, "Archive", (PyObject*)&archive_type) != 0) {
+    Py_CLEAR(module);
+  }
+  return module;
+}

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The builtin module `_par`: what the Python runtime needs from C.
+#ifndef TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
+#define TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
+
+#include <Python.h>
+
+PyObject* PyInit__par(void);
+
+#endif  // TOOLS_PAR_LAUNCHER_PAR_MODULE_H_

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The record in the launcher's own bytes that says "I am packed".
+#ifndef TOOLS_PAR_LAUNCHER_SEAL_H_
+#define TOOLS_PAR_LAUNCHER_SEAL_H_
+
+#include <stdint.h>
+
+// compiler/link.py finds the magic in the launcher and fills in the size, so
+// that a truncated file can say so instead of looking like an empty launcher.
+struct par_seal {
+  char magic[16];
+  uint64_t file_size;  // of the whole PAR; 0 in a launcher that holds nothing
+};
+
+#define PAR_SEAL_MAGIC "PAR launcher v1"
+
+extern volatile const struct par_seal par_seal;
+
+#endif  // TOOLS_PAR_LAUNCHER_SEAL_H_

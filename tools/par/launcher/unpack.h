@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decompresses zstd frames into open files on several threads.
+#ifndef TOOLS_PAR_LAUNCHER_UNPACK_H_
+#define TOOLS_PAR_LAUNCHER_UNPACK_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct par_frame {
+  int fd;
+  uint64_t target;  // byte offset in the file behind fd
+  const unsigned char* data;
+  size_t compressed;
+  size_t size;  // uncompressed bytes
+};
+
+enum par_unpack_status {
+  PAR_UNPACK_OK = 0,
+  PAR_UNPACK_DAMAGED,  // the frame's checksum or length is wrong
+  PAR_UNPACK_IO,       // errno value in *error
+};
+
+// Runs all frames; on failure *failed is the index of a frame that failed.
+enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
+                                  int threads, size_t* failed, int* error);
+
+#endif  // TOOLS_PAR_LAUNCHER_UNPACK_H_

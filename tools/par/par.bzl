@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The door of this room: programs as one file, and tests of them."""
+
+load("@bazel_skylib//rules:write_file.bzl", "write_file")
+load("@rules_python//python:defs.bzl", "py_library")
+load("//tools/par/private:bundle.bzl", _par_wheel = "par_wheel")
+load("//tools/par/private:launcher.bzl", "par_launcher")
+load(
+    "//tools/par/private:program.bzl",
+    "par_packed",
+    "par_packed_test",
+    "par_program",
+    "par_program_test",
+)
+load("//tools/par/private:providers.bzl", _ParInfo = "ParInfo")
+load("//tools/par/private:static_extension.bzl", _par_cc_extension = "par_cc_extension")
+
+ParInfo = _ParInfo
+par_cc_extension = _par_cc_extension
+par_wheel = _par_wheel
+
+_COMMON = ["tags", "testonly", "compatible_with", "target_compatible_with"]
+
+def _module(file):
+    package = native.package_name()
+    path = file.lstrip(":")
+    return ((package + "/" if package else "") + path).removesuffix(".py").replace("/", ".")
+
+def _program(name, srcs, deps, data, imports, static_extensions, kwargs):
+    """Declares the library and the launcher of a program; returns attributes for its rules."""
+    shared = {key: kwargs[key] for key in _COMMON if key in kwargs}
+    py_library(
+        name = name + ".lib",
+        srcs = srcs,
+        data = data,
+        imports = imports,
+        visibility = ["//visibility:private"],
+        deps = deps,
+        **shared
+    )
+    attributes = {"lib": name + ".lib"}
+    if static_extensions:
+        par_launcher(
+            name = name + ".launcher",
+            static_extensions = static_extensions,
+            visibility = ["//visibility:private"],
+            **shared
+        )
+        attributes["launcher"] = name + ".launcher"
+    return attributes
+
+def par_binary(
+        name,
+        main,
+        srcs = [],
+        deps = [],
+        data = [],
+        imports = [],
+        static_extensions = [],
+        **kwargs):
+    """A Python program: `NAME` runs from the runfiles tree, `NAME.par` is one file.
+
+    Both have the same interpreter and importer. Edits show at once in the first.
+
+    Args:
+      name: name of the program.
+      main: its main file, one of srcs or beside them.
+      srcs: its own Python files.
+      deps: py_library and wheel targets.
+      data: files packed with it, read through importlib.resources.
+      imports: directories, relative to the package, that are import roots as well.
+      static_extensions: par_cc_extension targets to link into the interpreter.
+      **kwargs: fast_exit (True: skip the interpreter's teardown at the end), startup_gc (False:
+        collect garbage while modules are imported too), env, and attributes of every rule.
+    """
+    if main not in srcs:
+        srcs = srcs + [main]
+    attributes = dict(kwargs, **_program(name, srcs, deps, data, imports, static_extensions, kwargs))
+    attributes["main_module"] = _module(main)
+    par_program(name = name, **attributes)
+    par_packed(name = name + ".par", **attributes)
+
+def par_test(
+        name,
+        srcs,
+        deps = [],
+        data = [],
+        imports = [],
+        static_extensions = [],
+        packed = False,
+        **kwargs):
+    """Runs pytest on srcs, in the hermetic interpreter.
+
+    Args:
+      name: name of the test.
+      srcs: test files, and modules and conftest.py files beside them.
+      deps: py_library and wheel targets; pytest is added.
+      data: files for the tests.
+      imports: as in par_binary.
+      static_extensions: as in par_binary.
+      packed: True to test inside a packed PAR, False (faster) to run from the runfiles tree.
+      **kwargs: env, and attributes of every test rule.
+    """
+    main = name + "_pytest_main.py"
+    package = native.package_name()
+    tests = [(package + "/" if package else "") + src.lstrip(":") for src in srcs]
+    write_file(
+        name = name + ".main",
+        out = main,
+        content = [
+            "import sys",
+            "",
+            "from tools.par.testing import pytest_main",
+            "",
+            "sys.exit(pytest_main.run(__file__, __name__, %s))" % tests,
+            "",
+        ],
+        testonly = True,
+    )
+    kwargs.setdefault("testonly", True)
+    deps = deps + [Label("//tools/par/testing:pytest_main")]
+    attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)
+    attributes = dict(kwargs, **attributes)
+    rule = par_packed_test if packed else par_program_test
+    rule(name = name, main_module = _module(main), **attributes)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Actions of the PAR compiler: how it is run, once, for all rules that need it."""
+
+COMPILER_ATTRS = {
+    "_compiler": attr.label(
+        default = Label("//tools/par/compiler:main.py"),
+        allow_single_file = True,
+    ),
+    "_compiler_sources": attr.label(
+        default = Label("//tools/par/compiler:sources"),
+    ),
+    "_interpreter": attr.label(
+        default = Label("//tools/par/launcher"),
+        executable = True,
+        cfg = "exec",
+    ),
+    "_stdlib": attr.label(
+        default = Label("//third_party/python:stdlib"),
+        allow_single_file = True,
+    ),
+}
+
+def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_message):
+    """Runs `main.py COMMAND ARGUMENTS` under the launcher's own interpreter.
+
+    Args:
+      ctx: of a rule with COMPILER_ATTRS.
+      command: "bundle" or "link".
+      arguments: Args object.
+      inputs: depset of Files.
+      outputs: list of Files.
+      mnemonic: of the action.
+      progress_message: of the action.
+    """
+    head = ctx.actions.args()
+    head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
+    head.add("-c")
+    # The directory of the workspace goes first on the path, wherever the action runs.
+    head.add(
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); " +
+        "from tools.par.compiler.main import main; sys.exit(main(sys.argv[1:]))",
+    )
+    suffix = "/tools/par/compiler/main.py"
+    path = "/" + ctx.file._compiler.path
+    head.add(path[1:-len(suffix)] if len(path) > len(suffix) else ".")
+    head.add(command)
+    ctx.actions.run(
+        executable = ctx.executable._interpreter,
+        arguments = [head, arguments],
+        inputs = depset(
+            [ctx.file._stdlib],
+            transitive = [inputs, ctx.attr._compiler_sources[DefaultInfo].files],
+        ),
+        outputs = outputs,
+        mnemonic = mnemonic,
+        progress_message = progress_message,
+        # The order of a set in marshalled code follows the hash seed.
+        env = {"PYTHONHASHSEED": "0"},
+        resource_set = _all_cores,
+    )
+
+def _all_cores(_os, _inputs):
+    return {"cpu": 2, "memory": 2000}
+
+def runfiles_path(ctx, file):
+    """Where a file is below the runfiles directory."""
+    if file.short_path.startswith("../"):
+        return file.short_path[3:]
+    return ctx.workspace_name + "/" + file.short_path

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""file_directory: files gathered in one directory, so that each edit of one is seen."""
+
+def _file_directory_impl(ctx):
+    output = ctx.actions.declare_directory(ctx.label.name)
+    package = ctx.label.package + "/"
+    commands = ["set -eu", "out=$1"]
+    for file in ctx.files.srcs:
+        below = file.short_path.removeprefix(package)
+        if file.short_path.startswith("../") or below == file.short_path:
+            below = file.basename
+        commands.append('mkdir -p "$out/$(dirname %s)" && cp -L %s "$out/%s"' % (below, file.path, below))
+    ctx.actions.run_shell(
+        command = "\n".join(commands),
+        arguments = [output.path],
+        inputs = ctx.files.srcs,
+        outputs = [output],
+        mnemonic = "FileDirectory",
+    )
+    return [DefaultInfo(files = depset([output]))]
+
+file_directory = rule(
+    doc = "Copies srcs to a tree artifact, at their paths below this package.",
+    implementation = _file_directory_impl,
+    attrs = {"srcs": attr.label_list(allow_files = True, mandatory = True)},
+)

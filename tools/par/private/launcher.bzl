@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""par_launcher: an interpreter, alone or with static extensions."""
+
+load("@rules_cc//cc:defs.bzl", "cc_binary")
+load(":static_extension.bzl", "static_extension_table")
+
+def par_launcher(name, static_extensions = [], visibility = None, **kwargs):
+    """Links CPython, the PAR's C code and static extensions into one executable.
+
+    Args:
+      name: name of the executable.
+      static_extensions: par_cc_extension targets.
+      visibility: of the executable.
+      **kwargs: tags, testonly.
+    """
+    if static_extensions:
+        table = name + ".table"
+        static_extension_table(name = table, extensions = static_extensions, **kwargs)
+    else:
+        table = Label("//tools/par/launcher:no_static_extensions.c")
+    cc_binary(
+        name = name,
+        srcs = [table],
+        copts = ["-O2"],
+        # Wheels' libraries take Python's functions from the executable.
+        linkopts = [
+            "-rdynamic",
+            "-no-pie",
+            "-static-libgcc",
+            "-Wl,--strip-debug",
+        ],
+        linkstatic = True,
+        visibility = visibility,
+        deps = [Label("//tools/par/launcher:core")] + static_extensions,
+        **kwargs
+    )

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules behind par_binary and par_test: one program, from runfiles or packed."""
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+load(":compiler.bzl", "COMPILER_ATTRS", "run_compiler", "runfiles_path")
+load(":providers.bzl", "ParInfo", "collect_bundles")
+
+_PROGRAM_ATTRS = {
+    "lib": attr.label(
+        doc = "The program's code and data.",
+        mandatory = True,
+        providers = [PyInfo],
+        aspects = [collect_bundles],
+    ),
+    "main_module": attr.string(doc = "Dotted name of the module to run.", mandatory = True),
+    "launcher": attr.label(
+        doc = "The interpreter, with the program's static extensions.",
+        default = Label("//tools/par/launcher"),
+        executable = True,
+        cfg = "target",
+    ),
+    "fast_exit": attr.bool(default = True),
+    "startup_gc": attr.bool(default = False),
+    "env": attr.string_dict(doc = "Environment of `bazel run` and `bazel test`."),
+    "_base": attr.label_list(
+        doc = "Bundles of every program: standard library, runtime.",
+        default = [
+            Label("//tools/par/runtime:stdlib"),
+            Label("//tools/par/runtime:runtime"),
+            Label("//tools/par/runtime:python_headers"),
+        ],
+        providers = [ParInfo],
+    ),
+}
+
+def _bundles(ctx, extra = []):
+    found = [target[ParInfo].bundles for target in ctx.attr._base + extra]
+    found.append(ctx.attr.lib[ParInfo].bundles)
+    return depset(transitive = found).to_list()
+
+def _import_roots(ctx):
+    """Runfiles directories on sys.path for the program's own code, most specific first."""
+    wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
+    roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
+    return sorted(roots, key = lambda r: -len(r)) + [ctx.workspace_name]
+
+def _from_runfiles(ctx):
+    """Declares the program's launcher and what it finds beside itself; returns DefaultInfo."""
+    program = ctx.actions.declare_file(ctx.label.name)
+    python = ctx.actions.declare_file(ctx.label.name + ".python/python3")
+    lines = ["main\t" + ctx.attr.main_module, "python\t" + runfiles_path(ctx, python)]
+    for name in ("fast_exit", "startup_gc"):
+        if getattr(ctx.attr, name):
+            lines.append(name + "\t1")
+    bundles = _bundles(ctx)
+    lines += [
+        "bundle\t%s\t%s" % (runfiles_path(ctx, b.archive), runfiles_path(ctx, b.directory))
+        for b in bundles
+    ]
+    lines += ["path\t" + root for root in _import_roots(ctx)]
+    files = [python]
+    for executable in (program, python):
+        ctx.actions.symlink(
+            output = executable,
+            target_file = ctx.executable.launcher,
+            is_executable = True,
+        )
+        config = ctx.actions.declare_file(
+            executable.basename + ".par_config",
+            sibling = executable,
+        )
+        ctx.actions.write(config, "\n".join(lines) + "\n")
+        files.append(config)
+    for bundle in bundles:
+        files += [bundle.archive, bundle.directory]
+    runfiles = ctx.runfiles(
+        files = files + [program],
+        transitive_files = ctx.attr.lib[PyInfo].transitive_sources,
+    ).merge(ctx.attr.lib[DefaultInfo].default_runfiles)
+    return DefaultInfo(executable = program, files = depset([program]), runfiles = runfiles)
+
+def _program_impl(ctx):
+    return [
+        _from_runfiles(ctx),
+        RunEnvironmentInfo(environment = ctx.attr.env),
+    ]
+
+par_program = rule(
+    implementation = _program_impl,
+    attrs = _PROGRAM_ATTRS,
+    executable = True,
+)
+
+par_program_test = rule(
+    implementation = _program_impl,
+    attrs = _PROGRAM_ATTRS,
+    test = True,
+)
+
+def _manifest(ctx, files, skipped, output):
+    """Writes "name<tab>path" lines: a name is a path below its most specific import root."""
+    roots = [root + "/" for root in _import_roots(ctx)]
+
+    def row(file):
+        if file.path in skipped:
+            return None
+        where = runfiles_path(ctx, file)
+        for root in roots:
+            if where.startswith(root):
+                return "%s\t%s" % (where[len(root):], file.path)
+        return "%s\t%s" % (where.partition("/")[2], file.path)
+
+    arguments = ctx.actions.args()
+    arguments.set_param_file_format("multiline")
+    arguments.add_all(files, map_each = row, allow_closure = True, expand_directories = False)
+    ctx.actions.write(output, arguments)
+
+def _pack(ctx, output):
+    bundles = _bundles(ctx, ctx.attr._packed_base)
+    packed = {}
+    for bundle in bundles:
+        packed[bundle.archive.path] = None
+        packed[bundle.directory.path] = None
+    own = depset(transitive = [
+        ctx.attr.lib[PyInfo].transitive_sources,
+        ctx.attr.lib[DefaultInfo].default_runfiles.files,
+    ])
+    manifest = ctx.actions.declare_file(output.basename + ".manifest", sibling = output)
+    _manifest(ctx, own, packed, manifest)
+    arguments = ctx.actions.args()
+    arguments.add(output, format = "--output=%s")
+    arguments.add(ctx.executable.launcher, format = "--launcher=%s")
+    arguments.add(ctx.attr.main_module, format = "--main=%s")
+    arguments.add(manifest, format = "--files=%s")
+    if ctx.attr.fast_exit:
+        arguments.add("--fast-exit")
+    if ctx.attr.startup_gc:
+        arguments.add("--startup-gc")
+    for label, key in ctx.attr.info.items():
+        arguments.add(label[DefaultInfo].files.to_list()[0], format = "--info=%s=%%s" % key)
+    archives = [bundle.archive for bundle in bundles]
+    arguments.add_all(archives)
+    run_compiler(
+        ctx,
+        "link",
+        arguments,
+        depset(
+            [ctx.executable.launcher, manifest] + archives,
+            transitive = [own] + [label[DefaultInfo].files for label in ctx.attr.info],
+        ),
+        [output],
+        "ParLink",
+        "Linking %s" % output.short_path,
+    )
+
+def _packed_impl(ctx):
+    output = ctx.actions.declare_file(ctx.label.name)
+    _pack(ctx, output)
+    return [
+        DefaultInfo(executable = output, files = depset([output])),
+        RunEnvironmentInfo(environment = ctx.attr.env),
+    ]
+
+_PACKED_ATTRS = dict(
+    _PROGRAM_ATTRS,
+    info = attr.label_keyed_string_dict(
+        doc = "Files whose SHA-256 PAR_INFO shows, by key.",
+        default = {Label("//third_party/pypi:lock"): "lock_sha256"},
+        allow_files = True,
+    ),
+    _packed_base = attr.label_list(
+        default = [Label("//tools/par/runtime:cc_runtime")],
+        providers = [ParInfo],
+    ),
+    **COMPILER_ATTRS
+)
+
+par_packed = rule(
+    implementation = _packed_impl,
+    attrs = _PACKED_ATTRS,
+    executable = True,
+)
+
+par_packed_test = rule(
+    implementation = _packed_impl,
+    attrs = _PACKED_ATTRS,
+    test = True,
+)

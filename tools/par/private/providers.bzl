@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rules of this room tell each other."""
+
+ParInfo = provider(
+    doc = "The bundles that a program with this target in its deps is made of.",
+    fields = {
+        "bundles": "depset of structs: name, archive (File, .parlib), directory (File: the " +
+                   "same files on disk, the root of its imports)",
+    },
+)
+
+ParExtensionInfo = provider(
+    doc = "A C extension to link into a launcher.",
+    fields = {
+        "module": "dotted name it is imported by",
+        "init": "C name of its init function",
+    },
+)
+
+def _collect_bundles_impl(target, ctx):
+    if ParInfo in target:
+        return []
+    deps = getattr(ctx.rule.attr, "deps", [])
+    if type(deps) != "list":
+        return []
+    found = [dep[ParInfo].bundles for dep in deps if ParInfo in dep]
+    return [ParInfo(bundles = depset(transitive = found))]
+
+collect_bundles = aspect(
+    doc = "Carries ParInfo through rules, such as py_library, that do not know it.",
+    implementation = _collect_bundles_impl,
+    attr_aspects = ["deps"],
+)

@@ -1,0 +1,408 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first Python code of a PAR: opens the archive and installs the importer.
+
+It is frozen into the launcher and runs before any other module can be found,
+so it uses builtin modules only. Whatever can wait is in the package
+`par_runtime`, which is in the archive like all other code.
+"""
+
+import _frozen_importlib as _bootstrap
+import _frozen_importlib_external as _external
+import _imp
+import builtins
+import gc
+import posix
+import sys
+
+import _par
+
+_SUFFIX = ".cpython-311.pyc"
+
+
+class Bundle:
+    """One packed directory: a wheel, the standard library, or the program's own files.
+
+    `root` is what stands before `path` in a module's __file__. It is a directory where the
+    files are on disk, and a path below the PAR's own name where they are packed.
+    """
+
+    def __init__(self, runtime, number, row, archive, root, on_disk):
+        self.runtime = runtime
+        self.number = number
+        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_cxx = row
+        self.archive = archive
+        self.on_disk = on_disk
+        self.virtual_root = root
+        self.loader = Loader(self)
+        self._root = root if on_disk or self.zip_safe else None
+
+    @property
+    def root(self):
+        if self._root is None:
+            self._root = self.unpacked("lib")
+        return self._root
+
+    def unpacked(self, group):
+        """The directory with this bundle's must-be-files, unpacked on the first call."""
+        if self.on_disk:
+            return self.virtual_root
+        from par_runtime import unpack
+
+        return unpack.bundle_directory(self, group)
+
+
+class Loader:
+    """Loads the modules of one bundle; also the door to its files (PEP 302, PEP 451)."""
+
+    def __init__(self, bundle):
+        self.bundle = bundle
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        code = self.get_code(module.__spec__.name)
+        if not gc.isenabled() or self.bundle.runtime.settings.get("startup_gc"):
+            _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
+            return
+        # Module bodies create objects that live for ever; scanning them again and again is a
+        # tenth of the time of a large import.
+        gc.disable()
+        try:
+            _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
+        finally:
+            gc.enable()
+
+    def _row(self, name):
+        row = self.bundle.runtime.modules.get(name)
+        if row is None or row[0] != self.bundle.number:
+            raise ImportError(f"{self.bundle.name} holds no module {name!r}", name=name)
+        return row
+
+    def get_filename(self, name):
+        return f"{self.bundle.root}/{self._row(name)[1]}"
+
+    def is_package(self, name):
+        return self._row(name)[2]
+
+    def get_code(self, name):
+        _, path, _, offset, size, digest = self._row(name)
+        code = self.bundle.archive.load(offset, size, digest, path)
+        # The same string as __file__: dynamo's skip rules and tracebacks compare the two.
+        _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
+        return code
+
+    def get_source(self, name):
+        return _external.decode_source(self.get_data(self.get_filename(name)))
+
+    def get_data(self, path):
+        """Bytes of a file named by a path below the bundle's root, packed or not."""
+        path = posix.fspath(path)
+        bundle = self.bundle
+        if not bundle.on_disk:
+            for root in (bundle.virtual_root, bundle._root):
+                if root and path.startswith(root + "/"):
+                    from par_runtime import files
+
+                    return files.read(bundle, path[len(root) + 1 :])
+        with _open(path) as stream:
+            return stream.read()
+
+    def get_resource_reader(self, name):
+        from par_runtime import resources
+
+        return resources.reader(self.bundle, self.get_filename(name))
+
+    def native_path(self, relative):
+        """An on-disk path for `relative` (to the import root), unpacked if need be.
+
+        Native libraries are always there; headers and linker scripts once a path that holds
+        some is asked for. Raises OSError where no directory is writable.
+        """
+        from par_runtime import unpack
+
+        return unpack.native_path(self.bundle, relative)
+
+
+class StaticLoader:
+    """Initialises an extension that is linked into the launcher, by its dotted name."""
+
+    create_module = staticmethod(_par.create_static)
+
+    @staticmethod
+    def exec_module(module):
+        _imp.exec_builtin(module)
+
+    @staticmethod
+    def is_package(name):
+        return False
+
+
+class Finder:
+    """The importer, first on sys.meta_path: one dictionary lookup a module."""
+
+    def __init__(self, runtime):
+        self.runtime = runtime
+        self.static_names = frozenset(_par.static_names())
+        self.trace = None
+
+    def find_spec(self, name, path=None, target=None):
+        spec = self._find(name, path)
+        if self.trace is not None and spec is not None:
+            self.trace(spec)
+        return spec
+
+    def _find(self, name, path):
+        runtime = self.runtime
+        row = runtime.modules.get(name)
+        if row is not None:
+            return self._module_spec(name, row)
+        if name in self.static_names:
+            return _bootstrap.ModuleSpec(name, StaticLoader, origin="static")
+        row = runtime.extensions.get(name)
+        if row is not None:
+            return self._extension_spec(name, row)
+        portions = runtime.namespaces.get(name)
+        if portions is not None:
+            return self._namespace_spec(name, portions, path)
+        return None
+
+    def _module_spec(self, name, row):
+        bundle = self.runtime.bundles[row[0]]
+        origin = f"{bundle.root}/{row[1]}"
+        spec = _bootstrap.ModuleSpec(name, bundle.loader, origin=origin, is_package=row[2])
+        directory, _, file = origin.rpartition("/")
+        spec._set_fileattr = True
+        spec._cached = f"{directory}/__pycache__/{file[:-3]}{_SUFFIX}"
+        if row[2]:
+            spec.submodule_search_locations = [directory]
+        return spec
+
+    def _extension_spec(self, name, row):
+        bundle = self.runtime.bundles[row[0]]
+        if bundle.on_disk:
+            location = f"{bundle.virtual_root}/{row[1]}"
+        else:
+            from par_runtime import unpack
+
+            location = unpack.extension_path(bundle, row[1])
+        loader = _external.ExtensionFileLoader(name, location)
+        return _external.spec_from_file_location(name, location, loader=loader)
+
+    def _namespace_spec(self, name, portions, path):
+        spec = _bootstrap.ModuleSpec(name, None, is_package=True)
+        found = [f"{self.runtime.bundles[i].virtual_root}/{where}" for i, where in portions]
+        other = _external.PathFinder.find_spec(name, path)
+        if other is not None:
+            if other.loader is not None and not hasattr(other.loader, "_path"):
+                return other
+            found += [p for p in other.submodule_search_locations or () if p not in found]
+        spec.submodule_search_locations = found
+        return spec
+
+    def find_distributions(self, context=None):
+        from par_runtime import metadata
+
+        return metadata.distributions(self.runtime, context)
+
+    def invalidate_caches(self):
+        return None
+
+
+class PathEntry:
+    """What sys.path_hooks give for a directory that is in an archive."""
+
+    def __init__(self, runtime, finder, path):
+        self.runtime = runtime
+        self.finder = finder
+        self.path = path
+
+    def find_spec(self, name, target=None):
+        spec = self.finder._find(name, None)
+        if spec is None:
+            return None
+        if spec.loader is None:
+            return spec
+        where = spec.submodule_search_locations
+        where = where[0] if where else spec.origin or ""
+        return spec if where.rpartition("/")[0] == self.path else None
+
+    def invalidate_caches(self):
+        return None
+
+    def iter_modules(self, prefix=""):
+        from par_runtime import files
+
+        return files.iter_modules(self.runtime, self.path, prefix)
+
+
+class Runtime:
+    """Everything that is known of the running PAR."""
+
+    def __init__(self, layout, program):
+        self.layout = layout
+        self.program = program
+        self.bundles = []
+        self.modules = {}
+        self.extensions = {}
+        self.namespaces = {}
+        self.distributions = {}
+        self.settings = {}
+        self.sections = []
+        self.finder = Finder(self)
+
+    def add(self, archive, index, roots, on_disk):
+        """Takes in all bundles of one archive; the first archive that has a name keeps it."""
+        first = len(self.bundles)
+        for i, row in enumerate(index["bundles"]):
+            self.bundles.append(
+                Bundle(self, first + i, row, archive, roots(row), on_disk)
+            )
+        for kind in ("modules", "extensions", "distributions"):
+            table = getattr(self, kind)
+            if first == 0:
+                table.update(index[kind])
+                continue
+            for name, row in index[kind].items():
+                table.setdefault(name, (row[0] + first, *row[1:]))
+        for name, portions in index["namespaces"].items():
+            moved = tuple((i + first, where) for i, where in portions)
+            self.namespaces[name] = self.namespaces.get(name, ()) + moved
+        self.sections.append((first, archive, index))
+
+    def section(self, kind, bundle):
+        """The part of the index that holds `kind` for a bundle, and the bundle's number in it."""
+        for first, archive, index in reversed(self.sections):
+            if bundle.number >= first:
+                cache = index.setdefault("loaded", {})
+                if kind not in cache:
+                    cache[kind] = archive.load(*index["sections"][kind], "the index")
+                return cache[kind], bundle.number - first
+        raise AssertionError(bundle.name)
+
+
+def start(layout, program, config, interpreter):
+    """Installs the importer, then runs the main module and returns its exit status.
+
+    Returns None where the launcher shall go on as a Python interpreter.
+    """
+    runtime = Runtime(layout, program)
+    if layout == "packed":
+        _open_packed(runtime)
+    else:
+        _open_runfiles(runtime, config)
+    _install(runtime)
+    _adopt_early_modules(runtime)
+
+    from par_runtime import executable
+
+    sys.executable = executable.interpreter_path(runtime)
+    environment = posix.environ
+    if environment.pop(b"PAR_TRACE_IMPORTS", b"0") not in (b"", b"0"):
+        from par_runtime import trace
+
+        runtime.finder.trace = trace.print_import
+    if b"PAR_INTERPRETER" in environment:
+        del environment[b"PAR_INTERPRETER"]
+        posix.unsetenv(b"PAR_INTERPRETER")
+    if interpreter:
+        _add_site_builtins()
+        return None
+
+    from par_runtime import runner
+
+    return runner.run(runtime)
+
+
+def _open_packed(runtime):
+    archive = _par.Archive(runtime.program)
+    index = archive.index()
+
+    def root(row):
+        return f"{runtime.program}/{row[1]}" if row[1] else runtime.program
+
+    runtime.add(archive, index, root, on_disk=False)
+    runtime.settings = index["settings"]
+
+
+def _open_runfiles(runtime, config):
+    """Reads `<name>.par_config`: a line is a key and its words, paths relative to the runfiles."""
+    base = _runfiles_directory(runtime.program)
+    runtime.settings = settings = {"runfiles": base}
+    paths = []
+    with _open(config) as stream:
+        lines = stream.read().decode().splitlines()
+    for line in lines:
+        key, *words = line.split("\t")
+        if key == "bundle":
+            packed, directory = words
+            archive = _par.Archive(f"{base}/{packed}")
+            root = f"{base}/{directory}"
+            runtime.add(archive, archive.index(), lambda row, root=root: root, on_disk=True)
+        elif key == "path":
+            paths.append(f"{base}/{words[0]}")
+        else:
+            settings[key] = words[0] if words else ""
+    sys.path[:] = paths + [b.virtual_root for b in runtime.bundles if b.name == "stdlib"]
+    settings["python"] = f"{base}/{settings['python']}"
+
+
+def _runfiles_directory(program):
+    beside = program + ".runfiles"
+    try:
+        posix.stat(beside)
+        return beside
+    except OSError:
+        pass
+    before, marker, _ = program.rpartition(".runfiles/")
+    if marker:
+        return before + ".runfiles"
+    for name in (b"RUNFILES_DIR", b"TEST_SRCDIR"):
+        if name in posix.environ:
+            return posix.environ[name].decode("utf-8", "surrogateescape")
+    raise SystemExit(
+        f"{program}: no runfiles: {beside} is not there; build the target again with bazel"
+    )
+
+
+def _install(runtime):
+    sys.meta_path.insert(0, runtime.finder)
+    packed = [b.virtual_root for b in runtime.bundles if not b.on_disk]
+
+    def hook(path):
+        for root in packed:
+            if path == root or path.startswith(root + "/"):
+                return PathEntry(runtime, runtime.finder, path)
+        raise ImportError("not in the archive", path=path)
+
+    if packed:
+        sys.path_hooks.insert(0, hook)
+        sys.path_importer_cache.clear()
+
+
+def _adopt_early_modules(runtime):
+    """Gives the modules that start-up loaded from the launcher their place in the archive."""
+    for name, module in list(sys.modules.items()):
+        spec = getattr(module, "__spec__", None)
+        if spec is None or spec.loader is not _bootstrap.FrozenImporter:
+            continue
+        if name in runtime.modules:
+            found = runtime.finder.find_spec(name)
+            module.__spec__, module.__loader__ = found, found.loader
+            module.__file__ = found.origin
+            if found.submodule_search_locations is not None:
+                module.__path__ = found.submodule_search_locations
+
+
+def _add_site_builtins():
+    import _sitebuiltins
+
+    builtins.quit = _sitebuiltins.Quitter("quit", "Ctrl-D (i.e. EOF)")
+    builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D (i.e. EOF)")
+    builtins.help = _sitebuiltins._Helper()
+
+
+def _open(path):
+    import _io
+
+    return _io.open(path, "rb")

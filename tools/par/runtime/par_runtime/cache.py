@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where unpacked files may go: the first directory that is ours, private and writable.
+
+Order: PAR_CACHE_DIR (an order: nothing else is tried), XDG_CACHE_HOME, HOME/.cache, TMPDIR and
+/tmp. A directory that somebody else could have filled is never used, and a home directory of
+another user (sudo) is never written to.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+import sys
+from collections.abc import Iterator
+
+
+class CacheError(SystemExit):
+    """The directory that the user named cannot be used: one line, exit status 1."""
+
+
+def say(program: str, text: str) -> None:
+    print(f"{os.path.basename(program)}: {text}", file=sys.stderr, flush=True)
+
+
+@functools.lru_cache(maxsize=1)
+def directories(program: str) -> tuple[str, ...]:
+    """Usable cache directories, best first; each problem with a likely one is said once."""
+    named = os.environ.get("PAR_CACHE_DIR")
+    if named:
+        directory = os.path.abspath(named)
+        problem = _problem(directory)
+        if problem:
+            raise CacheError(
+                f"{os.path.basename(program)}: PAR_CACHE_DIR={named}: {problem}; name a directory "
+                "that you own and that nobody else can write to"
+            )
+        return (directory,)
+    found = []
+    for directory in _candidates():
+        problem = _problem(directory)
+        if not problem:
+            found.append(directory)
+        elif problem.startswith("owned by"):
+            say(program, f"cache {directory} is {problem}: not used (PAR_CACHE_DIR=DIR chooses)")
+    return tuple(found)
+
+
+def _candidates() -> Iterator[str]:
+    user = os.geteuid()
+    base = os.environ.get("XDG_CACHE_HOME")
+    if base and os.path.isabs(base):
+        yield os.path.join(base, "par")
+    home = os.environ.get("HOME")
+    if home and os.path.isabs(home):
+        try:
+            ours = os.stat(home).st_uid == user
+        except OSError:
+            ours = False
+        if ours:
+            yield os.path.join(home, ".cache", "par")
+    seen = set()
+    for base in (os.environ.get("TEST_TMPDIR"), os.environ.get("TMPDIR"), "/tmp"):
+        if base and os.path.isabs(base) and base not in seen:
+            seen.add(base)
+            yield os.path.join(base, f"par-{user}")
+
+
+def _problem(directory: str) -> str | None:
+    """Why `directory` cannot hold unpacked files; None where it can. Makes it if need be."""
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        status = os.lstat(directory)
+    except OSError as error:
+        return f"not usable ({error.strerror})"
+    if not stat.S_ISDIR(status.st_mode):
+        return "not a directory"
+    # Root may have filled a cache for everybody; it is read, and never written, by others.
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"owned by user {status.st_uid} and not by {os.geteuid()}"
+    if status.st_mode & 0o022:
+        return f"writable by others (mode {status.st_mode & 0o777:o})"
+    if os.statvfs(directory).f_flag & os.ST_NOEXEC:
+        return "on a file system that is mounted noexec"
+    return None

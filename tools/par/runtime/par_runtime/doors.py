@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The doors of a PAR that print: PAR_HELP, PAR_INFO, PAR_LIST."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from par_runtime import cache, files
+
+if TYPE_CHECKING:
+    from _par_boot import Runtime
+
+HELP = """\
+{name} is a PAR: one file with a Python interpreter, code and native libraries.
+Main module: {main}. Arguments go to it; these environment variables go to the PAR:
+
+  PAR_HELP=1            this text
+  PAR_INFO=1            what it was built from, as JSON
+  PAR_LIST=1            its contents: size and name of each file, by bundle
+  PAR_MAIN=MODULE       run another module as the main one; MODULE:FUNCTION calls a function
+  PAR_INTERPRETER=1     be a Python interpreter: a prompt, or -c CODE, -m MODULE, FILE
+  PAR_TRACE_IMPORTS=1   print each import as it is found
+  PAR_CACHE_DIR=DIR     unpack native libraries there ({cache})
+  PAR_FAST_EXIT=0       end with the interpreter's full teardown
+  PAR_STARTUP_GC=1      leave the garbage collector on while modules are imported
+  PAR_DEBUG=1           show a traceback where the PAR would print one line
+
+It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
+"""
+
+
+def show(runtime: Runtime, asked: dict[str, str]) -> None:
+    if "PAR_HELP" in asked:
+        directories = cache.directories(runtime.program)
+        print(
+            HELP.format(
+                name=os.path.basename(runtime.program),
+                main=runtime.settings["main"],
+                cache=f"now {directories[0]}" if directories else "now none is writable",
+            ),
+            end="",
+        )
+    if "PAR_INFO" in asked:
+        import json
+
+        print(json.dumps(info(runtime), indent=2, sort_keys=True))
+    if "PAR_LIST" in asked:
+        _list(runtime)
+
+
+def info(runtime: Runtime) -> dict[str, object]:
+    """What the program was built from, and where it runs."""
+    stamp: dict[str, object] = {}
+    if runtime.layout == "packed":
+        _, archive, index = runtime.sections[0]
+        stamp = dict(archive.load(*index["sections"]["info"], "the index"))
+    stamp.update(
+        main=runtime.settings["main"],
+        layout=runtime.layout,
+        path=runtime.program,
+        python=sys.version.split()[0],
+        bundles={b.name: b.stamp for b in runtime.bundles},
+    )
+    return stamp
+
+
+def _list(runtime: Runtime) -> None:
+    for bundle in runtime.bundles:
+        rows = {name: row[3] for name, row in files.table(bundle).items()}
+        rows.update({name: row[2] for name, row in files.natives(bundle).items()})
+        prefix = f"{bundle.prefix}/" if bundle.prefix else ""
+        print(f"# {bundle.name} ({len(rows)} files, {sum(rows.values())} bytes)")
+        for name in sorted(rows):
+            print(f"{rows[name]:12d}  {prefix}{name}")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""sys.executable: a path that starts this same program as a Python interpreter.
+
+multiprocessing's spawn and forkserver, torchrun and build helpers start it with -c, -m or a
+file. It is a link named python3 to the PAR; where no directory is writable, a script in memory
+whose "#!" line names the PAR.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import _par
+
+from par_runtime import cache
+
+if TYPE_CHECKING:
+    from _par_boot import Runtime
+
+
+def interpreter_path(runtime: Runtime) -> str:
+    if runtime.layout == "runfiles":
+        return str(runtime.settings["python"])
+    program = runtime.program
+    label = f"{_par.hash(os.fsencode(program)):016x}"
+    for directory in cache.directories(program):
+        link = os.path.join(directory, "bin", label, "python3")
+        try:
+            if os.readlink(link) == program:
+                return link
+        except OSError:
+            if os.access(directory, os.W_OK) and _make_link(link, program):
+                return link
+    return _in_memory(program)
+
+
+def _make_link(link: str, program: str) -> bool:
+    partial = f"{link}.{os.getpid()}"
+    try:
+        os.makedirs(os.path.dirname(link), mode=0o700, exist_ok=True)
+        os.symlink(program, partial)
+        os.replace(partial, link)
+    except OSError:
+        return False
+    return True
+
+
+def _in_memory(program: str) -> str:
+    fd = os.memfd_create("python3", os.MFD_CLOEXEC)
+    os.write(fd, b"#!" + os.fsencode(program) + b" --par-interpreter\n")
+    os.fchmod(fd, 0o500)
+    # Named by process id: a child that has closed its descriptors still finds it.
+    return f"/proc/{os.getpid()}/fd/{fd}"

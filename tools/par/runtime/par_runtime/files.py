@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of an archive that are not modules' code: sources, data, libraries.
+
+The index keeps two tables for each bundle, read when first needed:
+  files:   path -> (method, offset, packed size, size, XXH64 of the packed bytes, mode, developer)
+  natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
+                   N of the newest GLIBCXX_3.4.N that it defines)
+with paths relative to the bundle's root. Methods are those of zip: 0 stored, 8 deflate, 93 zstd.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import zlib
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import _par
+
+if TYPE_CHECKING:
+    import pkgutil
+
+    from _par_boot import Bundle, Runtime
+
+STORED, DEFLATE, ZSTD = 0, 8, 93
+
+
+def table(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
+    section, number = bundle.runtime.section("files", bundle)
+    return section[number]
+
+
+def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
+    section, number = bundle.runtime.section("natives", bundle)
+    return section[number]
+
+
+def read(bundle: Bundle, relative: str) -> bytes:
+    """The file's bytes. Raises FileNotFoundError with the path as the caller wrote it."""
+    row = table(bundle).get(relative)
+    if row is not None:
+        return unpacked(bundle, relative, row)
+    library = natives(bundle).get(relative)
+    if library is not None:
+        _, offset, size, frames, *_ = library
+        packed = sum(c for c, _ in frames)
+        whole = bundle.archive.slice(offset, packed)
+        try:
+            return _par.decompress(whole, size)
+        except ValueError:
+            raise _par.ArchiveError(
+                f"{bundle.runtime.program}: {relative} is damaged; build or copy the file again"
+            ) from None
+    raise FileNotFoundError(2, "No such file in the archive", f"{bundle.virtual_root}/{relative}")
+
+
+def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
+    method, offset, packed, size, digest, *_ = row
+    data = bundle.archive.read(offset, packed, digest, relative)
+    if method == DEFLATE:
+        return zlib.decompress(data, wbits=-15, bufsize=size or 1)
+    return data
+
+
+def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Files (not libraries) that unpacking `group` writes."""
+    for name, row in table(bundle).items():
+        if not bundle.zip_safe or (group == "dev" and row[6]):
+            yield name, row
+
+
+def is_developer(bundle: Bundle, relative: str) -> bool:
+    row = table(bundle).get(relative)
+    return row is not None and bool(row[6])
+
+
+@functools.cache
+def developer_directories(bundle: Bundle) -> frozenset[str]:
+    """Every directory that holds, at any depth, a header or the like."""
+    found = set()
+    for name, row in table(bundle).items():
+        if row[6]:
+            parent = os.path.dirname(name)
+            while parent and parent not in found:
+                found.add(parent)
+                parent = os.path.dirname(parent)
+    return frozenset(found)
+
+
+def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tuple[str, bool]]:
+    """The protocol of pkgutil.iter_modules for one directory of the archive."""
+    found: dict[str, bool] = {}
+    for kind in (runtime.modules, runtime.extensions):
+        for name, row in kind.items():
+            bundle = runtime.bundles[row[0]]
+            where = bundle.virtual_root if bundle.zip_safe or bundle.on_disk else bundle.root
+            parent = os.path.dirname(f"{where}/{row[1]}")
+            package = len(row) > 2 and row[2]
+            if package:
+                parent = os.path.dirname(parent)
+            if parent == directory:
+                found[name.rpartition(".")[2]] = bool(package)
+    for name in sorted(found):
+        yield prefix + name, found[name]
+
+
+def iter_directory(bundle: Bundle, relative: str) -> Iterator[tuple[str, bool]]:
+    """(name, is directory) of the entries directly below `relative` ("" is the root)."""
+    start = f"{relative}/" if relative else ""
+    seen = set()
+    for kind in (table(bundle), natives(bundle)):
+        for path in kind:
+            if path.startswith(start):
+                name, slash, _ = path[len(start) :].partition("/")
+                if name not in seen:
+                    seen.add(name)
+                    yield name, bool(slash)

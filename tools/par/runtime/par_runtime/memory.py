@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries without a disk: unpacked into anonymous memory files and loaded from there.
+
+The dynamic linker finds a library that is already loaded by its soname, so a library's needs are
+loaded first and its own run path is never looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import TYPE_CHECKING
+
+import _par
+
+from par_runtime import files
+
+if TYPE_CHECKING:
+    from _par_boot import Bundle, Runtime
+
+
+@functools.cache
+def library(bundle: Bundle, relative: str) -> str:
+    """A path under /proc/self/fd that holds the library; what it needs is loaded already."""
+    _load_needs(bundle, relative)
+    return _memory_file(bundle, relative)
+
+
+def _load_needs(bundle: Bundle, relative: str) -> None:
+    owners = _owners(bundle.runtime)
+    for soname in files.natives(bundle)[relative][5]:
+        if soname in owners and owners[soname] != (bundle, relative):
+            _load(*owners[soname])
+
+
+@functools.cache
+def _load(bundle: Bundle, relative: str) -> None:
+    _par.dlopen(library(bundle, relative))
+
+
+@functools.cache
+def _owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
+    found: dict[str, tuple[Bundle, str]] = {}
+    for bundle in runtime.bundles:
+        if bundle.on_disk or bundle.name == "cc_runtime":
+            continue
+        for relative, row in files.natives(bundle).items():
+            if row[4]:
+                found.setdefault(row[4], (bundle, relative))
+    return found
+
+
+@functools.cache
+def _memory_file(bundle: Bundle, relative: str) -> str:
+    _, offset, _, frames, *_ = files.natives(bundle)[relative]
+    fd = os.memfd_create(os.path.basename(relative), os.MFD_CLOEXEC)
+    bundle.archive.unpack([(fd, offset, frames)], len(os.sched_getaffinity(0)))
+    return f"/proc/self/fd/{fd}"

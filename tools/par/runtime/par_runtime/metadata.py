@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""importlib.metadata for the distributions (wheels) that are in the program."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from importlib.metadata import Distribution, DistributionFinder
+from typing import TYPE_CHECKING
+
+from par_runtime import files
+
+if TYPE_CHECKING:
+    from _par_boot import Bundle, Runtime
+
+
+class PackedDistribution(Distribution):
+    def __init__(self, bundle: Bundle, directory: str) -> None:
+        self._bundle = bundle
+        self._directory = directory
+
+    def read_text(self, filename: str | os.PathLike[str]) -> str | None:
+        relative = os.path.normpath(os.path.join(self._directory, os.fspath(filename)))
+        try:
+            if self._bundle.on_disk:
+                with open(os.path.join(self._bundle.virtual_root, relative), "rb") as stream:
+                    data = stream.read()
+            else:
+                data = files.read(self._bundle, relative)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        return data.decode("utf-8")
+
+    def locate_file(self, path: str | os.PathLike[str]) -> str:
+        return os.path.join(self._bundle.virtual_root, os.fspath(path))
+
+
+def distributions(
+    runtime: Runtime, context: DistributionFinder.Context | None
+) -> Iterator[Distribution]:
+    """The distributions that `context` asks for: all, or the one of its name."""
+    wanted = None if context is None or context.name is None else normalized(context.name)
+    for name, (number, directory) in sorted(runtime.distributions.items()):
+        if wanted is None or name == wanted:
+            yield PackedDistribution(runtime.bundles[number], directory)
+
+
+def normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "_", name).lower()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program's main module and turns its end into an exit status."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _par_boot import Runtime
+
+_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST", "PAR_MAIN")
+
+
+def run(runtime: Runtime) -> int:
+    """Runs what the environment's doors ask for, else the main module; may not return.
+
+    With fast exit (the default) the process ends here, after atexit functions and a flush;
+    C++ destructors and the interpreter's own teardown do not run.
+    """
+    fast = runtime.settings.get("fast_exit") and os.environ.get("PAR_FAST_EXIT", "1") != "0"
+    status = _guarded(lambda: _choose(runtime))
+    if status < 0:  # killed by our own signal, as Python does for Ctrl-C
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    gc.freeze()  # the last collections would find nothing that matters
+    if fast:
+        _leave(status)
+    return status
+
+
+def _choose(runtime: Runtime) -> None:
+    asked = {name: os.environ.pop(name) for name in _DOORS if os.environ.get(name)}
+    if any(name != "PAR_MAIN" for name in asked):
+        from par_runtime import doors
+
+        doors.show(runtime, asked)
+        return
+    target = asked.get("PAR_MAIN", runtime.settings["main"])
+    module, _, function = target.partition(":")
+    if function:
+        import importlib
+
+        sys.exit(getattr(importlib.import_module(module), function)())
+    main = _prepare_main(runtime, module)
+    if module == runtime.settings["main"] and not os.environ.get("PAR_STARTUP_GC"):
+        _import_early(runtime)
+    main()
+
+
+def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
+    """What `python -m name` does, without runpy: __main__ keeps the spec, for spawned children."""
+    import importlib.util
+
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = importlib.util.find_spec(f"{name}.__main__")
+    if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
+        known = sorted(n for n in runtime.modules if n.endswith("." + name.rpartition(".")[2]))
+        hint = f"; did you mean {known[0]}?" if known else ""
+        raise SystemExit(f"{runtime.program}: no module {name!r} to run{hint}")
+    code = spec.loader.get_code(spec.name)
+    module = sys.modules["__main__"] = ModuleType("__main__")
+    module.__dict__.update(
+        __spec__=spec,
+        __loader__=spec.loader,
+        __file__=spec.origin,
+        __package__=spec.parent,
+        __cached__=None,
+        __builtins__=sys.modules["builtins"],
+    )
+    return lambda: exec(code, module.__dict__)
+
+
+def _import_early(runtime: Runtime) -> None:
+    """Imports what the main module imports before its first other statement, in that order.
+
+    Then nothing that is alive needs to be looked at by the collector again.
+    """
+    for name in runtime.settings.get("early_imports", ()):
+        __import__(name)
+    gc.freeze()
+
+
+def _guarded(program: Callable[[], None]) -> int:
+    try:
+        program()
+    except SystemExit as error:
+        if _wants_trace():
+            sys.excepthook(type(error), error, error.__traceback__)
+        return _exit_status(error.code)
+    except KeyboardInterrupt as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        return -signal.SIGINT
+    except BaseException as error:
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
+            traceback = traceback.tb_next  # the program's own frames only
+        sys.excepthook(type(error), error, traceback)
+        return 1
+    return 0
+
+
+def _wants_trace() -> bool:
+    return os.environ.get("PAR_DEBUG", "0") not in ("", "0")
+
+
+def _exit_status(code: object) -> int:
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _leave(status: int) -> None:
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # waits for non-daemon threads, as an interpreter's end does
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            status = status or 120
+    os._exit(status)

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts the files of a bundle that must be files on disk, once, under the bundle's content stamp.
+
+A directory `<cache>/<name>-<stamp>` is complete or absent: it is filled under another name and
+renamed. A start looks at sizes only; nothing is hashed again. With nowhere to write, libraries
+are loaded from memory instead.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import os
+from typing import TYPE_CHECKING, Any
+
+from par_runtime import cache, files, memory
+
+if TYPE_CHECKING:
+    from _par_boot import Bundle
+
+_BATCH = 200  # files open at once
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def native_path(bundle: Bundle, relative: str) -> str:
+    """See Loader.native_path."""
+    relative = os.fspath(relative).strip("/")
+    if bundle.on_disk:
+        return os.path.join(bundle.virtual_root, relative)
+    group = "lib"
+    if relative in files.developer_directories(bundle) or files.is_developer(bundle, relative):
+        group = "dev"
+    try:
+        directory = bundle_directory(bundle, group)
+    except OSError:
+        packed = files.natives(bundle).get(relative)
+        if packed is None:
+            raise
+        return memory.library(bundle, relative)
+    return os.path.join(directory, relative)
+
+
+def extension_path(bundle: Bundle, relative: str) -> str:
+    """The file to dlopen for an extension module of a packed bundle."""
+    from par_runtime import cxx
+
+    if bundle.needs_cxx:
+        cxx.provide(bundle.runtime)
+    try:
+        return os.path.join(bundle_directory(bundle, "lib"), relative)
+    except OSError:
+        return memory.library(bundle, relative)
+
+
+@functools.cache
+def bundle_directory(bundle: Bundle, group: str) -> str:
+    """`group` "lib": libraries, and all files of a bundle that is not zip-safe; "dev": all that
+    and headers. Raises OSError where no directory can take them."""
+    program = bundle.runtime.program
+    if group == "dev":
+        python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
+        if python is not None and python is not bundle:
+            bundle_directory(python, "dev")
+    label = f"{bundle.name}-{bundle.stamp}" + (".dev" if group == "dev" else "")
+    candidates = cache.directories(program)
+    for directory in candidates:
+        path = os.path.join(directory, label)
+        if _complete(bundle, path):
+            return path
+    for directory in candidates:
+        if not os.access(directory, os.W_OK):
+            continue
+        try:
+            return _unpack(bundle, group, directory, label)
+        except OSError as error:
+            cache.say(program, _explain(bundle, directory, error))
+    raise OSError(
+        errno.EROFS,
+        f"{os.path.basename(program)}: {bundle.name} needs files on disk and no directory can "
+        "take them; set PAR_CACHE_DIR to one that can",
+    )
+
+
+def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
+    if error.errno in _FULL:
+        need = sum(row[2] for row in files.natives(bundle).values()) >> 20
+        reason = f"no space left ({bundle.name} needs about {need} MB)"
+    else:
+        reason = f"cannot unpack {bundle.name}: {error.strerror or error}"
+    return f"cache {directory}: {reason}; trying elsewhere (PAR_CACHE_DIR=DIR chooses)"
+
+
+def _complete(bundle: Bundle, path: str) -> bool:
+    """True if all libraries are there in full: a machine that lost power may have lost some."""
+    try:
+        status = os.lstat(path)
+        if status.st_uid not in (os.geteuid(), 0):
+            return False
+        for name, row in files.natives(bundle).items():
+            if os.stat(os.path.join(path, name)).st_size != row[2]:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
+    path = os.path.join(directory, label)
+    lock = os.open(os.path.join(directory, f".{label}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a process that is killed lets go of it
+        if _complete(bundle, path):
+            return path
+        prefix = f".{label}.new."
+        for stale in os.listdir(directory):
+            if stale.startswith(prefix):
+                _remove(os.path.join(directory, stale))
+        partial = os.path.join(directory, f"{prefix}{os.getpid()}")
+        try:
+            os.mkdir(partial, 0o700)
+            _fill(bundle, group, partial)
+            if os.path.lexists(path):
+                _remove(path)  # incomplete: see _complete
+            os.rename(partial, path)
+        except BaseException:
+            _remove(partial)
+            raise
+    finally:
+        os.close(lock)
+    return path
+
+
+def _fill(bundle: Bundle, group: str, target: str) -> None:
+    made = {target}
+
+    def place(name: str) -> str:
+        path = os.path.join(target, name)
+        parent = os.path.dirname(path)
+        if parent not in made:
+            os.makedirs(parent, exist_ok=True)
+            made.add(parent)
+        return path
+
+    natives = list(files.natives(bundle).items())
+    threads = len(os.sched_getaffinity(0))
+    for start in range(0, len(natives), _BATCH):
+        jobs: list[tuple[int, int, Any]] = []
+        try:
+            for name, (mode, offset, _, frames, *_) in natives[start : start + _BATCH]:
+                fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o200)
+                jobs.append((fd, offset, frames))
+            bundle.archive.unpack(jobs, threads)
+        finally:
+            for fd, *_ in jobs:
+                os.close(fd)
+    for name, row in files.on_disk(bundle, group):
+        fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] | 0o200)
+        with open(fd, "wb", buffering=0) as stream:
+            data = memoryview(files.unpacked(bundle, name, row))
+            while data:
+                data = data[stream.write(data) :]
+
+
+def _remove(path: str) -> None:
+    """Removes a tree; what cannot be removed is left for the next start."""
+    try:
+        for base, directories, names in os.walk(path, topdown=False):
+            for name in names:
+                os.unlink(os.path.join(base, name))
+            for name in directories:
+                os.rmdir(os.path.join(base, name))
+        os.rmdir(path)
+    except OSError:
+        return
+
+
+__all__ = ["bundle_directory", "extension_path", "native_path"]

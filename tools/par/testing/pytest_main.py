@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs pytest for a par_test: from the runfiles tree, or on files that are in a packed PAR."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+
+def run(main_file: str, main_name: str, tests: list[str]) -> int:
+    """Runs `tests` (paths below the workspace) and returns pytest's exit status.
+
+    main_file: the __file__ of the generated main module, which is below the workspace too.
+    """
+    spec = sys.modules[main_name].__spec__
+    assert spec is not None and spec.name is not None
+    depth = spec.name.count(".") + 1
+    root = Path(*Path(main_file).parts[:-depth])
+    scratch = Path(os.environ.get("TEST_TMPDIR") or tempfile.mkdtemp(prefix="par_test."))
+    if not root.is_dir():
+        loader = spec.loader
+        for test in tests:
+            target = scratch / "packed_tests" / test
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(loader.get_data(str(root / test)))  # type: ignore[union-attr]
+        root = scratch / "packed_tests"
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    files = [str(root / test) for test in tests if _collected(test)]
+    return int(pytest.main(_options(root) + sys.argv[1:] + files, plugins=[_Sharding()]))
+
+
+def _collected(test: str) -> bool:
+    return os.path.basename(test).endswith("_test.py")
+
+
+def _options(root: Path) -> list[str]:
+    options = [
+        "--import-mode=importlib",
+        f"--rootdir={root}",
+        "--override-ini=consider_namespace_packages=true",
+        "--strict-markers",
+        "-p",
+        "no:cacheprovider",
+        "-ra",
+        "--durations=5",
+        "--durations-min=1",
+    ]
+    if "TEST_TMPDIR" in os.environ:
+        options.append(f"--basetemp={os.environ['TEST_TMPDIR']}/pytest")
+    if "XML_OUTPUT_FILE" in os.environ:
+        options.append(f"--junitxml={os.environ['XML_OUTPUT_FILE']}")
+    if os.environ.get("TESTBRIDGE_TEST_ONLY"):
+        options.append(f"-k={os.environ['TESTBRIDGE_TEST_ONLY']}")
+    return options
+
+
+class _Sharding:
+    """`shard_count` of a test rule: every n-th case."""
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
+        if status_file:
+            Path(status_file).touch()
+        total = int(os.environ.get("TEST_TOTAL_SHARDS") or 1)
+        items[:] = items[int(os.environ.get("TEST_SHARD_INDEX") or 0) :: total]
