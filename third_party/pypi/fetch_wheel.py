@@ -167,7 +167,7 @@ def _pip_runner() -> Runner:
 
 
 def _checked(pin: Pin, directory: Path) -> Path:
-    """pip has checked the hash; this holds whatever pip's version and configuration are."""
+    """Checks once more what pip checked: this holds whatever pip's version and configuration are."""
     wheels = sorted(directory.glob("*.whl"))
     if [wheel.name for wheel in wheels] != [pin.filename]:
         names = ", ".join(wheel.name for wheel in wheels) or "no wheel"
@@ -226,7 +226,8 @@ def _is_transient(result: subprocess.CompletedProcess[str]) -> bool:
 def _last_error(result: subprocess.CompletedProcess[str]) -> str:
     lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    return errors[-1].removeprefix("ERROR:").strip().rstrip(".") if errors else "no message"
+    last = errors[-1].removeprefix("ERROR:").strip().rstrip(".") if errors else "no message"
+    return f"{last}, after failed connections" if _is_transient(result) else last
 
 
 if __name__ == "__main__":

@@ -103,23 +103,29 @@ def _fetch(cache: Path) -> Pip:
 
 def _download(scratch: Path) -> Path:
     """Debian's package by apt, with apt's own checks; the system's apt state is only read."""
-    first = _apt_download(scratch, ())
-    if first.returncode:
+    download = _apt_download(scratch, ())
+    if download.returncode:
         # No package lists on the system (a fresh image), or stale ones: private lists.
         private = _private_state(scratch)
         update = _apt(scratch, [*private, "update"])
-        first = _apt_download(scratch, private)
-        if first.returncode:
-            said = (update.stderr + first.stderr).strip().splitlines()
+        download = _apt_download(scratch, private)
+        if download.returncode:
+            said = (update.stderr + download.stderr).strip().splitlines()
             raise NoPipError(
                 f"{sys.executable} has no pip, and `apt-get download {_DEBIAN_PACKAGE}` exited"
-                f" {first.returncode}: {said[-1] if said else 'no message'}."
+                f" {download.returncode}: {said[-1] if said else 'no message'}."
                 " Install pip for this python3, or give apt a mirror it can reach."
             )
     (deb,) = scratch.glob("*.deb")
-    subprocess.run(["dpkg-deb", "--extract", str(deb), str(scratch / "root")], check=True)
-    (wheel,) = (scratch / "root").rglob("pip-*.whl")
-    return wheel
+    command = ["dpkg-deb", "--extract", str(deb), str(scratch / "root")]
+    extract = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted((scratch / "root").rglob("pip-*.whl"))
+    if extract.returncode or not wheels:
+        raise NoPipError(
+            f"{deb.name} did not unpack to a pip wheel (dpkg-deb exited {extract.returncode}:"
+            f" {extract.stderr.strip() or 'no message'}). Install pip for this python3."
+        )
+    return wheels[0]
 
 
 def _private_state(scratch: Path) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 try:
     from packaging.requirements import Requirement
 except ImportError:  # The host's python3 has no packaging of its own; pip carries one.
-    from pip._vendor.packaging.requirements import Requirement  # type: ignore[assignment]
+    from pip._vendor.packaging.requirements import Requirement
 
 from third_party.pypi.lock import Package, normalise
 

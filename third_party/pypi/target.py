@@ -28,7 +28,7 @@ def platforms(filename: str) -> tuple[str, ...] | None:
 
 
 def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:
-    """pip's options that choose wheels for the target, not for the machine it runs on."""
+    """The options by which pip chooses wheels for the target, not for the machine it runs on."""
     return [
         "--implementation=cp",
         f"--python-version={PYTHON[0]}.{PYTHON[1]}",
