@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the lock is what its inputs ask for. Needs no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from third_party.pypi import target
+from third_party.pypi.lock import (
+    Lock,
+    data_only,
+    digest,
+    normalise,
+    requirement_lines,
+    torch_requirement,
+    unreachable,
+)
+
+UPDATE = "Run third_party/pypi/update.py."
+
+
+def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str) -> list[str]:
+    """One line for each disagreement; the arguments are the texts of the input files."""
+    lines = requirement_lines(requirements)
+    found = [problem for line in lines for problem in _line_problems(lock, line)]
+    alone = data_only(annotations)
+    found += _edge_problems(lock)
+    roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
+    found += [
+        f"lock.json: '{key}' is needed by nothing in requirements.in. {UPDATE}"
+        for key in sorted(unreachable(lock, roots))
+    ]
+    found += [
+        f"lock.json: '{key}' is data only (annotations.json) but has requirements. {UPDATE}"
+        for key in sorted(alone & set(lock.packages))
+        if lock.packages[key].requires
+    ]
+    expected = digest([*lines, torch_requirement(torch_pin)], alone)
+    if lock.inputs != expected:
+        found.append(
+            f"lock.json: resolved from inputs {lock.inputs[:12]}, but requirements.in,"
+            f" annotations.json and third_party/torch/pin.json are {expected[:12]}. {UPDATE}"
+        )
+    return found
+
+
+def _line_problems(lock: Lock, line: str) -> list[str]:
+    try:
+        requirement = Requirement(line)
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        return [f"requirements.in: '{line}': {reason}. Write NAME, NAME[EXTRA] or NAME==VERSION."]
+    package = lock.packages.get(normalise(requirement.name))
+    if not package:
+        return [f"requirements.in: '{line}' is not in lock.json. {UPDATE}"]
+    if not requirement.specifier.contains(package.version, prereleases=True):
+        return [f"requirements.in: '{line}', but lock.json has {package.version}. {UPDATE}"]
+    return []
+
+
+def _edge_problems(lock: Lock) -> Iterable[str]:
+    for key, package in sorted(lock.packages.items()):
+        where = f"lock.json: '{key}'"
+        if target.platforms(package.filename) is None:
+            yield f"{where}: '{package.filename}' is not for {target.DESCRIPTION}. {UPDATE}"
+        name, version = package.filename.split("-")[:2]
+        if (normalise(name), version) != (key, package.version):
+            yield f"{where} {package.version}: '{package.filename}' is another package. {UPDATE}"
+        for needed in package.requires:
+            if needed not in lock.packages:
+                yield f"{where} requires '{needed}', which is not there. {UPDATE}"
+    for needed in lock.torch_requires:
+        if needed not in lock.packages:
+            yield f"lock.json: torch requires '{needed}', which is not there. {UPDATE}"
+
+
+def _is_valid(line: str) -> bool:
+    try:
+        Requirement(line)
+    except InvalidRequirement:
+        return False
+    return True

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock is what its inputs ask for, and each way to break that is told."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from third_party.pypi import agreement, lock
+
+_INPUTS = {
+    "requirements": lock.REQUIREMENTS.read_text(),
+    "annotations": lock.ANNOTATIONS.read_text(),
+    "torch_pin": lock.TORCH_PIN.read_text(),
+}
+_LOCK = lock.loads(lock.FILE.read_text())
+
+
+def _problems(value: lock.Lock = _LOCK, **inputs: str) -> list[str]:
+    return agreement.problems(value, **{**_INPUTS, **inputs})
+
+
+def _with(key: str, **fields: Any) -> lock.Lock:
+    row = dataclasses.replace(_LOCK.packages[key], **fields)
+    return dataclasses.replace(_LOCK, packages={**_LOCK.packages, key: row})
+
+
+def test_the_lock_agrees_with_its_inputs() -> None:
+    assert _problems() == []
+
+
+def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
+    for key, row in json.loads(_INPUTS["annotations"]).items():
+        assert key in _LOCK.packages
+        assert row["why"].endswith(".")
+        assert set(row) <= {"data_only", "files", "why", "zip_safe"}
+
+
+def test_what_torch_needs_is_there() -> None:
+    assert {"filelock", "jinja2", "networkx", "sympy"} <= set(_LOCK.torch_requires)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("seaborn", "requirements.in: 'seaborn' is not in lock.json"),
+        ("numpy==1.0", f"'numpy==1.0', but lock.json has {_LOCK.packages['numpy'].version}"),
+        ("numpy[x", "requirements.in: 'numpy[x': "),
+        ("packaging>=1", "resolved from inputs"),
+    ],
+)
+def test_an_edit_of_the_requirements_is_noticed(change: str, message: str) -> None:
+    found = _problems(requirements=f"{_INPUTS['requirements']}{change}\n")
+    assert any(message in problem for problem in found)
+    assert any("third_party/pypi/update.py" in problem for problem in found)
+
+
+def test_a_requirement_that_goes_leaves_its_wheels_unneeded() -> None:
+    without = _INPUTS["requirements"].replace("hypothesis\n", "")
+    found = _problems(requirements=without)
+    assert any("'sortedcontainers' is needed by nothing" in problem for problem in found)
+
+
+def test_another_torch_is_noticed() -> None:
+    name = "torch-9.9.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+    found = _problems(torch_pin=json.dumps({"wheel": {"filename": name}}))
+    assert [problem for problem in found if "resolved from inputs" in problem]
+
+
+def test_a_package_that_turns_data_only_is_noticed() -> None:
+    rows = {**json.loads(_INPUTS["annotations"]), "jax": {"data_only": True, "why": "."}}
+    found = _problems(annotations=json.dumps(rows))
+    assert any("'jax' is data only" in problem for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (_with("jax", requires=("nowhere",)), "'jax' requires 'nowhere'"),
+        (_with("jax", filename="jax-0.1-py3-none-any.whl"), "is another package"),
+        (_with("jax", version="0.10.3"), "but lock.json has 0.10.3"),
+        (
+            _with("numpy", filename="numpy-2.4.6-cp312-cp312-linux_x86_64.whl"),
+            "is not for CPython 3.11 on Linux x86-64",
+        ),
+        (dataclasses.replace(_LOCK, torch_requires=("nowhere",)), "torch requires 'nowhere'"),
+        (dataclasses.replace(_LOCK, inputs="0"), "resolved from inputs 0"),
+    ],
+)
+def test_a_damaged_lock_is_noticed(value: lock.Lock, message: str) -> None:
+    found = _problems(value)
+    assert any(message in problem for problem in found)
+    assert all("Run third_party/pypi/update.py." in problem for problem in found)

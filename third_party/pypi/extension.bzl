@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module extension `pypi`: the hub `@pypi`, and one repository for each wheel of the lock."""
+
+load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
+
+_LOCK = Label("//third_party/pypi:lock.json")
+_ANNOTATIONS = Label("//third_party/pypi:annotations.json")
+
+def _pypi_impl(mctx):
+    packages = json.decode(mctx.read(_LOCK))["packages"]
+    annotations = json.decode(mctx.read(_ANNOTATIONS))
+    for name in annotations:
+        if name not in packages:
+            fail("%s: '%s' is not in %s. Remove the entry, or run third_party/pypi/update.py." % (
+                _ANNOTATIONS,
+                name,
+                _LOCK,
+            ))
+    files = {name: annotations.get(name, {}).get("files", {}) for name in packages}
+    for name, package in packages.items():
+        wheel_repository(
+            name = wheel_repository_name(name),
+            distribution = package["distribution"],
+            filename = package["filename"],
+            files = files[name],
+            requires = package["requires"],
+            sha256 = package["sha256"],
+            version = package["version"],
+            zip_safe = annotations.get(name, {}).get("zip_safe", True),
+        )
+    hub_repository(
+        name = "pypi",
+        wheels = {name: named.keys() for name, named in files.items()},
+    )
+    return mctx.extension_metadata(reproducible = True)
+
+pypi = module_extension(
+    implementation = _pypi_impl,
+    doc = "Makes the lock's wheels available as `@pypi//NAME`.",
+)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds a pip to run on the host, and fetches a private one where the host has none.
+
+A fresh Debian has python3 without pip and without ensurepip. Nothing is installed there: Debian's
+own `python3-pip-whl` package is unpacked under the user's cache and pip runs out of that wheel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_DEBIAN_PACKAGE = "python3-pip-whl"
+_DEBIAN_WHEELS = Path("/usr/share/python-wheels")
+
+
+class NoPipError(Exception):
+    """No pip on this machine and none could be fetched; the message says what was tried."""
+
+
+@dataclass(frozen=True)
+class Pip:
+    """How to start pip, and the wheel it runs from (None: the interpreter's own module)."""
+
+    argv: tuple[str, ...]
+    wheel: Path | None = None
+
+
+def find(*, cache: Path | None = None) -> Pip:
+    """The first that works: python3's own, a wheel on the disk, one fetched from Debian."""
+    if _runs((sys.executable, "-m", "pip")):
+        return Pip((sys.executable, "-m", "pip"))
+    cache = cache or cache_directory() / "pip"
+    for directory in (_DEBIAN_WHEELS, ensurepip_wheels(), cache):
+        pip = _from_directory(directory)
+        if pip:
+            return pip
+    return _fetch(cache)
+
+
+def cache_directory() -> Path:
+    """The user's cache for this project; nothing outside it is written."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "torch_google"
+
+
+def ensurepip_wheels() -> Path | None:
+    """Where ensurepip keeps its wheel, if this interpreter has ensurepip."""
+    spec = importlib.util.find_spec("ensurepip")
+    return Path(spec.origin).parent / "_bundled" if spec and spec.origin else None
+
+
+def _from_directory(directory: Path | None) -> Pip | None:
+    wheels = sorted(directory.glob("pip-*.whl")) if directory and directory.is_dir() else []
+    for wheel in reversed(wheels):
+        # A wheel is a zip file, and pip's runs as one.
+        argv = (sys.executable, f"{wheel}/pip")
+        if _runs(argv):
+            return Pip(argv, wheel)
+    return None
+
+
+def _runs(argv: tuple[str, ...]) -> bool:
+    command = [*argv, "--version"]
+    # A working directory of our own: `-m` would import a pip that lies in the caller's.
+    with tempfile.TemporaryDirectory() as directory:
+        result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
+    return result.returncode == 0
+
+
+def _fetch(cache: Path) -> Pip:
+    for tool in ("apt-get", "dpkg-deb"):
+        if not shutil.which(tool):
+            raise NoPipError(
+                f"{sys.executable} has no pip and no ensurepip, and there is no {tool} to fetch"
+                f" Debian's {_DEBIAN_PACKAGE} with. Install pip for this python3."
+            )
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / "lock"):
+        pip = _from_directory(cache)  # Another start may have fetched it while we waited.
+        if pip:
+            return pip
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            wheel = _download(Path(scratch))
+            os.replace(wheel, cache / wheel.name)
+    pip = _from_directory(cache)
+    if pip:
+        return pip
+    raise NoPipError(
+        f"{cache / wheel.name}, from Debian's {_DEBIAN_PACKAGE}, does not run under"
+        f" {sys.executable}. Install pip for this python3."
+    )
+
+
+def _download(scratch: Path) -> Path:
+    """Debian's package by apt, with apt's own checks; the system's apt state is only read."""
+    download = _apt_download(scratch, ())
+    if download.returncode:
+        # No package lists on the system (a fresh image), or stale ones: private lists.
+        private = _private_state(scratch)
+        update = _apt(scratch, [*private, "update"])
+        download = _apt_download(scratch, private)
+        if download.returncode:
+            said = (update.stderr + download.stderr).strip().splitlines()
+            raise NoPipError(
+                f"{sys.executable} has no pip, and `apt-get download {_DEBIAN_PACKAGE}` exited"
+                f" {download.returncode}: {said[-1] if said else 'no message'}."
+                " Install pip for this python3, or give apt a mirror it can reach."
+            )
+    (deb,) = scratch.glob("*.deb")
+    command = ["dpkg-deb", "--extract", str(deb), str(scratch / "root")]
+    extract = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted((scratch / "root").rglob("pip-*.whl"))
+    if extract.returncode or not wheels:
+        raise NoPipError(
+            f"{deb.name} did not unpack to a pip wheel (dpkg-deb exited {extract.returncode}:"
+            f" {extract.stderr.strip() or 'no message'}). Install pip for this python3."
+        )
+    return wheels[0]
+
+
+def _private_state(scratch: Path) -> tuple[str, ...]:
+    for name in ("lists/partial", "archives/partial"):
+        (scratch / name).mkdir(parents=True)
+    return (
+        "-o", f"Dir::State::lists={scratch}/lists",
+        "-o", f"Dir::Cache={scratch}",
+        "-o", f"Dir::Cache::archives={scratch}/archives",
+    )  # fmt: skip
+
+
+def _apt_download(scratch: Path, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    return _apt(scratch, [*options, "download", _DEBIAN_PACKAGE])
+
+
+def _apt(scratch: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    # As root, apt would drop to a user that cannot write to our directory.
+    command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *arguments]
+    return subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host without pip. Stand-ins for apt-get and dpkg-deb give a wheel that answers --version."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from third_party.pypi import host_pip
+
+# apt-get: `update` works; `download` needs private lists when FAKE_LISTS says so.
+_APT_GET = """#!/bin/sh
+echo "$*" >>"$FAKE_LOG"
+case "$*" in
+*update) exit 0 ;;
+*Dir::State::lists*download*) ;;
+*) [ "$FAKE_LISTS" = none ] && { echo "E: No packages found" >&2; exit 100; } ;;
+esac
+[ "$FAKE_LISTS" = dead ] && { echo "E: Unable to fetch" >&2; exit 100; }
+: >python3-pip-whl_1_all.deb
+"""
+_DPKG_DEB = """#!/bin/sh
+mkdir -p "$3/usr/share/python-wheels"
+cp "$FAKE_WHEEL" "$3/usr/share/python-wheels/"
+"""
+
+
+@pytest.fixture
+def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No pip module, no wheels on the disk, and only our stand-ins on PATH beside sh."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name, text in {"apt-get": _APT_GET, "dpkg-deb": _DPKG_DEB}.items():
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    wheel = tmp_path / "pip-23.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pip/__main__.py", "print('pip 23.0')")
+    real = host_pip._runs
+    monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] != "-m" and real(argv))
+    monkeypatch.setattr(host_pip, "_DEBIAN_WHEELS", tmp_path / "none")
+    monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: None)
+    monkeypatch.setenv("PATH", f"{tools}:{os.defpath}")
+    monkeypatch.setenv("FAKE_WHEEL", str(wheel))
+    monkeypatch.setenv("FAKE_LOG", str(tmp_path / "log"))
+    return tmp_path
+
+
+def test_the_interpreters_own_pip_comes_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] == "-m")
+    assert host_pip.find(cache=tmp_path).argv == (sys.executable, "-m", "pip")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_wheel_on_the_disk_comes_next(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: bare_host)
+    pip = host_pip.find(cache=bare_host / "cache")
+    assert pip.wheel == bare_host / "pip-23.0-py3-none-any.whl"
+    assert not (bare_host / "cache").exists()
+
+
+@pytest.mark.parametrize(("lists", "calls"), [("fresh", 1), ("none", 3)])
+def test_debians_is_fetched_once(
+    bare_host: Path, monkeypatch: pytest.MonkeyPatch, lists: str, calls: int
+) -> None:
+    monkeypatch.setenv("FAKE_LISTS", lists)
+    cache = bare_host / "cache"
+    first = host_pip.find(cache=cache)
+    assert first.wheel == cache / "pip-23.0-py3-none-any.whl"
+    assert host_pip.find(cache=cache) == first
+    assert len((bare_host / "log").read_text().splitlines()) == calls
+    assert sorted(path.name for path in cache.iterdir()) == ["lock", first.wheel.name]
+
+
+def test_starts_at_once_fetch_once(bare_host: Path) -> None:
+    found: list[host_pip.Pip] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(host_pip.find(cache=bare_host / "cache")))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert len((bare_host / "log").read_text().splitlines()) == 1
+
+
+def test_a_dead_mirror_is_told(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_LISTS", "dead")
+    with pytest.raises(host_pip.NoPipError, match=r"exited 100: E: Unable to fetch. Install pip"):
+        host_pip.find(cache=bare_host / "cache")
+
+
+def test_no_apt_is_told(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(bare_host / "none"))
+    with pytest.raises(host_pip.NoPipError, match="there is no apt-get"):
+        host_pip.find(cache=bare_host / "cache")
+
+
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert host_pip.cache_directory() == Path("/x/torch_google")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/y")
+    assert host_pip.cache_directory() == Path("/home/y/.cache/torch_google")

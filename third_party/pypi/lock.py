@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lock file: every wheel to the byte, and which wheel needs which.
+
+Keys are normalised names (`absl_py`): they are Bazel package names too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+FILE = Path(__file__).parent / "lock.json"
+REQUIREMENTS = Path(__file__).parent / "requirements.in"
+ANNOTATIONS = Path(__file__).parent / "annotations.json"
+TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
+
+
+@dataclass(frozen=True)
+class Package:
+    """One wheel. `distribution` is the name as published, `requires` are keys of the lock."""
+
+    distribution: str
+    version: str
+    filename: str
+    sha256: str
+    requires: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Lock:
+    """`inputs` is `digest(...)` of what the lock was resolved from; torch itself is not in it."""
+
+    inputs: str
+    torch_requires: tuple[str, ...]
+    packages: Mapping[str, Package]
+
+    def dumps(self) -> str:
+        """Equal locks give equal bytes."""
+        packages = {
+            key: {**asdict(package), "requires": sorted(package.requires)}
+            for key, package in self.packages.items()
+        }
+        document = {
+            "inputs": self.inputs,
+            "packages": packages,
+            "torch_requires": sorted(self.torch_requires),
+        }
+        return json.dumps(document, indent=2, sort_keys=True) + "\n"
+
+
+def loads(text: str) -> Lock:
+    """The inverse of `Lock.dumps`."""
+    document = json.loads(text)
+    packages = {
+        key: Package(**{**row, "requires": tuple(row["requires"])})
+        for key, row in document["packages"].items()
+    }
+    return Lock(document["inputs"], tuple(document["torch_requires"]), packages)
+
+
+def normalise(name: str) -> str:
+    """A distribution's name as the lock's key, whatever its spelling."""
+    return re.sub(r"[-_.]+", "_", name).lower()
+
+
+def requirement_lines(text: str) -> list[str]:
+    """The requirements of a requirements file, without comments and blank lines."""
+    lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
+    return [line for line in lines if line]
+
+
+def requirement_key(line: str) -> str:
+    """The key of the package that a requirement line names."""
+    return normalise(re.split(r"[^\w.-]", line, maxsplit=1)[0])
+
+
+def torch_requirement(pin: str) -> str:
+    """`torch==VERSION` from the text of the torch room's pin."""
+    filename: str = json.loads(pin)["wheel"]["filename"]
+    distribution, version = filename.split("-")[:2]
+    return f"{distribution}=={version}"
+
+
+def data_only(annotations: str) -> frozenset[str]:
+    """Keys of the packages that are taken for their files, without what they need to run."""
+    rows = json.loads(annotations)
+    return frozenset(key for key, row in rows.items() if row.get("data_only"))
+
+
+def digest(lines: Iterable[str], without_needs: Iterable[str]) -> str:
+    """Stands for everything that decides a lock: the requirements, and who comes alone."""
+    document = {"requirements": sorted(lines), "data_only": sorted(without_needs)}
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def unreachable(lock: Lock, roots: Iterable[str]) -> set[str]:
+    """Keys of the lock that neither `roots` nor torch lead to."""
+    seen: set[str] = set()
+    todo = [*roots, *lock.torch_requires]
+    while todo:
+        key = todo.pop()
+        if key in lock.packages and key not in seen:
+            seen.add(key)
+            todo.extend(lock.packages[key].requires)
+    return set(lock.packages) - seen

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Repository rules: one for a wheel, one for the hub that names them all."""
+
+load(":fetch_wheel.bzl", "fetch_wheel")
+
+_WHEEL_BUILD = """\
+load("{wheel_targets}", "wheel_targets")
+
+wheel_targets(
+    distribution = {distribution},
+    version = {version},
+    deps = {deps},
+    zip_safe = {zip_safe},
+    files = {files},
+)
+"""
+
+_HUB_BUILD = """\
+load("{hub_aliases}", "hub_aliases")
+
+hub_aliases(
+    name = {name},
+    repository = {repository},
+    files = {files},
+)
+"""
+
+def wheel_repository_name(name):
+    """The repository that holds the wheel of a normalised name."""
+    return "pypi_" + name
+
+def _wheel_repository_impl(rctx):
+    fetch_wheel(
+        rctx,
+        requirement = "%s==%s" % (rctx.attr.distribution, rctx.attr.version),
+        filename = rctx.attr.filename,
+        sha256 = rctx.attr.sha256,
+    )
+    rctx.file("BUILD.bazel", _WHEEL_BUILD.format(
+        wheel_targets = Label(":wheel_targets.bzl"),
+        distribution = repr(rctx.attr.distribution),
+        version = repr(rctx.attr.version),
+        deps = repr(["@%s//:wheel" % wheel_repository_name(name) for name in rctx.attr.requires]),
+        zip_safe = rctx.attr.zip_safe,
+        files = repr(rctx.attr.files),
+    ))
+
+wheel_repository = repository_rule(
+    implementation = _wheel_repository_impl,
+    doc = "One wheel, fetched by its hash and unpacked into `site/`.",
+    attrs = {
+        "distribution": attr.string(mandatory = True),
+        "filename": attr.string(mandatory = True),
+        "files": attr.string_dict(doc = "Target name -> path in the wheel."),
+        "requires": attr.string_list(doc = "Normalised names of the wheels that this one needs."),
+        "sha256": attr.string(mandatory = True),
+        "version": attr.string(mandatory = True),
+        "zip_safe": attr.bool(default = True),
+    },
+)
+
+def _hub_repository_impl(rctx):
+    rctx.file("BUILD.bazel", "")
+    for name, files in rctx.attr.wheels.items():
+        rctx.file(name + "/BUILD.bazel", _HUB_BUILD.format(
+            hub_aliases = Label(":hub_aliases.bzl"),
+            name = repr(name),
+            repository = repr(wheel_repository_name(name)),
+            files = repr(files),
+        ))
+
+hub_repository = repository_rule(
+    implementation = _hub_repository_impl,
+    doc = "A package for each wheel, with aliases into the wheel's own repository.",
+    attrs = {
+        "wheels": attr.string_list_dict(
+            doc = "Normalised name -> names of the wheel's single-file targets.",
+            mandatory = True,
+        ),
+    },
+)

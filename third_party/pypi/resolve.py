@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From pip's installation report to the rows and edges of a lock.
+
+pip chooses the versions; the edges are computed here, for the target and for the extras in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+try:
+    from packaging.requirements import Requirement
+except ImportError:  # The host's python3 has no packaging of its own; pip carries one.
+    from pip._vendor.packaging.requirements import Requirement
+
+from third_party.pypi.lock import Package, normalise
+
+_ENVIRONMENT = {
+    "implementation_name": "cpython",
+    "implementation_version": "3.11.0",
+    "os_name": "posix",
+    "platform_machine": "x86_64",
+    "platform_python_implementation": "CPython",
+    "platform_system": "Linux",
+    "python_full_version": "3.11.0",
+    "python_version": "3.11",
+    "sys_platform": "linux",
+}
+
+Report = Mapping[str, Any]
+
+
+def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
+    """The lock's rows for what pip chose for the requirements `lines`."""
+    chosen = {normalise(item["metadata"]["name"]): item for item in report["install"]}
+    needs = {key: item["metadata"].get("requires_dist", []) for key, item in chosen.items()}
+    edges = requires(needs, lines)
+    return {
+        key: Package(
+            distribution=item["metadata"]["name"],
+            version=item["metadata"]["version"],
+            filename=unquote(urlsplit(item["download_info"]["url"]).path.rsplit("/", 1)[1]),
+            sha256=item["download_info"]["archive_info"]["hashes"]["sha256"],
+            requires=tuple(sorted(edges[key])),
+        )
+        for key, item in chosen.items()
+    }
+
+
+def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[str, set[str]]:
+    """Edges between keys, from each package's Requires-Dist lines and the root requirements."""
+    edges: dict[str, set[str]] = {key: set() for key in needs}
+    seen: set[tuple[str, str]] = set()
+    todo = [node for line in lines for node in _nodes(Requirement(line))]
+    while todo:
+        node = todo.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        key, extra = node
+        for requirement in map(Requirement, needs[key]):
+            marker = requirement.marker
+            if marker and not marker.evaluate({**_ENVIRONMENT, "extra": extra}):
+                continue
+            todo.extend(_nodes(requirement))
+            edges[key].add(normalise(requirement.name))
+    for key, targets in edges.items():
+        targets.discard(key)  # A package's extra may name another of its extras.
+    return edges
+
+
+def _nodes(requirement: Requirement) -> list[tuple[str, str]]:
+    key = normalise(requirement.name)
+    return [(key, extra) for extra in ("", *sorted(requirement.extras))]

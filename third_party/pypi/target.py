@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one platform that wheels are for: CPython 3.11 on Linux x86-64, glibc 2.28 or newer."""
+
+from __future__ import annotations
+
+import re
+
+DESCRIPTION = "CPython 3.11 on Linux x86-64"
+PYTHON = (3, 11)
+ABI = "cp311"
+
+_GLIBC_MINORS = range(28, 4, -1)
+_LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64")
+
+# Best first, as pip chooses by this order.
+PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
+
+
+def platforms(filename: str) -> tuple[str, ...] | None:
+    """The platform tags in a wheel's file name, or None if the wheel is not for the target."""
+    parts = filename.removesuffix(".whl").split("-")
+    if not filename.endswith(".whl") or len(parts) not in (5, 6):
+        return None
+    pythons, abis, tags = (part.split(".") for part in parts[-3:])
+    good_python = any(_python_serves(python, abis) for python in pythons)
+    good_tags = tuple(tag for tag in tags if tag == "any" or tag in PLATFORMS)
+    return good_tags if good_python and good_tags else None
+
+
+def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:
+    """The options by which pip chooses wheels for the target, not for the machine it runs on."""
+    return [
+        "--implementation=cp",
+        f"--python-version={PYTHON[0]}.{PYTHON[1]}",
+        f"--abi={ABI}",
+        *(f"--platform={tag}" for tag in tags),
+    ]
+
+
+def _python_serves(python: str, abis: list[str]) -> bool:
+    if python == ABI:
+        return bool({ABI, "abi3", "none"} & set(abis))
+    if python in ("py3", "py311"):
+        return "none" in abis
+    older = re.fullmatch(r"cp3(\d+)", python)
+    return bool(older and int(older[1]) < PYTHON[1] and "abi3" in abis)
