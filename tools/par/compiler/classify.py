@@ -11,6 +11,8 @@ from tools.par.compiler import elf
 
 EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)?\.so$")
 _OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
+# Wider than an identifier: the standard library imports _sysconfigdata__linux_x86_64-linux-gnu.
+_NAME = re.compile(r"[\w-]+")
 # Read by compilers and linkers, so needed as files, but only once somebody compiles.
 _DEVELOPER_SUFFIXES = frozenset(
     (".a", ".cmake", ".cuh", ".h", ".hpp", ".inl", ".ld", ".cu", ".cpp", ".cc")
@@ -46,7 +48,7 @@ def module_name(path: str) -> str | None:
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()
-    if not parts or not all(part.isidentifier() for part in parts):
+    if not parts or not all(_NAME.fullmatch(part) for part in parts):
         return None
     return ".".join(parts)
 

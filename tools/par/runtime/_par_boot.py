@@ -61,7 +61,8 @@ class Loader:
         return None
 
     def exec_module(self, module):
-        code = self.get_code(module.__spec__.name)
+        name = module.__spec__.name
+        code = self.get_code(name)
         if not gc.isenabled() or self.bundle.runtime.settings.get("startup_gc"):
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
             return
@@ -72,6 +73,10 @@ class Loader:
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
         finally:
             gc.enable()
+        if name == "sysconfig":
+            from par_runtime import headers
+
+            headers.place(self.bundle.runtime, module)
 
     def _row(self, name):
         row = self.bundle.runtime.modules.get(name)
@@ -147,12 +152,13 @@ class Finder:
         self.trace = None
 
     def find_spec(self, name, path=None, target=None):
-        spec = self._find(name, path)
+        spec = self.concrete(name) or self._namespace(name, path)
         if self.trace is not None and spec is not None:
             self.trace(spec)
         return spec
 
-    def _find(self, name, path):
+    def concrete(self, name):
+        """The spec of a module or extension in the archive; None for a namespace package."""
         runtime = self.runtime
         row = runtime.modules.get(name)
         if row is not None:
@@ -162,9 +168,6 @@ class Finder:
         row = runtime.extensions.get(name)
         if row is not None:
             return self._extension_spec(name, row)
-        portions = runtime.namespaces.get(name)
-        if portions is not None:
-            return self._namespace_spec(name, portions, path)
         return None
 
     def _module_spec(self, name, row):
@@ -189,7 +192,10 @@ class Finder:
         loader = _external.ExtensionFileLoader(name, location)
         return _external.spec_from_file_location(name, location, loader=loader)
 
-    def _namespace_spec(self, name, portions, path):
+    def _namespace(self, name, path):
+        portions = self.runtime.namespaces.get(name)
+        if portions is None:
+            return None
         spec = _bootstrap.ModuleSpec(name, None, is_package=True)
         found = [f"{self.runtime.bundles[i].virtual_root}/{where}" for i, where in portions]
         other = _external.PathFinder.find_spec(name, path)
@@ -218,11 +224,9 @@ class PathEntry:
         self.path = path
 
     def find_spec(self, name, target=None):
-        spec = self.finder._find(name, None)
+        spec = self.finder.concrete(name)
         if spec is None:
             return None
-        if spec.loader is None:
-            return spec
         where = spec.submodule_search_locations
         where = where[0] if where else spec.origin or ""
         return spec if where.rpartition("/")[0] == self.path else None

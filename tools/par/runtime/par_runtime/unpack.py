@@ -14,7 +14,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from par_runtime import cache, files, memory
+from par_runtime import cache, files, headers, memory
 
 if TYPE_CHECKING:
     from _par_boot import Bundle
@@ -62,7 +62,7 @@ def bundle_directory(bundle: Bundle, group: str) -> str:
         python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
         if python is not None and python is not bundle:
             bundle_directory(python, "dev")
-    label = f"{bundle.name}-{bundle.stamp}" + (".dev" if group == "dev" else "")
+    label = f"{bundle.name}-{bundle.stamp}" + (headers.DEVELOPER_SUFFIX if group == "dev" else "")
     candidates = cache.directories(program)
     for directory in candidates:
         path = os.path.join(directory, label)
