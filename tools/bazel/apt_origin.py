@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where this machine gets Debian packages from: its own apt sources, in both of apt's formats.
 
-`apt-get indextargets` would tell the same, but only for sources whose lists were fetched already; a fresh
-container has none.
+`apt-get indextargets` would tell the same, but only for sources whose lists were fetched already; a
+fresh container has none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tools.bazel import command
 
-# A Debian archive is known by the suites taken from it. Other archives have names of their own there.
+# A Debian archive is known by the suites taken from it. Other archives have names of their own
+# there.
 _MOVING_SUITES = ("stable", "oldstable", "testing", "unstable", "sid")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 
@@ -36,7 +37,7 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """The archives from which the machine takes `main` of `codename` or of a moving suite, in order."""
+    """The archives that give the machine `main` of `codename` or of a moving suite, in order."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
     found: dict[str, Origin] = {}
@@ -92,7 +93,9 @@ def _one_line_entries(text: str) -> Iterator[_Entry]:
         suite, *components = match["rest"].split()
         pairs = (word.partition("=") for word in (match["options"] or "").split())
         options = {name.lower(): value for name, _, value in pairs}
-        origin = Origin(match["uri"].rstrip("/"), options.get("signed-by", ""), options.get("trusted", ""))
+        origin = Origin(
+            match["uri"].rstrip("/"), options.get("signed-by", ""), options.get("trusted", "")
+        )
         yield _Entry(origin, (suite,), tuple(components))
 
 
@@ -102,9 +105,14 @@ def _deb822_entries(text: str) -> Iterator[_Entry]:
         # A field continues on lines that start with a blank; a key block keeps its line breaks.
         fields = {
             name.lower(): value.strip()
-            for name, value in re.findall(r"^([A-Za-z-]+):((?:.*)(?:\n[ \t].*)*)", paragraph, re.MULTILINE)
+            for name, value in re.findall(
+                r"^([A-Za-z-]+):((?:.*)(?:\n[ \t].*)*)", paragraph, re.MULTILINE
+            )
         }
-        if fields.get("enabled", "yes").lower() == "no" or "deb" not in fields.get("types", "").split():
+        if (
+            fields.get("enabled", "yes").lower() == "no"
+            or "deb" not in fields.get("types", "").split()
+        ):
             continue
         signed_by = fields.get("signed-by", "")
         if "-----BEGIN" in signed_by:

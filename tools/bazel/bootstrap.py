@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds or makes the Bazel that .bazelversion names and writes a launcher for it; started by bazelw."""
+"""Finds or makes the Bazel that .bazelversion names, writes its launcher, and becomes it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ Provider = Callable[[], Launcher]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0 when the launcher is there."""
+    """Becomes the launcher; returns only where there is none, with the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="the workspace")
     parser.add_argument("--launcher", type=Path, required=True, help="the launcher to write")
+    parser.add_argument("words", nargs="*", help="after --: what Bazel is to do")
     options = parser.parse_args(argv)
-    os.environ.pop("PYTHONPATH", None)  # bazelw's, for this process alone
     version = (options.root / ".bazelversion").read_text().strip()
     try:
         set_up(root=options.root, launcher=options.launcher, version=version)
@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("bazelw: stopped; run it again to go on", file=sys.stderr)
         return 130
-    return 0
+    sys.stderr.flush()
+    os.execv(options.launcher, [str(options.launcher), str(options.root), *options.words])
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
@@ -52,14 +53,14 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             "(a minute or two: 60 to 100 MB to fetch, 300 MB on disk)"
         )
         start = time.monotonic()
-        found = first_available(
-            {
-                "on PATH": lambda: path_bazel.provide(root=root, version=version),
-                "from npm": lambda: npm_bazelisk.provide(root=root, version=version, cache=cache),
-                "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
-            },
-            version=version,
-        )
+        providers: dict[str, Provider] = {
+            "on PATH": lambda: path_bazel.provide(root=root, version=version),
+            "from npm": lambda: npm_bazelisk.provide(root=root, version=version, cache=cache),
+            "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
+        }
+        if debian_bazel.is_set_up(cache):
+            del providers["from npm"]  # it failed before, and asking again takes longer
+        found = first_available(providers, version=version)
         rc = cache / "bazelrc"
         write_atomically(rc, shared_rc(cache.parent))
         write_atomically(launcher, found.script(rc=rc), mode=0o755)
@@ -77,29 +78,24 @@ def first_available(providers: dict[str, Provider], *, version: str) -> Launcher
     tried = "\n".join(reasons)
     raise Unavailable(
         f"no way to get Bazel {version}. Tried:\n{tried}\n"
-        f"Put a Bazel {version} (or a bazelisk that can download it) on PATH, or give this machine a network "
-        "that reaches one of these, and run bazelw again."
+        f"Put a Bazel {version} (or a bazelisk that can download it) on PATH, or give this machine "
+        "a network that reaches one of these, and run bazelw again."
     )
 
 
 def shared_rc(directory: Path) -> str:
-    """What every Bazel started by bazelw gets beside the workspace's .bazelrc.
-
-    It is here because .bazelrc cannot name the user's cache directory. Bazel reads it last, so it reads the
-    user's file once more: what is said there wins.
-    """
+    """What bazelw adds to .bazelrc, which cannot name the user's cache directory."""
     return (
         "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
         f"common --disk_cache={directory / 'disk'}\n"
         "# Old entries go while the server is idle.\n"
         "common --experimental_disk_cache_gc_max_size=20G\n"
-        "try-import %workspace%/.bazelrc.user\n"
     )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Holds the lock; the kernel frees it when this process and the tools that it passed it to are gone."""
+    """Holds the lock; it is free when this process and the tools that hold it too are gone."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +107,3 @@ def _locked(path: Path) -> Iterator[int]:
 
 def _say(text: str) -> None:
     print(f"bazelw: {text}", file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -23,13 +23,13 @@ def run(
 ) -> str:
     """Returns what `argv` prints on stdout, or raises CommandError.
 
-    The limit is kept by coreutils' timeout(1) in a process of its own, so that a child also ends when
-    this process was killed. File descriptors in `hold` (a lock) stay open in the child: the lock is then
-    free only when nothing works under it any more.
+    The limit is kept by coreutils' timeout(1) in a process of its own, so that a child also ends
+    when this process was killed. File descriptors in `hold` (a lock) stay open in the child: the
+    lock is then free only when nothing works under it any more.
     """
     command = [str(word) for word in argv]
     result = subprocess.run(
-        ["timeout", "--kill-after=5", str(seconds), *command],
+        ["timeout", "-k", "5", str(seconds), *command],
         cwd=cwd,
         env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,

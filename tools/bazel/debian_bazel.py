@@ -16,9 +16,14 @@ _SUITES = ("testing", "unstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
+def is_set_up(cache: Path) -> bool:
+    """Whether an earlier start made the prefix."""
+    return _prefix(cache).is_dir()
+
+
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
     """A launcher for Debian's `version` in a private prefix below `cache`; raises Unavailable."""
-    prefix = cache / "debian"
+    prefix = _prefix(cache)
     try:
         if not prefix.is_dir():
             _build(prefix, version=version, lock=lock)
@@ -45,8 +50,12 @@ def _build(prefix: Path, *, version: str, lock: int) -> None:
     debian_prefix.build(debs, staging=staging, prefix=prefix, version=version, lock=lock)
 
 
+def _prefix(cache: Path) -> Path:
+    return cache / "debian"
+
+
 def _work(prefix: Path) -> Path:
-    """Apt's state, the .debs and the unfinished prefix: kept after a failure, for the next start."""
+    """Apt's state, the .debs, the unfinished prefix: kept after a failure, for the next start."""
     return prefix.with_name("debian.work")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Bazel in a private prefix: which packages, and how their files become a Bazel that runs anywhere.
+"""Debian's Bazel in a private prefix: its packages, and how their files become a Bazel that runs.
 
-The programs run on a C library of their own, newer than the machine's, so the prefix holds the loader and every
-library they need. Actions still run on the machine's own userland. A prefix is made for its final path and
-cannot be moved.
+The programs run on a C library of their own, newer than the machine's, so the prefix holds the
+loader and every library they need. Actions still run on the machine's own userland. A prefix is
+made for its final path and cannot be moved.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# Packages whose shared libraries are wanted. The JRE's are not: the server loads no fonts, images or smart cards.
+# Packages whose shared libraries are wanted. The JRE's are not: the server loads no fonts, images
+# or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
-# The server's class path in its order, with the package of each jar. Debian's own list names every jar that
-# Bazel was built with; these are the ones that the server's classes link to and that A-server.jar lacks.
+# The server's class path in its order, with the package of each jar. Debian's own list names every
+# jar that Bazel was built with; these are the ones that the server's classes link to and that
+# A-server.jar lacks.
 JARS: Mapping[str, str] = {
     "grpc-api": "libgrpc-java",
     "grpc-auth": "libgrpc-java",
@@ -99,7 +101,7 @@ def wanted_packages() -> list[str]:
 
 
 def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lock: int) -> None:
-    """Makes `prefix` from `debs`; it is complete or absent. `staging` is on the same file system."""
+    """Makes `prefix` from `debs`, complete or not at all; `staging` is on its file system."""
     for directory in (staging, prefix):
         shutil.rmtree(directory, ignore_errors=True)
     staging.mkdir(parents=True)
@@ -107,7 +109,7 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
         command.run(["dpkg-deb", "-x", deb, staging], seconds=120, hold=[lock])
     for unused in _UNUSED:
         shutil.rmtree(staging / unused, ignore_errors=True)
-    _relink(staging)
+    relink(staging)
     _patch(staging, prefix=prefix, lock=lock)
     _write_class_path(staging, prefix=prefix, version=version)
     _write_settings(staging, prefix=prefix)
@@ -127,7 +129,8 @@ def startup_options(prefix: Path) -> tuple[str, ...]:
         f"--install_base={prefix / _INSTALL_BASE}",
         "--trust_install_base",  # Debian's client carries no sums of the install base
         f"--server_javabase={prefix / _JAVA}",
-        # The first compiler tier halves the start of a cold server; builds here wait for gcc, not for Java.
+        # The first compiler tier halves the start of a cold server; builds here wait for gcc, not
+        # for Java.
         "--host_jvm_args=-XX:TieredStopAtLevel=1",
     )
 
@@ -151,7 +154,7 @@ def _programs(prefix: Path) -> list[Path]:
     return [prefix / _CLIENT, *helpers, *java]
 
 
-def _relink(staging: Path) -> None:
+def relink(staging: Path) -> None:
     """Makes absolute links between packages (/etc/java-21-openjdk, /usr/share/java) relative."""
     for directory, names, files in os.walk(staging):
         for path in (Path(directory, name) for name in (*names, *files)):
@@ -162,7 +165,8 @@ def _relink(staging: Path) -> None:
             if target.startswith("/") and os.path.lexists(inside):
                 path.unlink()
                 path.symlink_to(os.path.relpath(inside, path.parent))
-    # The certificates are the machine's: `update-ca-certificates` makes them there, if it has them at all.
+    # The certificates are the machine's: `update-ca-certificates` makes them there, if it has them
+    # at all.
     certificates = staging / _JAVA / "lib/security/cacerts"
     certificates.unlink(missing_ok=True)
     certificates.symlink_to("/etc/ssl/certs/java/cacerts")
@@ -176,13 +180,20 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
     An rpath, not a runpath: libraries that Java loads later must inherit it.
     """
-    patchelf = [staging / _LOADER, "--library-path", staging / _LIBRARIES, staging / "usr/bin/patchelf"]
+    patchelf: list[str | Path] = [
+        staging / _LOADER,
+        "--library-path",
+        staging / _LIBRARIES,
+        staging / "usr/bin/patchelf",
+    ]
     for program in _programs(staging):
         rpath = str(prefix / _LIBRARIES)
         if program.is_relative_to(staging / _JAVA):
             rpath = f"$ORIGIN:$ORIGIN/../lib:{rpath}"
-        edits = ["--set-interpreter", str(prefix / _LOADER), "--force-rpath", "--set-rpath", rpath]
-        command.run([*patchelf, *edits, program], seconds=30, hold=[lock])
+        interpreter = ["--set-interpreter", str(prefix / _LOADER)]
+        libraries = ["--force-rpath", "--set-rpath", rpath]
+        words: list[str | Path] = [*patchelf, *interpreter, *libraries, program]
+        command.run(words, seconds=30, hold=[lock])
 
 
 def _write_class_path(staging: Path, *, prefix: Path, version: str) -> None:

@@ -27,7 +27,8 @@ class Pin:
 BAZELISK = Pin(
     package="@bazel/bazelisk",
     version="1.28.1",
-    sha512="K21x83NXOtd0yb2qzjMES3UV4xEWZ1q1vnXFhADA1u7IoiMVQkJAVQRK3oZ5txpnrGafY15HS+YYr2nmsEP4Tg==",
+    sha512="K21x83NXOtd0yb2qzjMES3UV4xEWZ1q1vnXFhADA1u7I"
+    "oiMVQkJAVQRK3oZ5txpnrGafY15HS+YYr2nmsEP4Tg==",
 )
 _MEMBERS = {
     "x86_64": "package/bazelisk-linux_amd64",

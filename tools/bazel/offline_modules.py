@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """How Debian's Bazel finds modules with no registry: overrides, stubs, and the rc that names them.
 
-`--override_module` ignores versions, so the one MODULE.bazel of the workspace serves an official Bazel (exact
-versions from the public registry) and this one (the rule sets that Debian ships). These options stay in the
-prefix's own rc: an official Bazel must never see them.
+`--override_module` ignores versions, so the one MODULE.bazel of the workspace serves an official
+Bazel (exact versions from the public registry) and this one (the rule sets that Debian ships).
+These options stay in the prefix's own rc: an official Bazel must never see them.
 """
 
 from __future__ import annotations
@@ -24,18 +24,22 @@ DEBIAN_MODULES: Mapping[str, str] = {
     "rules_shell": "rules/shell",
 }
 
-# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads from.
+# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads
+# from.
 _STUBS = ("apple_support", "buildozer", "protobuf", "zlib")
 
 # @bazel_tools uses this extension by name even where nobody runs buildozer.
-_BUILDOZER_EXTENSION = '''\
+_BUILDOZER_EXTENSION = """\
 def _empty(ctx):
     ctx.file("BUILD.bazel", "")
 
 _repository = repository_rule(implementation = _empty)
 
-buildozer_binary = module_extension(implementation = lambda ctx: _repository(name = "buildozer_binary"))
-'''
+def _extension(_ctx):
+    _repository(name = "buildozer_binary")
+
+buildozer_binary = module_extension(implementation = _extension)
+"""
 
 
 def module_directories(install_base: Path) -> dict[str, Path]:
@@ -55,10 +59,13 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """The rc for a prefix whose final place is `install_base`; `registry` is a directory with no module."""
+    """The rc for a prefix that will be at `install_base`; `registry` has no module."""
     lines = [
-        "# Written by tools/bazel. All modules come from this prefix: MODULE.bazel's versions are not looked up.",
-        *(f"common --override_module={name}={path}" for name, path in module_directories(install_base).items()),
+        "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
+        *(
+            f"common --override_module={name}={path}"
+            for name, path in module_directories(install_base).items()
+        ),
         "# An unknown module is then an error that names it, not a wait for a network.",
         f"common --registry=file://{registry}",
         "# A lock of these overrides would be wrong for everybody else.",

@@ -31,8 +31,9 @@ class PackageIndex:
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
         """Every shared-library package that `roots` depend on, at any depth, sorted.
 
-        Only packages of section `libs` are followed: Bazel's other dependencies (compilers, a whole JDK,
-        documentation) are not needed to run it. What is missing after all shows when the prefix is checked.
+        Only packages of section `libs` are followed: Bazel's other dependencies (compilers, a whole
+        JDK, documentation) are not needed to run it. What is missing after all shows when the
+        prefix is checked.
         """
         found: set[str] = set()
         queue = list(roots)
@@ -57,7 +58,7 @@ def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
     providers: dict[str, str] = {}
     for paragraph in dump.split("\n\n"):
         name = paragraph.partition("\n")[0].removeprefix("Package: ")
-        if name not in names and "\nSection: libs\n" not in paragraph:
+        if name not in names and "\nSection: libs\n" not in f"{paragraph}\n":
             continue
         package = _package(paragraph)
         packages[package.name] = package
@@ -79,7 +80,9 @@ def _package(paragraph: str) -> Package:
         version=fields.get("Version", ""),
         section=fields.get("Section", ""),
         depends=tuple(tuple(map(_bare, clause.split("|"))) for clause in clauses),
-        provides=tuple(_bare(name) for name in fields.get("Provides", "").split(",") if name.strip()),
+        provides=tuple(
+            _bare(name) for name in fields.get("Provides", "").split(",") if name.strip()
+        ),
     )
 
 

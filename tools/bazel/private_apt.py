@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An apt of our own: the machine's programs, keys and proxies, with state that belongs to this cache.
+"""An apt of our own: the machine's programs, keys and proxies, with state in this cache.
 
-Nothing of the machine's apt or dpkg state is read or written, so no rights are needed and nothing can break.
+Nothing of the machine's apt or dpkg state is read or written, so no rights are needed and nothing
+can break.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from tools.bazel import apt_origin, command, package_index
 
 _UPDATE_SECONDS = 180
 _DOWNLOAD_SECONDS = 1200
-_URI_LINE = re.compile(r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$")
+_URI_LINE = re.compile(
+    r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
+)
 
-# Read after the machine's own settings, which may have hooks: a container's clean-up hook would delete from
-# the machine's package cache.
+# Read after the machine's own settings, which may have hooks: a container's clean-up hook would
+# delete from the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -73,7 +76,8 @@ class PrivateApt:
 
     def update(self) -> None:
         """Fetches and verifies the suite's package index."""
-        # Without the option a failed fetch is a warning only, and an old or empty index would be used.
+        # Without the option a failed fetch is a warning only, and an old or empty index would be
+        # used.
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
@@ -86,11 +90,13 @@ class PrivateApt:
         return index
 
     def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
-        """The .deb files of `names` in `into`; a file that is there and has the right sum is kept."""
+        """The .deb files of `names`, in `into`; one that is there with the right sum is kept."""
         into.mkdir(parents=True, exist_ok=True)
         listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
         archives = dict(self._archive(line) for line in listing.splitlines())
-        absent = [uri for uri, archive in archives.items() if not _matches(into / archive.name, archive)]
+        absent = [
+            uri for uri, archive in archives.items() if not _matches(into / archive.name, archive)
+        ]
         if absent:
             packages = [unquote(archives[uri].name).split("_", 1)[0] for uri in absent]
             for uri in absent:
@@ -98,7 +104,9 @@ class PrivateApt:
             self._run("apt-get", "download", "-qq", *packages, seconds=_DOWNLOAD_SECONDS, cwd=into)
         for archive in archives.values():
             if not _matches(into / archive.name, archive):
-                raise command.CommandError(f"apt-get: {archive.name} does not have the sum in the index")
+                raise command.CommandError(
+                    f"apt-get: {archive.name} does not have the sum in the index"
+                )
         return sorted(into / archive.name for archive in archives.values())
 
     def _archive(self, line: str) -> tuple[str, Archive]:
