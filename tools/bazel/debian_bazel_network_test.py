@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tools.bazel import debian_bazel
-from tools.bazel.launcher import write_atomically
+from tools.bazel import debian_bazel, trust_store
+from tools.bazel.launcher import Launcher, write_atomically
 
 _ROOT = Path(__file__).resolve().parents[2]
 _VERSION = (_ROOT / ".bazelversion").read_text().strip()
@@ -48,15 +48,22 @@ def workspace(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_prefix_builds_and_tests_with_the_modules_of_the_workspace(
-    tmp_path: Path, workspace: Path
+@pytest.fixture(scope="module")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Launcher:
+    cache = tmp_path_factory.mktemp("cache")
+    with (cache / "lock").open("a") as lock:
+        return debian_bazel.provide(version=_VERSION, cache=cache, lock=lock.fileno())
+
+
+def test_it_builds_and_tests_with_the_modules_of_the_workspace(
+    tmp_path: Path, workspace: Path, launcher: Launcher
 ) -> None:
-    lock = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
-    try:
-        found = debian_bazel.provide(version=_VERSION, cache=tmp_path / "cache", lock=lock)
-    finally:
-        os.close(lock)
-    start = [found.program, *found.startup_options, f"--output_user_root={tmp_path / 'output'}"]
+    output = tmp_path / "output"
+    start: list[str | Path] = [
+        launcher.program,
+        *launcher.startup_options,
+        f"--output_user_root={output}",
+    ]
     environment = {**os.environ, "HOME": str(tmp_path)}
     try:
         answer = subprocess.run(
@@ -75,4 +82,20 @@ def test_a_prefix_builds_and_tests_with_the_modules_of_the_workspace(
     finally:
         subprocess.run([*start, "shutdown"], cwd=workspace, env=environment, check=False)
         # Bazel takes the write permission from its outputs.
-        subprocess.run(["chmod", "-R", "u+w", tmp_path / "output"], check=False)
+        subprocess.run(["chmod", "-R", "u+w", output], check=False)
+
+
+def test_java_trusts_what_the_machine_trusts(launcher: Launcher) -> None:
+    java = launcher.program.parents[1] / "lib/jvm/java-21-openjdk-amd64"
+    answer = subprocess.check_output(
+        [
+            java / "bin/java",
+            "-m",
+            "java.base/sun.security.tools.keytool.Main",
+            "-list",
+            f"-keystore={java}/lib/security/cacerts",
+            "-storepass=changeit",
+        ],
+        text=True,
+    )
+    assert answer.count("trustedCertEntry") == len(trust_store.certificates()) > 0

@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.bazel import command, offline_modules
+from tools.bazel import command, offline_modules, trust_store
 
 PROGRAM_PACKAGES = (
     "bazel-bootstrap",
@@ -111,7 +111,7 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
         shutil.rmtree(staging / unused, ignore_errors=True)
     relink(staging)
     _patch(staging, prefix=prefix, lock=lock)
-    _write_class_path(staging, prefix=prefix, version=version)
+    _write_install_base(staging, prefix=prefix, version=version)
     _write_settings(staging, prefix=prefix)
     staging.replace(prefix)
 
@@ -165,14 +165,6 @@ def relink(staging: Path) -> None:
             if target.startswith("/") and os.path.lexists(inside):
                 path.unlink()
                 path.symlink_to(os.path.relpath(inside, path.parent))
-    # The certificates are the machine's: `update-ca-certificates` makes them there, if it has them
-    # at all.
-    certificates = staging / _JAVA / "lib/security/cacerts"
-    certificates.unlink(missing_ok=True)
-    certificates.symlink_to("/etc/ssl/certs/java/cacerts")
-    # Bazel loads it from its install base to unpack .tar.zst files.
-    native = staging / _INSTALL_BASE / "libzstd-jni.so"
-    native.symlink_to(os.path.relpath(staging / _LIBRARIES / "libzstd-jni.so", native.parent))
 
 
 def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
@@ -196,8 +188,8 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
         command.run(words, seconds=30, hold=[lock])
 
 
-def _write_class_path(staging: Path, *, prefix: Path, version: str) -> None:
-    """The client reads the server's class path from a text file in the install base."""
+def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
+    """Completes the install base: the client reads the server's class path from a file there."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")
@@ -210,6 +202,9 @@ def _write_class_path(staging: Path, *, prefix: Path, version: str) -> None:
     jars = [f"{prefix}/usr/share/java/{jar}.jar" for jar in JARS]
     entries = [*jars, f"{prefix / _INSTALL_BASE}/label/"]
     (base / "bazel_classpath_debian_depends.txt").write_text("\n".join(entries) + "\n")
+    # Bazel loads it from its install base to unpack .tar.zst files.
+    native = staging / _INSTALL_BASE / "libzstd-jni.so"
+    native.symlink_to(os.path.relpath(staging / _LIBRARIES / "libzstd-jni.so", native.parent))
 
 
 def _write_settings(staging: Path, *, prefix: Path) -> None:
@@ -218,3 +213,6 @@ def _write_settings(staging: Path, *, prefix: Path) -> None:
     (staging / _REGISTRY / "bazel_registry.json").write_text("{}\n")
     rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
     (staging / _RC).write_text(rc)
+    authorities = staging / _JAVA / "lib/security/cacerts"
+    authorities.unlink(missing_ok=True)
+    authorities.write_bytes(trust_store.key_store(trust_store.certificates()))
