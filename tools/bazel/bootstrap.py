@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds or makes the Bazel that .bazelversion names, writes its launcher, and becomes it."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.bazel import debian_bazel, npm_bazelisk, path_bazel
+from tools.bazel.launcher import Launcher, Unavailable, write_atomically
+
+Provider = Callable[[], Launcher]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Becomes the launcher; returns only where there is none, with the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True, help="the workspace")
+    parser.add_argument("--launcher", type=Path, required=True, help="the launcher to write")
+    parser.add_argument("words", nargs="*", help="after --: what Bazel is to do")
+    options = parser.parse_args(argv)
+    version = (options.root / ".bazelversion").read_text().strip()
+    try:
+        set_up(root=options.root, launcher=options.launcher, version=version)
+    except Unavailable as error:
+        print(f"bazelw: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"bazelw: cannot set up Bazel {version}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("bazelw: stopped; run it again to go on", file=sys.stderr)
+        return 130
+    sys.stderr.flush()
+    os.execv(options.launcher, [str(options.launcher), str(options.root), *options.words])
+
+
+def set_up(*, root: Path, launcher: Path, version: str) -> None:
+    """Writes `launcher`; one process at a time, the others wait and use its result."""
+    cache = launcher.parent
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / "lock") as lock:
+        if os.access(launcher, os.X_OK):
+            return
+        _say(
+            f"setting up Bazel {version} in {cache}, once "
+            "(a minute or two: 60 to 100 MB to fetch, 300 MB on disk)"
+        )
+        start = time.monotonic()
+        providers: dict[str, Provider] = {
+            "on PATH": lambda: path_bazel.provide(root=root, version=version),
+            "from npm": lambda: npm_bazelisk.provide(root=root, version=version, cache=cache),
+            "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
+        }
+        if debian_bazel.is_set_up(cache):
+            del providers["from npm"]  # it failed before, and asking again takes longer
+        found = first_available(providers, version=version)
+        rc = cache / "bazelrc"
+        write_atomically(rc, shared_rc(cache.parent))
+        write_atomically(launcher, found.script(rc=rc), mode=0o755)
+        _say(f"Bazel {version} is {found.source}, ready in {time.monotonic() - start:.0f} s")
+
+
+def first_available(providers: dict[str, Provider], *, version: str) -> Launcher:
+    """The first provider's launcher; raises Unavailable with every reason when there is none."""
+    reasons = []
+    for name, provide in providers.items():
+        try:
+            return provide()
+        except Unavailable as error:
+            reasons.append(f"  {name}: {error}")
+    tried = "\n".join(reasons)
+    raise Unavailable(
+        f"no way to get Bazel {version}. Tried:\n{tried}\n"
+        f"Put a Bazel {version} (or a bazelisk that can download it) on PATH, or give this machine "
+        "a network that reaches one of these, and run bazelw again."
+    )
+
+
+def shared_rc(directory: Path) -> str:
+    """What bazelw adds to .bazelrc, which cannot name the user's cache directory."""
+    return (
+        "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
+        f"common --disk_cache={directory / 'disk'}\n"
+        "# Old entries go while the server is idle.\n"
+        "common --experimental_disk_cache_gc_max_size=20G\n"
+    )
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Holds the lock; it is free when this process and the tools that hold it too are gone."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            _say(f"waiting for another bazelw that sets up Bazel (lock {path})")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield file.fileno()
+
+
+def _say(text: str) -> None:
+    print(f"bazelw: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian's Bazel in a private prefix: its packages, and how their files become a Bazel that runs.
+
+The programs run on a C library of their own, newer than the machine's, so the prefix holds the
+loader and every library they need. Actions still run on the machine's own userland. A prefix is
+made for its final path and cannot be moved.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tools.bazel import command, offline_modules, trust_store
+
+PROGRAM_PACKAGES = (
+    "bazel-bootstrap",
+    "bazel-bootstrap-data",
+    "bazel-features",
+    "bazel-platforms",
+    "bazel-rules-cc",
+    "bazel-rules-java",
+    "bazel-rules-license",
+    "bazel-rules-proto",
+    "bazel-rules-python",
+    "bazel-rules-shell",
+    "bazel-skylib",
+    "libzstd-jni1",
+    "openjdk-21-jre-headless",
+    "patchelf",
+)
+# Packages whose shared libraries are wanted. The JRE's are not: the server loads no fonts, images
+# or smart cards.
+LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
+
+# The server's class path in its order, with the package of each jar. Debian's own list names every
+# jar that Bazel was built with; these are the ones that the server's classes link to and that
+# A-server.jar lacks.
+JARS: Mapping[str, str] = {
+    "grpc-api": "libgrpc-java",
+    "grpc-auth": "libgrpc-java",
+    "grpc-context": "libgrpc-java",
+    "grpc-core": "libgrpc-java",
+    "grpc-netty": "libgrpc-java",
+    "grpc-protobuf": "libgrpc-java",
+    "grpc-protobuf-lite": "libgrpc-java",
+    "grpc-stub": "libgrpc-java",
+    "perfmark-api": "libperfmark-java",
+    "flogger": "libgoogle-flogger-java",
+    "flogger-system-backend": "libgoogle-flogger-java",
+    "google-extensions": "libgoogle-flogger-java",
+    "caffeine": "libcaffeine-java",
+    "gson": "libgoogle-gson-java",
+    "rxjava": "librx-java",
+    "reactive-streams": "libreactive-streams-java",
+    "google-auth-library-credentials": "libgoogle-auth-java",
+    "google-auth-library-oauth2-http": "libgoogle-auth-java",
+    "google-http-client": "libgoogle-http-client-java",
+    "google-http-client-gson": "libgoogle-http-client-java",
+    "opencensus-api": "libopencensus-java",
+    "opencensus-contrib-http-util": "libopencensus-java",
+    "commons-compress": "libcommons-compress-java",
+    "commons-io": "libcommons-io-java",
+    "commons-lang3": "libcommons-lang3-java",
+    "commons-codec": "libcommons-codec-java",
+    "commons-pool2": "libcommons-pool2-java",
+    "xz": "libxz-java",
+    "java-diff-utils": "libdiffutils-java",
+    "jsr305": "libjsr305-java",
+    "async-profiler": "libasync-profiler-java",
+    "java-allocation-instrumenter": "libjava-allocation-instrumenter-java",
+}
+
+_LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
+_LOADER = _LIBRARIES / "ld-linux-x86-64.so.2"
+_JAVA = Path("usr/lib/jvm/java-21-openjdk-amd64")
+_INSTALL_BASE = Path("usr/share/bazel")
+_CLIENT = Path("usr/bin/bazel")
+_RC = Path("etc/bazelrc")
+_REGISTRY = Path("etc/registry")
+_UNUSED = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/lintian",
+    "usr/share/maven-repo",
+    "usr/share/locale",
+    "usr/lib/debug",
+    "usr/lib/x86_64-linux-gnu/gconv",
+)
+
+
+class PrefixError(Exception):
+    """The packages do not make a Bazel that runs; the text is one line."""
+
+
+def wanted_packages() -> list[str]:
+    """The packages to fetch, beside the shared libraries below LIBRARY_ROOTS."""
+    return sorted({*PROGRAM_PACKAGES, *JARS.values()})
+
+
+def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lock: int) -> None:
+    """Makes `prefix` from `debs`, complete or not at all; `staging` is on its file system."""
+    for directory in (staging, prefix):
+        shutil.rmtree(directory, ignore_errors=True)
+    staging.mkdir(parents=True)
+    for deb in debs:
+        command.run(["dpkg-deb", "-x", deb, staging], seconds=120, hold=[lock])
+    for unused in _UNUSED:
+        shutil.rmtree(staging / unused, ignore_errors=True)
+    relink(staging)
+    _patch(staging, prefix=prefix, lock=lock)
+    _write_install_base(staging, prefix=prefix, version=version)
+    _write_settings(staging, prefix=prefix)
+    staging.replace(prefix)
+
+
+def client(prefix: Path) -> Path:
+    """The program to start."""
+    return prefix / _CLIENT
+
+
+def startup_options(prefix: Path) -> tuple[str, ...]:
+    """What Debian's client must be told on every start."""
+    return (
+        "--nosystem_rc",  # a Bazel on the machine may have an rc there
+        f"--bazelrc={prefix / _RC}",
+        f"--install_base={prefix / _INSTALL_BASE}",
+        "--trust_install_base",  # Debian's client carries no sums of the install base
+        f"--server_javabase={prefix / _JAVA}",
+        # The first compiler tier halves the start of a cold server; builds here wait for gcc, not
+        # for Java.
+        "--host_jvm_args=-XX:TieredStopAtLevel=1",
+    )
+
+
+def check(prefix: Path, *, version: str) -> None:
+    """Raises PrefixError unless every program finds all its libraries inside `prefix`."""
+    label = (prefix / _INSTALL_BASE / "build-label.txt").read_text().strip()
+    if label != version:
+        raise PrefixError(f"Debian's package is Bazel {label}, .bazelversion says {version}")
+    for program in _programs(prefix):
+        listing = command.run([prefix / _LOADER, "--list", program], seconds=10)
+        for line in listing.splitlines():
+            name, arrow, place = line.strip().partition(" => ")
+            if arrow and not place.startswith(f"{prefix}/"):
+                raise PrefixError(f"{program}: {name} is {place}, outside the prefix")
+
+
+def _programs(prefix: Path) -> list[Path]:
+    java = [prefix / _JAVA / "bin/java", prefix / _JAVA / "lib/jspawnhelper"]
+    helpers = sorted((prefix / "usr/libexec/x86_64-linux-gnu/bazel").iterdir())
+    return [prefix / _CLIENT, *helpers, *java]
+
+
+def relink(staging: Path) -> None:
+    """Makes absolute links between packages (/etc/java-21-openjdk, /usr/share/java) relative."""
+    for directory, names, files in os.walk(staging):
+        for path in (Path(directory, name) for name in (*names, *files)):
+            if not path.is_symlink():
+                continue
+            target = os.readlink(path)
+            inside = staging / target.lstrip("/")
+            if target.startswith("/") and os.path.lexists(inside):
+                path.unlink()
+                path.symlink_to(os.path.relpath(inside, path.parent))
+
+
+def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
+    """Points the programs to the prefix's loader and libraries.
+
+    An rpath, not a runpath: libraries that Java loads later must inherit it.
+    """
+    patchelf: list[str | Path] = [
+        staging / _LOADER,
+        "--library-path",
+        staging / _LIBRARIES,
+        staging / "usr/bin/patchelf",
+    ]
+    for program in _programs(staging):
+        rpath = str(prefix / _LIBRARIES)
+        if program.is_relative_to(staging / _JAVA):
+            rpath = f"$ORIGIN:$ORIGIN/../lib:{rpath}"
+        interpreter = ["--set-interpreter", str(prefix / _LOADER)]
+        libraries = ["--force-rpath", "--set-rpath", rpath]
+        words: list[str | Path] = [*patchelf, *interpreter, *libraries, program]
+        command.run(words, seconds=30, hold=[lock])
+
+
+def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
+    """Completes the install base: the client reads the server's class path from a file there."""
+    absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
+    if absent:
+        raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")
+    base = staging / _INSTALL_BASE
+    # Debian's server jar has no release label; without one native.bazel_version is empty.
+    (base / "label").mkdir()
+    (base / "label/build-data.properties").write_text(
+        f"build.label={version}\nbuild.target=bazel-bootstrap\nbuild.timestamp.as.int=0\n"
+    )
+    jars = [f"{prefix}/usr/share/java/{jar}.jar" for jar in JARS]
+    entries = [*jars, f"{prefix / _INSTALL_BASE}/label/"]
+    (base / "bazel_classpath_debian_depends.txt").write_text("\n".join(entries) + "\n")
+    # Bazel loads it from its install base to unpack .tar.zst files.
+    native = staging / _INSTALL_BASE / "libzstd-jni.so"
+    native.symlink_to(os.path.relpath(staging / _LIBRARIES / "libzstd-jni.so", native.parent))
+
+
+def _write_settings(staging: Path, *, prefix: Path) -> None:
+    offline_modules.write_stubs(staging / _INSTALL_BASE)
+    (staging / _REGISTRY / "modules").mkdir(parents=True)
+    (staging / _REGISTRY / "bazel_registry.json").write_text("{}\n")
+    rc = offline_modules.rc(prefix / _INSTALL_BASE, registry=prefix / _REGISTRY)
+    (staging / _RC).write_text(rc)
+    authorities = staging / _JAVA / "lib/security/cacerts"
+    authorities.unlink(missing_ok=True)
+    authorities.write_bytes(trust_store.key_store(trust_store.certificates()))

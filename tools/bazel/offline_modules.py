@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How Debian's Bazel finds modules with no registry: overrides, stubs, and the rc that names them.
+
+`--override_module` ignores versions, so the one MODULE.bazel of the workspace serves an official
+Bazel (exact versions from the public registry) and this one (the rule sets that Debian ships).
+These options stay in the prefix's own rc: an official Bazel must never see them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+# Module -> directory below usr/share/bazel.
+DEBIAN_MODULES: Mapping[str, str] = {
+    "bazel_features": "tools/features",
+    "bazel_skylib": "tools/skylib",
+    "platforms": "tools/platforms",
+    "rules_cc": "rules/cc",
+    "rules_java": "rules/java",
+    "rules_license": "rules/license",
+    "rules_proto": "rules/proto",
+    "rules_python": "rules/python",
+    "rules_shell": "rules/shell",
+}
+
+# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads
+# from.
+_STUBS = ("apple_support", "buildozer", "protobuf", "zlib")
+
+# @bazel_tools uses this extension by name even where nobody runs buildozer.
+_BUILDOZER_EXTENSION = """\
+def _empty(ctx):
+    ctx.file("BUILD.bazel", "")
+
+_repository = repository_rule(implementation = _empty)
+
+def _extension(_ctx):
+    _repository(name = "buildozer_binary")
+
+buildozer_binary = module_extension(implementation = _extension)
+"""
+
+
+def module_directories(install_base: Path) -> dict[str, Path]:
+    """Every module that the prefix serves, with its directory."""
+    stubs = {name: install_base / "stubs" / name for name in _STUBS}
+    return {**{name: install_base / path for name, path in DEBIAN_MODULES.items()}, **stubs}
+
+
+def write_stubs(install_base: Path) -> None:
+    """Writes the stub modules into a prefix that is being made."""
+    for name in _STUBS:
+        directory = install_base / "stubs" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "MODULE.bazel").write_text(f'module(name = "{name}")\n')
+        (directory / "BUILD.bazel").write_text("")
+    (install_base / "stubs/buildozer/buildozer_binary.bzl").write_text(_BUILDOZER_EXTENSION)
+
+
+def rc(install_base: Path, *, registry: Path) -> str:
+    """The rc for a prefix that will be at `install_base`; `registry` has no module."""
+    lines = [
+        "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
+        *(
+            f"common --override_module={name}={path}"
+            for name, path in module_directories(install_base).items()
+        ),
+        "# An unknown module is then an error that names it, not a wait for a network.",
+        f"common --registry=file://{registry}",
+        "# A lock of these overrides would be wrong for everybody else.",
+        "common --lockfile_mode=off",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packages of one suite by name and by dependency."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_FIELD = re.compile(r"^(Package|Version|Section|Depends|Pre-Depends|Provides): (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Package:
+    """What apt's index says of one package: alternatives of a dependency stand in their order."""
+
+    name: str
+    version: str
+    section: str
+    depends: tuple[tuple[str, ...], ...] = ()
+    provides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PackageIndex:
+    """The wanted packages and every shared library of a suite."""
+
+    packages: Mapping[str, Package]
+    providers: Mapping[str, str] = field(default_factory=dict)
+
+    def libraries_below(self, roots: Iterable[str]) -> list[str]:
+        """Every shared-library package that `roots` depend on, at any depth, sorted.
+
+        Only packages of section `libs` are followed: Bazel's other dependencies (compilers, a whole
+        JDK, documentation) are not needed to run it. What is missing after all shows when the
+        prefix is checked.
+        """
+        found: set[str] = set()
+        queue = list(roots)
+        while queue:
+            for alternatives in self.packages[queue.pop()].depends:
+                library = next(filter(None, map(self._library, alternatives)), None)
+                if library is not None and library not in found:
+                    found.add(library)
+                    queue.append(library)
+        return sorted(found)
+
+    def _library(self, name: str) -> str | None:
+        real = name if name in self.packages else self.providers.get(name, "")
+        package = self.packages.get(real)
+        return package.name if package and package.section == "libs" else None
+
+
+def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
+    """The index in `dump` (apt-cache dumpavail) reduced to `wanted` and the shared libraries."""
+    names = set(wanted)
+    packages: dict[str, Package] = {}
+    providers: dict[str, str] = {}
+    for paragraph in dump.split("\n\n"):
+        name = paragraph.partition("\n")[0].removeprefix("Package: ")
+        if name not in names and "\nSection: libs\n" not in f"{paragraph}\n":
+            continue
+        package = _package(paragraph)
+        packages[package.name] = package
+        for virtual in package.provides:
+            providers.setdefault(virtual, package.name)
+    return PackageIndex(packages, providers)
+
+
+def _package(paragraph: str) -> Package:
+    fields = dict(_FIELD.findall(paragraph))
+    clauses = [
+        clause
+        for name in ("Pre-Depends", "Depends")
+        for clause in fields.get(name, "").split(",")
+        if clause.strip()
+    ]
+    return Package(
+        name=fields["Package"],
+        version=fields.get("Version", ""),
+        section=fields.get("Section", ""),
+        depends=tuple(tuple(map(_bare, clause.split("|"))) for clause in clauses),
+        provides=tuple(
+            _bare(name) for name in fields.get("Provides", "").split(",") if name.strip()
+        ),
+    )
+
+
+def _bare(dependency: str) -> str:
+    """`libc6` of `libc6:any (>= 2.38)`."""
+    return re.split(r"[\s:(\[]", dependency.strip(), maxsplit=1)[0]

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An apt of our own: the machine's programs, keys and proxies, with state in this cache.
+
+Nothing of the machine's apt or dpkg state is read or written, so no rights are needed and nothing
+can break.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+from tools.bazel import apt_origin, command, package_index
+
+_UPDATE_SECONDS = 180
+_DOWNLOAD_SECONDS = 1200
+_URI_LINE = re.compile(
+    r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
+)
+
+# Read after the machine's own settings, which may have hooks: a container's clean-up hook would
+# delete from the machine's package cache.
+_CONFIG = """\
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear DPkg::Post-Invoke;
+#clear Acquire::Languages;
+Acquire::Languages "none";
+Acquire::PDiffs "false";
+Acquire::Retries "2";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+APT::Sandbox::User "root";
+APT::Get::List-Cleanup "true";
+Dir::Etc::sourcelist "{state}/suite.sources";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+Dir::State "{state}";
+Dir::State::lists "{state}/lists";
+Dir::State::status "{state}/status";
+Dir::Cache "{state}/cache";
+Dir::Log "{state}/log";
+"""
+
+
+class MissingPackageError(Exception):
+    """The suite has no package of a wanted name; the text is one line."""
+
+
+@dataclass(frozen=True)
+class Archive:
+    """One .deb as the signed index describes it."""
+
+    name: str
+    sha256: str
+
+
+class PrivateApt:
+    """One suite of one archive, with state below `state`; `lock` stays held while apt works."""
+
+    def __init__(self, state: Path, *, origin: apt_origin.Origin, suite: str, lock: int) -> None:
+        self._state = state
+        self._config = state / "apt.conf"
+        self._lock = lock
+        for directory in ("lists/partial", "cache/archives/partial", "log"):
+            (state / directory).mkdir(parents=True, exist_ok=True)
+        (state / "status").touch()
+        (state / "suite.sources").write_text(apt_origin.stanza(origin, suite=suite))
+        self._config.write_text(_CONFIG.format(state=state))
+
+    def update(self) -> None:
+        """Fetches and verifies the suite's package index."""
+        # Without the option a failed fetch is a warning only, and an old or empty index would be
+        # used.
+        self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
+
+    def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
+        """The suite's index; raises MissingPackageError where it lacks a package of `wanted`."""
+        dump = self._run("apt-cache", "dumpavail", seconds=60)
+        index = package_index.parse(dump, wanted=wanted)
+        missing = [name for name in wanted if name not in index.packages]
+        if missing:
+            raise MissingPackageError(f"no package {', '.join(missing)}")
+        return index
+
+    def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
+        """The .deb files of `names`, in `into`; one that is there with the right sum is kept."""
+        into.mkdir(parents=True, exist_ok=True)
+        listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
+        archives = dict(self._archive(line) for line in listing.splitlines())
+        absent = [
+            uri for uri, archive in archives.items() if not _matches(into / archive.name, archive)
+        ]
+        if absent:
+            packages = [unquote(archives[uri].name).split("_", 1)[0] for uri in absent]
+            for uri in absent:
+                (into / archives[uri].name).unlink(missing_ok=True)
+            self._run("apt-get", "download", "-qq", *packages, seconds=_DOWNLOAD_SECONDS, cwd=into)
+        for archive in archives.values():
+            if not _matches(into / archive.name, archive):
+                raise command.CommandError(
+                    f"apt-get: {archive.name} does not have the sum in the index"
+                )
+        return sorted(into / archive.name for archive in archives.values())
+
+    def _archive(self, line: str) -> tuple[str, Archive]:
+        match = _URI_LINE.match(line)
+        if match is None:
+            raise command.CommandError(f"apt-get download --print-uris: cannot read '{line}'")
+        return match["uri"], Archive(match["file"], match["sha256"])
+
+    def _run(self, program: str, *arguments: str, seconds: int, cwd: Path | None = None) -> str:
+        return command.run(
+            [program, "-c", self._config, *arguments],
+            seconds=seconds,
+            cwd=cwd,
+            env={"LC_ALL": "C"},
+            hold=[self._lock],
+        )
+
+
+def _matches(path: Path, archive: Archive) -> bool:
+    if not path.is_file():
+        return False
+    return hashlib.sha256(path.read_bytes()).hexdigest() == archive.sha256

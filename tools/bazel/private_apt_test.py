@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real apt on a small local archive that the test makes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tools.bazel import command
+from tools.bazel.apt_origin import Origin
+from tools.bazel.private_apt import MissingPackageError, PrivateApt
+
+pytestmark = pytest.mark.skipif(
+    not (shutil.which("apt-get") and shutil.which("dpkg-deb")), reason="no apt on this machine"
+)
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An archive in apt's layout: suite `testing` with the packages one and two."""
+    root = tmp_path / "archive"
+    architecture = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
+    records = [_package(root, name, architecture) for name in ("one", "two")]
+    index = root / f"dists/testing/main/binary-{architecture}/Packages"
+    index.parent.mkdir(parents=True)
+    index.write_text("\n".join(records))
+    data = index.read_bytes()
+    (root / "dists/testing/Release").write_text(
+        f"Suite: testing\nArchitectures: {architecture}\nComponents: main\n"
+        f"SHA256:\n {hashlib.sha256(data).hexdigest()} {len(data)} "
+        f"{index.relative_to(root / 'dists/testing')}\n"
+    )
+    return root
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Iterator[int]:
+    descriptor = os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR)
+    yield descriptor
+    os.close(descriptor)
+
+
+def _package(root: Path, name: str, architecture: str) -> str:
+    control = (
+        f"Package: {name}\nVersion: 1:1.0-1\nSection: devel\nArchitecture: {architecture}\n"
+        f"Maintainer: Nobody <nobody@example.com>\nDescription: test\n"
+    )
+    tree = root / "trees" / name
+    (tree / "DEBIAN").mkdir(parents=True)
+    (tree / "DEBIAN/control").write_text(control)
+    (tree / "data").write_text(name)
+    deb = root / "pool" / f"{name}.deb"
+    deb.parent.mkdir(exist_ok=True)
+    subprocess.run(["dpkg-deb", "--build", tree, deb], check=True, capture_output=True)
+    data = deb.read_bytes()
+    return (
+        f"{control}Filename: pool/{deb.name}\nSize: {len(data)}\n"
+        f"SHA256: {hashlib.sha256(data).hexdigest()}\n"
+    )
+
+
+def _apt(tmp_path: Path, archive: Path, lock: int, *, suite: str = "testing") -> PrivateApt:
+    # apt's copy: method behaves as http does; file: would hand out the archive's own files.
+    origin = Origin(f"copy:{archive}", trusted="yes")
+    return PrivateApt(tmp_path / "state", origin=origin, suite=suite, lock=lock)
+
+
+def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None:
+    apt = _apt(tmp_path, archive, lock)
+    apt.update()
+    assert apt.index(wanted=["one"]).packages["one"].version == "1:1.0-1"
+    debs = apt.download(["one", "two"], into=tmp_path / "debs")
+    for deb, name in zip(debs, ("one", "two"), strict=True):
+        assert deb.read_bytes() == (archive / f"pool/{name}.deb").read_bytes()
+
+
+def test_a_good_file_is_kept_and_a_part_is_fetched_again(
+    tmp_path: Path, archive: Path, lock: int
+) -> None:
+    apt = _apt(tmp_path, archive, lock)
+    apt.update()
+    one, two = apt.download(["one", "two"], into=tmp_path / "debs")
+    two.write_bytes(two.read_bytes()[:100])
+    before = one.stat()
+    (archive / "pool/one.deb").unlink()  # fetching it again would fail
+    apt.download(["one", "two"], into=tmp_path / "debs")
+    assert one.stat().st_mtime_ns == before.st_mtime_ns
+    assert two.read_bytes() == (archive / "pool/two.deb").read_bytes()
+
+
+def test_bytes_other_than_the_index_says_are_refused(
+    tmp_path: Path, archive: Path, lock: int
+) -> None:
+    apt = _apt(tmp_path, archive, lock)
+    apt.update()
+    deb = archive / "pool/one.deb"
+    deb.write_bytes(b"x" * deb.stat().st_size)
+    with pytest.raises(command.CommandError, match=r"^apt-get: exit 100: .*Hash Sum mismatch"):
+        apt.download(["one"], into=tmp_path / "debs")
+
+
+def test_a_missing_package_is_named(tmp_path: Path, archive: Path, lock: int) -> None:
+    apt = _apt(tmp_path, archive, lock)
+    apt.update()
+    with pytest.raises(MissingPackageError, match=r"^no package three, four$"):
+        apt.index(wanted=["one", "three", "four"])
+
+
+def test_a_missing_suite_is_an_error(tmp_path: Path, archive: Path, lock: int) -> None:
+    with pytest.raises(command.CommandError, match=r"^apt-get: exit 100: E: .*dists/unstable"):
+        _apt(tmp_path, archive, lock, suite="unstable").update()
+
+
+def test_the_machine_state_is_not_used(tmp_path: Path, archive: Path, lock: int) -> None:
+    apt = _apt(tmp_path, archive, lock)
+    apt.update()
+    # Every machine with apt knows libc6; this archive does not.
+    with pytest.raises(MissingPackageError):
+        apt.index(wanted=["libc6"])
