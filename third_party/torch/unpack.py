@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn the pinned wheel into the patched tree of `@torch`. Run by the repository rule; stdlib only.
 
-    python3 -m third_party.torch.unpack --wheel W --pin pin.json --patches DIR --seam FILE --out DIR
+    unpack.py --wheel W --pin pin.json --patches DIR --seam FILE --out DIR
 
 writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and DIR/SOURCE_INFO.json.
 Every step checks its input, and the hash of the result must be the one in the pin: whatever `@torch`
@@ -21,6 +21,9 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+
+if not __package__:  # Started by its path: imports are from the workspace's root.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.importer import (
     ApplyError,
