@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,8 +64,10 @@ def apply_hunks(data: bytes, hunks: tuple[Hunk, ...]) -> bytes:
             raise ApplyError(f"hunk {number}: starts at line {hunk.old_start}, inside the hunk before it")
         _check_context(lines, hunk, number)
         out += lines[done:start]
-        out += hunk.new
         done = start + len(hunk.old)
+        if hunk.new and (_open_ended(out) or done < len(lines) and _open_ended(hunk.new)):
+            raise ApplyError(f"hunk {number}: a line without a newline would not be the last one")
+        out += hunk.new
     return b"".join(out + lines[done:])
 
 
@@ -99,6 +102,10 @@ def _check_context(lines: list[bytes], hunk: Hunk, number: int) -> None:
         raise ApplyError(f"hunk {number}: line {at + 1} should be {_show(want)}, {what}{note}")
     if start > len(lines):
         raise ApplyError(f"hunk {number}: line {start} is past the end of the file")
+
+
+def _open_ended(lines: Sequence[bytes]) -> bool:
+    return bool(lines) and not lines[-1].endswith(b"\n")
 
 
 def _positions(lines: list[bytes], block: tuple[bytes, ...]) -> list[int]:
