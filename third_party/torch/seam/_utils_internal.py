@@ -28,18 +28,15 @@ _TORCH_DIR = os.path.dirname(__file__)
 
 
 def get_file_path(*path_components: str) -> str:
-    """Return where a file of the installation is on disk, by its path below the import root.
+    """Return where a file or directory of the installation is on disk, by its path below the root.
 
-    `import torch` asks for "torch" alone, to name the directory: that must not unpack the headers, so
-    it is answered from the libraries' place. Ask for "torch", "include" to get the headers.
+    `import torch` asks for "torch" alone, only to name it: that unpacks nothing, and in an archive the
+    answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files.
     """
     native_path = getattr(_loader, "native_path", None)
-    if native_path is None:
+    if native_path is None or path_components == ("torch",):
         return _upstream.get_file_path(*path_components)
-    relative = "/".join(path_components)
-    if relative == "torch":
-        return os.path.dirname(native_path("torch/lib"))
-    return native_path(relative)
+    return native_path("/".join(path_components))
 
 
 def open_resource(path: str | os.PathLike[str]) -> io.StringIO:

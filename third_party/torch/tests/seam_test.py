@@ -67,9 +67,9 @@ def test_packed_paths_come_from_the_loader(packed: _PackedLoader) -> None:
     assert packed.asked == ["torch/include", "torch/lib"]
 
 
-def test_naming_the_directory_does_not_ask_for_all_of_it(packed: _PackedLoader) -> None:
-    assert seam.get_file_path("torch") == "/cache/torch"
-    assert packed.asked == ["torch/lib"]
+def test_naming_the_directory_unpacks_nothing(packed: _PackedLoader) -> None:
+    assert seam.get_file_path("torch") == os.path.dirname(torch.__file__)
+    assert packed.asked == []
 
 
 def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
