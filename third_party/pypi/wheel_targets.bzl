@@ -18,7 +18,7 @@ _LICENSES = [
 # What each wheel offers beside `:wheel`; the hub forwards the same names.
 WHEEL_GROUPS = ["sources", "data", "natives", "headers", "licenses", "metadata"]
 
-def wheel_targets(*, distribution, version, deps, zip_safe, files = {}):
+def wheel_targets(*, distribution, version, deps, zip_safe, files = {}, info = None):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
     Args:
@@ -27,6 +27,7 @@ def wheel_targets(*, distribution, version, deps, zip_safe, files = {}):
       deps: labels of other wheels' `:wheel`.
       zip_safe: False if the package opens files beside its modules.
       files: name -> path in the wheel; each becomes a target of its own.
+      info: a JSON file on the wheel's origin, for PAR_INFO.
     """
     par_wheel(
         name = "wheel",
@@ -34,6 +35,7 @@ def wheel_targets(*, distribution, version, deps, zip_safe, files = {}):
         distribution = distribution,
         version = version,
         deps = deps,
+        info = info,
         zip_safe = zip_safe,
         visibility = ["//visibility:public"],
     )

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module extension `torch`: the repository `@torch`, made from pin.json and the patch series."""
+
+load(":repository.bzl", "torch_repository")
+
+_PIN = Label("//third_party/torch:pin.json")
+_LOCK = Label("//third_party/pypi:lock.json")
+
+def _torch_impl(mctx):
+    pin = json.decode(mctx.read(_PIN))
+    torch_repository(
+        name = "torch",
+        extra_index = pin["wheel"]["extra_index"],
+        filename = pin["wheel"]["filename"],
+        requires = json.decode(mctx.read(_LOCK))["torch_requires"],
+        sha256 = pin["wheel"]["sha256"],
+        tag = pin["tag"],
+        version = pin["version"],
+    )
+    return mctx.extension_metadata(reproducible = True)
+
+torch = module_extension(
+    implementation = _torch_impl,
+    doc = "Makes the pinned, patched torch available as `@torch`.",
+)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where torch asks its surroundings: which file is where, and what build this is.
+
+Upstream keeps those questions in one module so that a monorepo can replace it. This is the replacement:
+everything that upstream's file defines, with answers that hold when torch is inside an archive. Native
+libraries, headers and programs must be files, and the loader that brought torch here knows where they
+are (`native_path`); other data is read through the loader and need not be a file at all. On disk, where
+an ordinary loader does the work, every answer is upstream's.
+
+The patches call these functions, which keeps each hunk at a line or two. Nothing here names torch_google.
+"""
+
+import functools
+import io
+import os
+from collections.abc import Iterable, Iterator
+from pkgutil import iter_modules
+from typing import Any
+
+from torch import _utils_internal_upstream as _upstream
+from torch._utils_internal_upstream import *  # noqa: F403
+
+# The shared libraries carry their own run paths: a global preload only pollutes the process.
+USE_GLOBAL_DEPS = False
+
+_loader: Any = __spec__.loader
+_TORCH_DIR = os.path.dirname(__file__)
+
+
+def get_file_path(*path_components: str) -> str:
+    """Return where a file or directory of the installation is on disk, by its path below the root.
+
+    `import torch` asks for "torch" alone, only to name it: that unpacks nothing, and in an archive the
+    answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files.
+    """
+    native_path = getattr(_loader, "native_path", None)
+    if native_path is None or path_components == ("torch",):
+        return _upstream.get_file_path(*path_components)
+    return native_path("/".join(path_components))
+
+
+def open_resource(path: str | os.PathLike[str]) -> io.StringIO:
+    """Open a text file that stands beside the Python sources, packed or not, to read it."""
+    return io.StringIO(_loader.get_data(os.fspath(path)).decode("utf-8"))
+
+
+def module_files(package_path: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, file) for the modules right below a package's `__path__`, sorted by name."""
+    for directory in package_path:
+        for info in iter_modules([directory]):
+            if not info.ispkg:
+                yield info.name, os.path.join(directory, f"{info.name}.py")
+
+
+@functools.cache
+def source_hash() -> bytes:
+    """Return the stamp of this build's sources: the key of every compile cache."""
+    with open_resource(os.path.join(_TORCH_DIR, "src_hash.txt")) as stamp:
+        return stamp.read().strip().encode("ascii")

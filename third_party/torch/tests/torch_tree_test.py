@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree that torch is imported from is the pinned one, to the byte."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from pathlib import Path
+
+import torch
+
+from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, SOURCE_HASH, read_pin
+from tools.importer import load_series, tree_hash
+
+_ROOT = Path(__file__).parents[3]
+_PIN = read_pin(_ROOT / "third_party" / "torch" / "pin.json")
+_SITE = Path(torch.__file__).parents[1]
+
+
+def test_the_tree_hashes_to_the_pin() -> None:
+    assert tree_hash(_SITE) == _PIN.tree_hash
+
+
+def test_the_record_of_its_making_agrees() -> None:
+    info = json.loads((_SITE.parent / "SOURCE_INFO.json").read_text(encoding="utf-8"))
+    assert info == {
+        "tag": _PIN.tag,
+        "commit": _PIN.commit,
+        "version": _PIN.version,
+        "series": load_series(_ROOT / "patches" / "torch" / _PIN.tag).digest,
+        "tree": _PIN.tree_hash,
+    }
+
+
+def test_torch_says_the_same() -> None:
+    assert torch.__version__ == _PIN.version
+    assert torch.version.git_version == _PIN.commit
+    assert torch.version.cuda is None
+    assert importlib.metadata.version("torch") == _PIN.version
+
+
+def test_the_seam_is_ours() -> None:
+    seam = (_ROOT / "third_party" / "torch" / "seam" / "_utils_internal.py").read_bytes()
+    assert (_SITE / SEAM).read_bytes() == seam
+    assert (_SITE / SEAM_UPSTREAM).is_file()
+
+
+def test_what_no_program_runs_is_left_out() -> None:
+    assert not (_SITE / "torch" / "test").exists()
+    assert [path.name for path in (_SITE / "torch" / "bin").iterdir()] == ["torch_shm_manager"]
+
+
+def test_record_lists_the_files_that_are_there() -> None:
+    files = importlib.metadata.files("torch") or []
+    assert {str(file) for file in files} == {
+        path.relative_to(_SITE).as_posix() for path in _SITE.rglob("*") if path.is_file()
+    }
+    (stamp,) = (file for file in files if str(file) == SOURCE_HASH)
+    assert stamp.size == 65

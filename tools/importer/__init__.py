@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patch series for pinned upstream trees: read, check, apply strictly, hash the result.
+
+Standard library only: the same files run under the host's python3 in a repository rule, where nothing
+can be installed, and under the hermetic interpreter in tests.
+"""
+
+from tools.importer.apply import ApplyError, FileContent, apply_series, patched_files
+from tools.importer.series import Patch, Series, SeriesError, load_series
+from tools.importer.tree import Entry, entry_of, file_digest, hash_entries, tree_entries, tree_hash
+from tools.importer.unified import DiffError, FileDiff, Hunk, parse_diff
+
+__all__ = [
+    "ApplyError",
+    "DiffError",
+    "Entry",
+    "FileContent",
+    "FileDiff",
+    "Hunk",
+    "Patch",
+    "Series",
+    "SeriesError",
+    "apply_series",
+    "entry_of",
+    "file_digest",
+    "hash_entries",
+    "load_series",
+    "parse_diff",
+    "patched_files",
+    "tree_entries",
+    "tree_hash",
+]

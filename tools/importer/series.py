@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a patch series: a directory with `series` (the order) and one `<subject>.patch` per line of it.
+
+A patch begins with a header, one `Key: value` per line; a line that starts with white space continues
+the value above. The header ends at the first empty line; prose may follow; the diff begins at the first
+`diff --git` or `---`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.unified import DiffError, FileDiff, parse_diff
+
+REASONS = ("upstream", "build", "google")
+REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
+OPTIONAL = ("Expires", "Budget")
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
+_KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
+
+
+class SeriesError(ValueError):
+    """A series that a person has to fix: one line with the place, the finding and the next step."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch. `line` is its line in `series`; `header` has every key of REQUIRED."""
+
+    name: str
+    line: int
+    header: dict[str, str]
+    files: tuple[FileDiff, ...]
+    digest: str
+
+    @property
+    def added(self) -> int:
+        """Lines that this patch adds to upstream's files."""
+        return sum(hunk.added for diff in self.files for hunk in diff.hunks)
+
+
+@dataclass(frozen=True)
+class Series:
+    """Patches in the order in which they apply."""
+
+    root: Path
+    patches: tuple[Patch, ...]
+
+    @property
+    def digest(self) -> str:
+        """sha256 over names, order and bytes of the patches."""
+        rows = "".join(f"{patch.digest}  {patch.name}\n" for patch in self.patches)
+        return hashlib.sha256(rows.encode()).hexdigest()
+
+
+def load_series(root: Path) -> Series:
+    """Read and check `root`/series and its patches. Raises SeriesError at the first fault."""
+    index = root / "series"
+    if not index.is_file():
+        raise SeriesError(f"{index}: no such file. A series directory needs it: list the patches")
+    listed: dict[str, int] = {}
+    on_disk = {path.name for path in root.iterdir() if path.name.endswith((".patch", ".diff"))}
+    for number, text in enumerate(index.read_text(encoding="utf-8").splitlines(), start=1):
+        name = text.split("#", 1)[0].strip()
+        if not name:
+            continue
+        where = f"{index}:{number}"
+        if not _NAME.fullmatch(name):
+            raise SeriesError(f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case")
+        if name in listed:
+            raise SeriesError(f"{where}: '{name}' is also on line {listed[name]}. Remove one of them")
+        if name not in on_disk:
+            near = difflib.get_close_matches(name, sorted(on_disk - set(listed)), n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise SeriesError(f"{where}: no file '{name}'.{hint} Fix the line or add the file")
+        listed[name] = number
+    for orphan in sorted(on_disk - set(listed)):
+        raise SeriesError(f"{root / orphan}: not listed in {index}. Add a line there or delete it")
+    patches = tuple(_load_patch(root / name, line) for name, line in listed.items())
+    return Series(root, patches)
+
+
+def parse_header(text: str, where: str) -> dict[str, str]:
+    """Return the header of a patch, checked. `where` names the file in errors."""
+    header: dict[str, str] = {}
+    key = ""
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith(("diff --git ", "--- ")):
+            break
+        if line[0].isspace() and key:
+            header[key] = f"{header[key]} {line.strip()}".strip()
+            continue
+        match = _KEY.match(line)
+        if match is None:
+            raise SeriesError(f"{where}:{number}: '{line}' is no header. Write 'Key: value'")
+        key = match[1]
+        if key not in REQUIRED and key not in OPTIONAL:
+            near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            raise SeriesError(f"{where}:{number}: unknown header '{key}'.{hint}")
+        if key in header:
+            raise SeriesError(f"{where}:{number}: header '{key}' appears twice. Keep one")
+        header[key] = (match[2] or "").strip()
+    _check_header(header, where)
+    return header
+
+
+def _check_header(header: dict[str, str], where: str) -> None:
+    for key in REQUIRED:
+        if not header.get(key):
+            raise SeriesError(f"{where}: header '{key}' is missing. Every patch states it")
+    if header["Reason"] not in REASONS:
+        raise SeriesError(
+            f"{where}: Reason is '{header['Reason']}'. Use one of: {', '.join(REASONS)}"
+        )
+    if "Budget" in header and not header["Budget"].isdigit():
+        raise SeriesError(f"{where}: Budget is '{header['Budget']}'. Give a number of added lines")
+    if "Expires" in header:
+        try:
+            datetime.date.fromisoformat(header["Expires"])
+        except ValueError:
+            raise SeriesError(
+                f"{where}: Expires is '{header['Expires']}'. Give a date as YYYY-MM-DD"
+            ) from None
+
+
+def _load_patch(path: Path, line: int) -> Patch:
+    data = path.read_bytes()
+    header = parse_header(data.decode("utf-8", "surrogateescape"), str(path))
+    try:
+        files = parse_diff(data)
+    except DiffError as error:
+        raise SeriesError(f"{path}:{error.line}: {error.message}. Refresh the patch") from error
+    if not files:
+        raise SeriesError(f"{path}: no diff in it. Delete the patch or refresh it")
+    patch = Patch(path.name, line, header, files, hashlib.sha256(data).hexdigest())
+    budget = header.get("Budget")
+    if budget is not None and patch.added > int(budget):
+        raise SeriesError(
+            f"{path}: adds {patch.added} lines, over its Budget of {budget}. "
+            "Move code to the seam or raise the budget with a reason"
+        )
+    return patch

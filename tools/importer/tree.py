@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One hash for a directory tree: names, contents, the executable bit and symlink targets.
+
+Times, owners and empty directories do not count, so that the same bytes give the same hash on every
+machine. The hash is sha256 over lines `<mode> <sha256> <path>`, sorted by the bytes of the path; with
+the modes of git: 100644, 100755, 120000 (for a link the digest is that of its target's name).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file or link: its git mode and the sha256 of its content."""
+
+    mode: str
+    digest: str
+
+
+def tree_hash(root: Path) -> str:
+    """Return the hex hash of the tree below `root`. A file that cannot be read raises OSError."""
+    return hash_entries(tree_entries(root))
+
+
+def tree_entries(root: Path) -> dict[str, Entry]:
+    """Return every file and link below `root`, by its path with slashes."""
+    return {path: entry_of(root, path) for path in _files(os.fspath(root), "")}
+
+
+def entry_of(root: Path, path: str) -> Entry:
+    """Return the entry of one file or link below `root`."""
+    full = root / path
+    if full.is_symlink():
+        return Entry("120000", hashlib.sha256(os.fsencode(os.readlink(full))).hexdigest())
+    mode = "100755" if full.stat().st_mode & 0o100 else "100644"
+    return Entry(mode, file_digest(full))
+
+
+def hash_entries(entries: Mapping[str, Entry]) -> str:
+    """Return the hash of a tree, or of a part of one, from its entries."""
+    total = hashlib.sha256()
+    for path in sorted(entries, key=os.fsencode):
+        entry = entries[path]
+        total.update(f"{entry.mode} {entry.digest} ".encode() + os.fsencode(path) + b"\n")
+    return total.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of one file's bytes, in hex."""
+    digest = hashlib.sha256()
+    buffer = memoryview(bytearray(_CHUNK))
+    with path.open("rb", buffering=0) as source:
+        while size := source.readinto(buffer):
+            digest.update(buffer[:size])
+    return digest.hexdigest()
+
+
+def _files(root: str, prefix: str) -> Iterator[str]:
+    with os.scandir(os.path.join(root, prefix)) as entries:
+        for entry in entries:
+            path = f"{prefix}{entry.name}"
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(root, f"{path}/")
+            else:
+                yield path
