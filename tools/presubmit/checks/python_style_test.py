@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+from tools.presubmit.checks import python_style, sample_tree
+
+_CLEAN = '"""A module."""\n\nX = 1\n'
+
+
+def test_accepts(tmp_path: pathlib.Path) -> None:
+    files = sample_tree.write(tmp_path, {"a.py": _CLEAN}, "pyproject.toml")
+    assert [*python_style.find(files)] == []
+
+
+def test_no_python_needs_no_ruff(tmp_path: pathlib.Path) -> None:
+    assert [*python_style.find(sample_tree.write(tmp_path, {"README.md": "text"}))] == []
+
+
+def test_lint_is_placed(tmp_path: pathlib.Path) -> None:
+    text = '"""A module."""\n\ntry:\n    X = 1\nexcept Exception:\n    X = 2\n'
+    files = sample_tree.write(tmp_path, {"lib/a.py": text}, "pyproject.toml")
+    (found,) = python_style.find(files)
+    assert (found.path, found.line) == ("lib/a.py", 5)
+    assert found.what.startswith("BLE001 ")
+
+
+def test_fix_repairs_what_find_reports(tmp_path: pathlib.Path) -> None:
+    text = '"""A module."""\n\nimport os\n\nX = [ 1,2 ]\n'
+    files = sample_tree.write(tmp_path, {"a.py": text}, "pyproject.toml")
+    found = [*python_style.find(files)]
+    assert [each.what.split()[0] for each in found] == ["F401", "not"]
+    assert all("--fix" in each.next_step for each in found)
+    python_style.fix(files)
+    assert [*python_style.find(files)] == []
+    assert (tmp_path / "a.py").read_text() == '"""A module."""\n\nX = [1, 2]\n'
+
+
+def test_syntax_error(tmp_path: pathlib.Path) -> None:
+    files = sample_tree.write(tmp_path, {"a.py": '"""A module."""\n\ndef (:\n'}, "pyproject.toml")
+    found = [*python_style.find(files)]
+    assert found
+    assert {each.path for each in found} == {"a.py"}
+    assert found[0].line == 3
