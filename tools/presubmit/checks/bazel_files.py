@@ -35,7 +35,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
             yield finding.Finding(
                 path=path,
                 line=warning["start"]["line"],
-                what=f"{warning['category']}: {warning['message']}",
+                what=f"{warning['category']}: {warning['message'].partition(chr(10))[0]}",
                 next_step=f"see: {warning['url']}",
             )
 

@@ -8,7 +8,7 @@ import re
 
 from tools.presubmit import finding, programs, tree
 
-_VIOLATION = re.compile(r"^(?P<path>.+?):(?P<line>\d+):\d+: (?:error|warning): ")
+_VIOLATION = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: .*\[-Wclang-format-violations\]")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:

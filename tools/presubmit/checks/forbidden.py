@@ -61,10 +61,8 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     for path in files.paths:
         if path in _GENERATED:
             continue
-        lines = enumerate(files.lines(path), start=1)
-        if path.endswith(".patch"):
-            lines = _brought(lines)
-        for number, line in lines:
+        numbered = enumerate(files.lines(path), start=1)
+        for number, line in _brought(numbered) if path.endswith(".patch") else numbered:
             for rule in RULES:
                 match = rule.pattern.search(line)
                 if match:

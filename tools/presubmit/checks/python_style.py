@@ -12,33 +12,16 @@ from tools.presubmit import finding, programs, tree
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 
-def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields what ruff's linter and formatter would change or reject."""
+def find(files: tree.Tree) -> set[finding.Finding]:
+    """Returns what ruff's linter and formatter would change or reject."""
     paths = files.python()
     if not paths:
-        return
-    done = programs.run(
-        programs.ruff(), ["check", "--output-format=json", *paths], root=files.root
-    )
-    for problem in json.loads(done.stdout):
-        fixable = (problem["fix"] or {}).get("applicability") == "safe"
-        yield finding.Finding(
-            path=os.path.relpath(problem["filename"], files.root.resolve()),
-            line=problem["location"]["row"],
-            what=f"{problem['code'] or 'syntax'} {problem['message']}",
-            next_step=_FIX if fixable else f"see: {problem['url'] or 'the line itself'}",
-        )
-    # Exit status 2 also means "a file does not parse", which the linter has just reported.
-    done = programs.run(
-        programs.ruff(), ["format", "--check", *paths], root=files.root, ok=(0, 1, 2)
-    )
-    for line in done.stdout.splitlines():
-        if line.startswith("Would reformat: "):
-            yield finding.Finding(
-                path=line.removeprefix("Would reformat: "),
-                what="not formatted",
-                next_step=_FIX,
-            )
+        return set()
+    # Both report a file that does not parse; the formatter then ends with 2.
+    return {
+        *_run(files, ["check"], paths),
+        *_run(files, ["format", "--check"], paths),
+    }
 
 
 def fix(files: tree.Tree) -> None:
@@ -47,3 +30,26 @@ def fix(files: tree.Tree) -> None:
     if paths:
         programs.run(programs.ruff(), ["check", "--fix", "--quiet", *paths], root=files.root)
         programs.run(programs.ruff(), ["format", *paths], root=files.root, ok=(0, 1, 2))
+
+
+def _run(
+    files: tree.Tree, command: list[str], paths: list[str]
+) -> collections.abc.Iterator[finding.Finding]:
+    done = programs.run(
+        programs.ruff(), [*command, "--output-format=json", *paths], root=files.root, ok=(0, 1, 2)
+    )
+    try:
+        problems = json.loads(done.stdout)
+    except json.JSONDecodeError as error:
+        raise finding.EnvironmentProblem(
+            f"ruff {command[0]} ended with {done.returncode}: {done.stderr.strip()}; "
+            "see [tool.ruff] in pyproject.toml"
+        ) from error
+    for problem in problems:
+        fixable = (problem["fix"] or {}).get("applicability") == "safe"
+        yield finding.Finding(
+            path=os.path.relpath(problem["filename"], files.root.resolve()),
+            line=problem["location"]["row"],
+            what=f"{problem['code']} {problem['message']}",
+            next_step=_FIX if fixable else f"see: {problem['url'] or 'the line itself'}",
+        )

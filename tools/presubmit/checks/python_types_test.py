@@ -18,7 +18,9 @@ def test_accepts_and_resolves_from_the_root(tmp_path: pathlib.Path) -> None:
 
 
 def test_rejects(tmp_path: pathlib.Path) -> None:
-    contents = {"lib/a.py": "def twice(x: int) -> str:\n    return 2 * x\n\n\ndef bare(x):\n    ...\n"}
+    contents = {
+        "lib/a.py": "def twice(x: int) -> str:\n    return 2 * x\n\n\ndef bare(x):\n    ...\n"
+    }
     files = sample_tree.write(tmp_path, contents, "pyproject.toml")
     found = [*python_types.find(files)]
     assert [(each.path, each.line) for each in found] == [("lib/a.py", 2), ("lib/a.py", 5)]
@@ -28,8 +30,9 @@ def test_rejects(tmp_path: pathlib.Path) -> None:
 
 def test_a_blocking_error_is_a_finding(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"a.py": "def (:\n"}, "pyproject.toml")
-    (found,) = python_types.find(files)
+    found = min(python_types.find(files))
     assert (found.path, found.line) == ("a.py", 1)
+    assert found.what.endswith("[syntax]")
 
 
 def test_wrong_settings_are_the_environments(tmp_path: pathlib.Path) -> None:

@@ -25,7 +25,10 @@ def test_accepts(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_wrong_name_is_placed_and_answered(tmp_path: pathlib.Path) -> None:
-    contents = {"patches/p/v1/series": "# order\nsay-mor.patch\n", "patches/p/v1/say-more.patch": _PATCH}
+    contents = {
+        "patches/p/v1/series": "# order\nsay-mor.patch\n",
+        "patches/p/v1/say-more.patch": _PATCH,
+    }
     (found,) = series.find(sample_tree.write(tmp_path, contents))
     assert (found.path, found.line) == ("patches/p/v1/series", 2)
     assert "say-mor.patch" in found.what
