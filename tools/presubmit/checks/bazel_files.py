@@ -10,6 +10,9 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
+# Upstream's set less two: our repositories' packages have fixed target names, so their macros take
+# none, and `licenses` is a file group there.
+_WARNINGS = "-unnamed-macro,-attr-licenses"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
@@ -19,7 +22,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
         return
     done = programs.run(
         programs.buildifier(),
-        ["-mode=check", "-lint=warn", "-format=json", *paths],
+        ["-mode=check", "-lint=warn", f"-warnings={_WARNINGS}", "-format=json", *paths],
         root=files.root,
         ok=(0, 1, _CHECK_FAILED),
     )

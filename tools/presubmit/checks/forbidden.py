@@ -37,7 +37,7 @@ RULES = (
         "leave the registry to the machine's own npm settings",
     ),
     Rule(
-        re.compile(r"(?<![\w.$}/~-])/(?:work|root|opt|home)(?=/\w)"),
+        re.compile(r"(?<![\w.$}/~-])/(?:work|root|opt)(?=/\w)"),
         "names a path of one machine",
         "compute it, or take it from a flag or the environment",
     ),

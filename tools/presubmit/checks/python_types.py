@@ -8,6 +8,8 @@ import json
 
 from tools.presubmit import finding, programs, tree
 
+_NEXT_STEP = "correct the type, or say why not with a coded ignore"
+
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     """Yields mypy's errors; its notes are left out.
@@ -40,5 +42,5 @@ def _errors(output: str) -> collections.abc.Iterator[finding.Finding]:
             path=problem["file"],
             line=max(problem["line"], 1),
             what=f"{problem['message']} [{problem['code']}]",
-            next_step=problem["hint"] or "correct the type, or say why not with a coded ignore",
+            next_step=(problem["hint"] or _NEXT_STEP).partition("\n")[0],
         )
