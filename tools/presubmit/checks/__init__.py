@@ -12,6 +12,7 @@ from tools.presubmit.checks import (
     c_format,
     forbidden,
     licence,
+    links,
     modes,
     names,
     python_style,
@@ -40,6 +41,7 @@ CHECKS = (
     Check(name="size", about="files short enough to read in one sitting", find=size.find),
     Check(name="names", about="files named by what they hold", find=names.find),
     Check(name="rooms", about="every room has a README", find=rooms.find),
+    Check(name="links", about="links between documents lead somewhere", find=links.find),
     Check(name="modes", about="executable if and only if it starts with #!", find=modes.find),
     Check(name="series", about="patch series: order, headers, strays", find=series.find),
     Check(
