@@ -28,8 +28,13 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
+// "python", "python3", "python3.11": a program may well be called python_something.
 static int is_interpreter_name(const char* path) {
-  return strncmp(base_name(path), "python", 6) == 0;
+  static const char kPython[] = "python";
+  const char* name = base_name(path);
+  size_t length = strlen(kPython);
+  if (strncmp(name, kPython, length) != 0) return 0;
+  return name[length + strspn(name + length, "0123456789.")] == '\0';
 }
 
 // The path that was executed, absolute, links not resolved: a runfiles tree

@@ -64,6 +64,10 @@ def _all_cores(_os, _inputs):
 
 def runfiles_path(ctx, file):
     """Where a file is below the runfiles directory."""
+    return runfiles_path_in(ctx.workspace_name, file)
+
+def runfiles_path_in(workspace, file):
+    """The same for callbacks of Args: they run when the rule's ctx is gone."""
     if file.short_path.startswith("../"):
         return file.short_path[3:]
-    return ctx.workspace_name + "/" + file.short_path
+    return workspace + "/" + file.short_path

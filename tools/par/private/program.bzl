@@ -2,7 +2,7 @@
 """The rules behind par_binary and par_test: one program, from runfiles or packed."""
 
 load("@rules_python//python:defs.bzl", "PyInfo")
-load(":compiler.bzl", "COMPILER_ATTRS", "run_compiler", "runfiles_path")
+load(":compiler.bzl", "COMPILER_ATTRS", "run_compiler", "runfiles_path", "runfiles_path_in")
 load(":providers.bzl", "ParInfo", "collect_bundles")
 
 _PROGRAM_ATTRS = {
@@ -100,11 +100,12 @@ par_program_test = rule(
 def _manifest(ctx, files, skipped, output):
     """Writes "name<tab>path" lines: a name is a path below its most specific import root."""
     roots = [root + "/" for root in _import_roots(ctx)]
+    workspace = ctx.workspace_name
 
     def row(file):
         if file.path in skipped:
             return None
-        where = runfiles_path(ctx, file)
+        where = runfiles_path_in(workspace, file)
         for root in roots:
             if where.startswith(root):
                 return "%s\t%s" % (where[len(root):], file.path)
@@ -165,7 +166,7 @@ _PACKED_ATTRS = dict(
     _PROGRAM_ATTRS,
     info = attr.label_keyed_string_dict(
         doc = "Files whose SHA-256 PAR_INFO shows, by key.",
-        default = {Label("//third_party/pypi:lock"): "lock_sha256"},
+        default = {Label("//third_party/pypi:lock.json"): "lock_sha256"},
         allow_files = True,
     ),
     _packed_base = attr.label_list(

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""buildifier: lint and format of BUILD, module and .bzl files."""
+
+from __future__ import annotations
+
+import collections.abc
+import json
+
+from tools.presubmit import finding, programs, tree
+
+_FIX = "run: ./bazelw run //tools/presubmit -- --fix"
+_CHECK_FAILED = 4
+# Upstream's set less two: our repositories' packages have fixed target names, so their macros take
+# none, and `licenses` is a file group there.
+_WARNINGS = "-unnamed-macro,-attr-licenses"
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields what buildifier would reformat, its warnings and its syntax errors."""
+    paths = files.starlark()
+    if not paths:
+        return
+    done = programs.run(
+        programs.buildifier(),
+        ["-mode=check", "-lint=warn", f"-warnings={_WARNINGS}", "-format=json", *paths],
+        root=files.root,
+        ok=(0, 1, _CHECK_FAILED),
+    )
+    for file in json.loads(done.stdout)["files"]:
+        path = file["filename"]
+        if not file["valid"]:
+            yield finding.Finding(
+                path=path, what=_syntax_error(done.stderr, path), next_step="correct the syntax"
+            )
+        elif not file["formatted"]:
+            yield finding.Finding(path=path, what="not formatted", next_step=_FIX)
+        for warning in file["warnings"] or []:
+            yield finding.Finding(
+                path=path,
+                line=warning["start"]["line"],
+                what=f"{warning['category']}: {warning['message'].partition(chr(10))[0]}",
+                next_step=f"see: {warning['url']}",
+            )
+
+
+def fix(files: tree.Tree) -> None:
+    """Formats in place. Lint fixes are left to people: some change what a file means."""
+    paths = files.starlark()
+    if paths:
+        programs.run(programs.buildifier(), ["-mode=fix", *paths], root=files.root)
+
+
+def _syntax_error(said: str, path: str) -> str:
+    for line in said.splitlines():
+        if line.startswith(f"{path}:"):
+            return line.removeprefix(f"{path}:").strip()
+    return "does not parse"

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""clang-format: C and C++ format; the style is in .clang-format."""
+
+from __future__ import annotations
+
+import collections.abc
+import re
+
+from tools.presubmit import finding, programs, tree
+
+_VIOLATION = re.compile(r"(?P<path>.+?):(?P<line>\d+):\d+: .*\[-Wclang-format-violations\]")
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields each file that clang-format would change, at the first line it would change."""
+    paths = files.c_sources()
+    if not paths:
+        return
+    done = programs.run(
+        programs.clang_format(), ["--dry-run", "--Werror", "--style=file", *paths], root=files.root
+    )
+    seen = set()
+    for line in done.stderr.splitlines():
+        match = _VIOLATION.match(line)
+        if match and match["path"] not in seen:
+            seen.add(match["path"])
+            yield finding.Finding(
+                path=match["path"],
+                line=int(match["line"]),
+                what="not formatted",
+                next_step="run: ./bazelw run //tools/presubmit -- --fix",
+            )
+    if done.returncode != 0 and not seen:
+        raise finding.EnvironmentProblem(
+            f"clang-format ended with {done.returncode}: {done.stderr.strip()}; see .clang-format"
+        )
+
+
+def fix(files: tree.Tree) -> None:
+    """Formats in place."""
+    paths = files.c_sources()
+    if paths:
+        programs.run(programs.clang_format(), ["-i", "--style=file", *paths], root=files.root)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Text that must not be committed: hosts, machine paths, notes to self, conflict markers."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import re
+
+from tools.presubmit import finding, tree
+
+
+@dataclasses.dataclass(frozen=True)
+class Rule:
+    """A pattern, what it stands for and what to write instead."""
+
+    pattern: re.Pattern[str]
+    what: str
+    next_step: str
+
+
+# The patterns use [.] and the like, so that this file passes its own check.
+RULES = (
+    Rule(
+        re.compile(r"(?:deb|security|snapshot|archive|ftp(?:[.]\w+)?)[.]debian[.]org"),
+        "names a Debian mirror",
+        "take the mirror from the machine's own apt settings",
+    ),
+    Rule(
+        re.compile(r"pypi[.]org|files[.]pythonhosted[.]org|test[.]pypi[.]"),
+        "names a Python package index",
+        "leave the index to the machine's own pip settings",
+    ),
+    Rule(
+        re.compile(r"registry[.](?:npmjs[.]org|yarnpkg[.]com|npmmirror[.]com)"),
+        "names an npm registry",
+        "leave the registry to the machine's own npm settings",
+    ),
+    Rule(
+        re.compile(r"(?<![\w.$}/~-])/(?:work|root|opt)(?=/\w)"),
+        "names a path of one machine",
+        "compute it, or take it from a flag or the environment",
+    ),
+    Rule(
+        re.compile(r"\b(?:TO[D]O|FIX[M]E|XX[X])\b"),
+        "a note to self",
+        "do it now, or open an issue and say why the code is right as it is",
+    ),
+    Rule(
+        re.compile(r"^(?:<{7}|>{7}|={7})(?: |$)"),
+        "a merge conflict marker",
+        "resolve the conflict",
+    ),
+)
+# Written by Bazel, and it quotes the module registry's own addresses.
+_GENERATED = ("MODULE.bazel.lock",)
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields each forbidden text once per line; in a patch, only in what the patch brings."""
+    for path in files.paths:
+        if path in _GENERATED:
+            continue
+        numbered = enumerate(files.lines(path), start=1)
+        for number, line in _brought(numbered) if path.endswith(".patch") else numbered:
+            for rule in RULES:
+                match = rule.pattern.search(line)
+                if match:
+                    yield finding.Finding(
+                        path=path,
+                        line=number,
+                        what=f"'{match[0]}' {rule.what}",
+                        next_step=rule.next_step,
+                    )
+
+
+def _brought(
+    lines: collections.abc.Iterable[tuple[int, str]],
+) -> collections.abc.Iterator[tuple[int, str]]:
+    """The header and the added lines of a patch: the rest is upstream's text."""
+    in_header = True
+    for number, line in lines:
+        if line.startswith(("diff --git ", "--- ")):
+            in_header = False
+        if in_header or (line.startswith("+") and not line.startswith("+++ ")):
+            yield number, line[0 if in_header else 1 :]

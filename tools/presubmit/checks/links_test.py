@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+import pytest
+
+from tools.presubmit.checks import links, sample_tree
+
+_OTHERS = {"README.md": "The top.", "a/b/README.md": "A room.", "a/x.py": ""}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[room](b/README.md) and [top](../README.md)",
+        "[folder](b) and [itself](#title) and [part](b/README.md#part)",
+        "[source](x.py), [elsewhere](https://example.com/absent), [mail](mailto:a@example.com)",
+        "```\n[code](absent.md)\n```",
+        "table[0](1, 2) is no link",
+    ],
+)
+def test_accepts(tmp_path: pathlib.Path, text: str) -> None:
+    assert [*links.find(sample_tree.write(tmp_path, {**_OTHERS, "a/doc.md": text}))] == []
+
+
+@pytest.mark.parametrize("target", ["absent.md", "../a/absent.py", "b/absent.md#part", "../../c"])
+def test_rejects(tmp_path: pathlib.Path, target: str) -> None:
+    contents = {**_OTHERS, "a/doc.md": f"Fine.\n[good](x.py) [bad]({target})\n"}
+    (found,) = links.find(sample_tree.write(tmp_path, contents))
+    assert (found.path, found.line) == ("a/doc.md", 2)
+    assert found.what == f"the link to '{target}' leads nowhere"

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file is named by what it holds."""
+
+from __future__ import annotations
+
+import collections.abc
+import re
+
+from tools.presubmit import finding, tree
+
+_VAGUE = re.compile(r"(?:^|[_-])(utils?|commons?|helpers?|misc|stuff)$")
+_SOURCE = (*tree.PYTHON_SUFFIXES, *tree.C_SUFFIXES, ".bzl", ".sh")
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields sources with a vague name, and sources in a folder with one."""
+    for path in files.paths:
+        if not path.endswith(_SOURCE):
+            continue
+        *folders, name = path.split("/")
+        stem = name.partition(".")[0].removesuffix("_test")
+        for part in [*folders, stem]:
+            match = _VAGUE.search(part)
+            if match:
+                yield finding.Finding(
+                    path=path,
+                    what=f"'{part}' says nothing about what it holds ('{match[1]}')",
+                    next_step="name it by its one noun",
+                )

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+import pytest
+
+from tools.presubmit.checks import names, sample_tree
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ("tools/utils.py", "utils"),
+        ("tools/util_test.py", "util"),
+        ("tools/file_helpers.bzl", "file_helpers"),
+        ("common/a.cc", "common"),
+        ("tools/misc.tar.sh", "misc"),
+    ],
+)
+def test_rejects(tmp_path: pathlib.Path, path: str, part: str) -> None:
+    (found,) = names.find(sample_tree.write(tmp_path, {path: ""}))
+    assert found.path == path
+    assert found.what.startswith(f"'{part}' says nothing")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "third_party/torch/seam/_utils_internal.py",  # upstream's name
+        "tools/commonmark.py",
+        "patches/torch/fix-utils.patch",
+        "docs/common.md",
+    ],
+)
+def test_accepts(tmp_path: pathlib.Path, path: str) -> None:
+    assert [*names.find(sample_tree.write(tmp_path, {path: ""}))] == []

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mypy: strict types; its settings are in pyproject.toml."""
+
+from __future__ import annotations
+
+import collections.abc
+import json
+
+from tools.presubmit import finding, programs, tree
+
+_NEXT_STEP = "correct the type, or say why not with a coded ignore"
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields mypy's errors; its notes are left out.
+
+    Raises:
+        EnvironmentProblem: mypy rejects its settings, or fails without naming an error.
+    """
+    paths = files.python()
+    if not paths:
+        return
+    done = programs.run(programs.mypy(), ["--output=json", *paths], root=files.root, ok=(0, 1, 2))
+    found = [*_errors(done.stdout)]
+    # mypy complains of its settings on stderr, and then carries on with its defaults.
+    if done.stderr.strip() or bool(done.returncode) != bool(found):
+        said = (done.stderr or done.stdout).strip()
+        raise finding.EnvironmentProblem(
+            f"mypy ended with {done.returncode}: {said}; see [tool.mypy] in pyproject.toml"
+        )
+    yield from found
+
+
+def _errors(output: str) -> collections.abc.Iterator[finding.Finding]:
+    for line in output.splitlines():
+        if not line.startswith("{"):
+            continue
+        problem = json.loads(line)
+        if problem["severity"] != "error":
+            continue
+        yield finding.Finding(
+            path=problem["file"],
+            line=max(problem["line"], 1),
+            what=f"{problem['message']} [{problem['code']}]",
+            next_step=(problem["hint"] or _NEXT_STEP).partition("\n")[0],
+        )

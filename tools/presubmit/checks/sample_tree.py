@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small trees for the tests of checks."""
+
+from __future__ import annotations
+
+import collections.abc
+import pathlib
+import shutil
+
+from tools.presubmit import tree
+
+_WORKSPACE = pathlib.Path(__file__).parents[3]
+
+
+def write(
+    root: pathlib.Path, contents: collections.abc.Mapping[str, str | bytes], *settings: str
+) -> tree.Tree:
+    """Writes `contents` (path to text) and the workspace's own `settings` files below `root`."""
+    for path, content in contents.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+    for name in settings:
+        shutil.copyfile(_WORKSPACE / name, root / name)
+    return tree.Tree(root, contents)

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Patch series: the importer reads each one as the build would, so the rules are in one place."""
+
+from __future__ import annotations
+
+import collections.abc
+import re
+
+from tools import importer
+from tools.presubmit import finding, tree
+
+_INDEX = "series"
+_MESSAGE = re.compile(r"(?P<path>[^:]+)(?::(?P<line>\d+))?: (?P<what>.+?)\. (?P<next_step>.+)")
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields the first fault of each series, and patches in folders that have no series."""
+    folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
+    for folder in sorted(folders):
+        try:
+            importer.load_series(files.root / folder)
+        except importer.SeriesError as error:
+            yield _finding(str(error).replace(f"{files.root}/", ""), f"{folder}/{_INDEX}")
+    for path in files.paths:
+        if path.endswith(".patch") and path.rpartition("/")[0] not in folders:
+            yield finding.Finding(
+                path=path,
+                what=f"no '{_INDEX}' beside it gives its place in the order",
+                next_step="move it into patches/<project>/<tag> and list it there",
+            )
+
+
+def _is(path: str, name: str) -> bool:
+    return path == name or path.endswith(f"/{name}")
+
+
+def _finding(message: str, index: str) -> finding.Finding:
+    match = _MESSAGE.fullmatch(message)
+    if match is None:
+        return finding.Finding(path=index, what=message, next_step="correct the series")
+    return finding.Finding(
+        path=match["path"],
+        line=int(match["line"] or 1),
+        what=match["what"],
+        next_step=match["next_step"],
+    )

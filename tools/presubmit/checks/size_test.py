@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+import pathlib
+
+import pytest
+
+from tools.presubmit.checks import sample_tree, size
+
+
+def test_accepts_the_limit(tmp_path: pathlib.Path) -> None:
+    assert [*size.find(sample_tree.write(tmp_path, {"a.py": "x\n" * size.MAX_LINES}))] == []
+
+
+def test_rejects_one_line_more(tmp_path: pathlib.Path) -> None:
+    (found,) = size.find(sample_tree.write(tmp_path, {"a.py": "x\n" * (size.MAX_LINES + 1)}))
+    assert (found.path, found.line) == ("a.py", size.MAX_LINES + 1)
+    assert found.what == "601 lines is more than 600"
+
+
+@pytest.mark.parametrize("path", ["a.patch", "requirements.lock", "golden.txt", "table.json"])
+def test_data_may_be_long(tmp_path: pathlib.Path, path: str) -> None:
+    assert [*size.find(sample_tree.write(tmp_path, {path: "x\n" * 5000}))] == []
+
+
+def test_rejects_big_files_of_any_kind(tmp_path: pathlib.Path) -> None:
+    (found,) = size.find(sample_tree.write(tmp_path, {"w.bin": b"\xff" * (size.MAX_BYTES + 1)}))
+    assert found.next_step == "fetch it by hash instead of committing it"

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pinned programs that checks run: found among this program's own packages, never on PATH."""
+
+from __future__ import annotations
+
+import collections.abc
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+from tools.presubmit import finding
+
+
+def ruff() -> list[str]:
+    """The command that starts ruff."""
+    # Where our wheel rule puts scripts, and where a virtual environment has them.
+    return [_packaged("ruff", "bin/ruff", "../../../bin/ruff")]
+
+
+def clang_format() -> list[str]:
+    """The command that starts clang-format: the binary itself, not the wheel's Python shim."""
+    return [_packaged("clang-format", "clang_format/data/bin/clang-format")]
+
+
+def mypy() -> list[str]:
+    """The command that starts mypy under the interpreter that runs this program."""
+    if importlib.util.find_spec("mypy") is None:
+        raise _missing("mypy")
+    return [sys.executable, "-m", "mypy"]
+
+
+def buildifier() -> list[str]:
+    """The command that starts buildifier.
+
+    Raises:
+        EnvironmentProblem: it could not be fetched when the workspace was set up.
+    """
+    try:
+        package = importlib.import_module("bazel_buildifier")
+    except ModuleNotFoundError as error:
+        raise _missing("bazel_buildifier") from error
+    if package.PROGRAM is None:
+        raise finding.EnvironmentProblem(
+            f"buildifier could not be fetched: {package.WHY_NOT}; "
+            "with a network, run: ./bazelw fetch --force --repo=@buildifier"
+        )
+    return [package.PROGRAM]
+
+
+def run(
+    command: list[str],
+    arguments: collections.abc.Iterable[str],
+    *,
+    root: pathlib.Path,
+    ok: collections.abc.Container[int] = (0, 1),
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program in `root` and returns its output.
+
+    Raises:
+        EnvironmentProblem: it did not start, or its exit status is not in `ok`.
+    """
+    name = pathlib.Path(command[-1]).name
+    try:
+        done = subprocess.run(
+            [*command, *arguments],
+            cwd=root,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        raise finding.EnvironmentProblem(
+            f"{command[0]}: cannot start {name}: {error}; rebuild with ./bazelw build "
+            "//tools/presubmit"
+        ) from error
+    if done.returncode not in ok:
+        said = (done.stderr or done.stdout).strip()
+        raise finding.EnvironmentProblem(
+            f"{command[0]}: {name} ended with {done.returncode}: {said}; "
+            "if its configuration changed, see pyproject.toml and .clang-format"
+        )
+    return done
+
+
+def _packaged(distribution: str, *places: str) -> str:
+    """The path of an executable at one of the places it can have beside its package."""
+    try:
+        installed = importlib.metadata.distribution(distribution)
+    except importlib.metadata.PackageNotFoundError as error:
+        raise _missing(distribution) from error
+    paths = [os.path.realpath(str(installed.locate_file(place))) for place in places]
+    for path in paths:
+        if os.access(path, os.X_OK):
+            return path
+    raise finding.EnvironmentProblem(
+        f"{distribution} {installed.version}: no executable at {' or '.join(paths)}; "
+        "check how third_party/pypi lays the wheel out"
+    )
+
+
+def _missing(distribution: str) -> finding.EnvironmentProblem:
+    return finding.EnvironmentProblem(
+        f"{distribution} is not among this program's packages; "
+        "start it with: ./bazelw run //tools/presubmit"
+    )

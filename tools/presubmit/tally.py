@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counts the test cases of one `bazel test`: `python3 tally.py EVENTS [STEP=STATUS ...]`.
+
+EVENTS is the file that `bazel test --build_event_json_file` wrote: it names the result files of
+that very run, cached ones included, so that what an earlier run left behind is not counted. Each
+STEP of the caller with a STATUS other than 0 counts as one more failure; `test=3` is Bazel's word
+for "tests failed", which are counted already. Standard library only, because it must have a result
+even when nothing could be built.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import json
+import pathlib
+import sys
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree
+
+_TESTS_FAILED = "test=3"
+
+
+class TallyError(Exception):
+    """The events or a result file cannot be read: one line with the file and the reason."""
+
+
+@dataclasses.dataclass
+class Tally:
+    """Numbers of test cases, and a line for each failure."""
+
+    passed: int = 0
+    skipped: int = 0
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+    def __str__(self) -> str:
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"{self.passed} passed, {len(self.failures)} failed{skipped}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """The last attempt at one shard of one test target."""
+
+    label: str
+    status: str
+    results: pathlib.Path | None
+
+
+def main(argv: collections.abc.Sequence[str]) -> int:
+    """Prints the failures, then the summary line. Returns 0 if all that ran passed, and some ran."""
+    events, *steps = argv
+    tally = Tally()
+    try:
+        for attempt in attempts(pathlib.Path(events)):
+            count(attempt, tally)
+    except TallyError as error:
+        tally.failures.append(str(error))
+    for step in steps:
+        name, _, status = step.rpartition("=")
+        if status != "0" and not (step == _TESTS_FAILED and tally.failures):
+            tally.failures.append(f"step '{name}' ended with {status}")
+    for failure in tally.failures:
+        print(f"failed: {failure}")
+    print(tally)
+    return 0 if tally.passed and not tally.failures else 1
+
+
+def attempts(events: pathlib.Path) -> list[Attempt]:
+    """The last attempt at each shard, in the order of labels.
+
+    Raises:
+        TallyError: the file is missing or is not what Bazel writes.
+    """
+    found: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
+    try:
+        lines = events.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise TallyError(f"{events}: {error.strerror}; bazel test did not start") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise TallyError(f"{events}:{number}: {error}; bazel was stopped") from error
+        identity = event["id"].get("testResult")
+        if identity is None or "testResult" not in event:
+            continue
+        shard = (identity["label"], identity.get("run", 1), identity.get("shard", 1))
+        turn = identity.get("attempt", 1)
+        if turn >= found.get(shard, (0, None))[0]:
+            found[shard] = (turn, _attempt(identity["label"], event["testResult"]))
+    return [attempt for _, (_, attempt) in sorted(found.items(), key=lambda item: item[0])]
+
+
+def count(attempt: Attempt, tally: Tally) -> None:
+    """Adds the cases of one attempt.
+
+    A target that failed though none of its cases did (it crashed, or ran out of time) is one
+    failure; so is one that passed without having run a case.
+
+    Raises:
+        TallyError: its result file cannot be read.
+    """
+    cases = _cases(attempt.results) if attempt.results else []
+    before = len(tally.failures)
+    for case in cases:
+        children = {child.tag for child in case}
+        if children & {"failure", "error"}:
+            name = f"{case.get('classname', '')}::{case.get('name', '')}".removeprefix("::")
+            tally.failures.append(f"{attempt.label} {name}")
+        elif "skipped" in children:
+            tally.skipped += 1
+        else:
+            tally.passed += 1
+    if attempt.status != "PASSED" and len(tally.failures) == before:
+        tally.failures.append(f"{attempt.label} {attempt.status}")
+    elif not cases:
+        tally.failures.append(f"{attempt.label} ran no test case")
+
+
+def _attempt(label: str, result: dict[str, object]) -> Attempt:
+    outputs = result.get("testActionOutput", [])
+    assert isinstance(outputs, list)
+    uris = [output["uri"] for output in outputs if output["name"] == "test.xml"]
+    return Attempt(
+        label=label,
+        status=str(result["status"]),
+        results=_path(uris[0]) if uris else None,
+    )
+
+
+def _path(uri: str) -> pathlib.Path:
+    return pathlib.Path(urllib.request.url2pathname(urllib.parse.urlsplit(uri).path))
+
+
+def _cases(results: pathlib.Path) -> list[xml.etree.ElementTree.Element]:
+    try:
+        return [*xml.etree.ElementTree.parse(results).iter("testcase")]
+    except (OSError, xml.etree.ElementTree.ParseError) as error:
+        raise TallyError(f"{results}: {error}; the test was stopped while it wrote") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+import collections.abc
+import json
+import pathlib
+
+import pytest
+
+from tools.presubmit import tally
+
+_PASSED = '<testcase classname="a_test" name="test_a" />'
+_FAILED = '<testcase classname="a_test" name="test_b"><failure>trace</failure></testcase>'
+_CRASHED = '<testcase name="a_test"><error message="exited with 139" /></testcase>'
+_SKIPPED = '<testcase classname="a_test" name="test_c"><skipped message="why" /></testcase>'
+
+Said = collections.abc.Callable[[], list[str]]
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    return lambda: capsys.readouterr().out.splitlines()
+
+
+class Run:
+    """What one `bazel test` leaves behind."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self._root = root
+        self._events: list[object] = [{"id": {"started": {}}, "started": {}}]
+
+    def target(
+        self, label: str, *cases: str, status: str = "PASSED", shard: int = 1, attempt: int = 1
+    ) -> None:
+        """Adds the result of one attempt at one shard."""
+        outputs = [{"name": "test.log", "uri": (self._root / "test.log").as_uri()}]
+        if cases:
+            results = self._root / f"test of {len(self._events)}.xml"
+            results.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+            outputs.append({"name": "test.xml", "uri": results.as_uri()})
+        identity = {"label": label, "run": 1, "shard": shard, "attempt": attempt}
+        result = {"status": status, "testActionOutput": outputs}
+        self._events.append({"id": {"testResult": identity}, "testResult": result})
+
+    def events(self) -> str:
+        """Writes the events file and returns its path."""
+        path = self._root / "events.json"
+        path.write_text("\n".join(map(json.dumps, self._events)))
+        return str(path)
+
+
+@pytest.fixture
+def run(tmp_path: pathlib.Path) -> Run:
+    return Run(tmp_path)
+
+
+def test_all_passed(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED, _PASSED)
+    run.target("//b:b_test", _PASSED, shard=1)
+    run.target("//b:b_test", _PASSED, shard=2)
+    assert tally.main([run.events(), "build=0", "test=0"]) == 0
+    assert said() == ["4 passed, 0 failed"]
+
+
+def test_failures_are_named_and_skips_counted(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED, _FAILED, _SKIPPED, status="FAILED")
+    assert tally.main([run.events(), "test=3"]) == 1
+    assert said() == ["failed: //a:a_test a_test::test_b", "1 passed, 1 failed, 1 skipped"]
+
+
+def test_failed_step_counts(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED)
+    assert tally.main([run.events(), "presubmit=1", "test=0"]) == 1
+    assert said() == ["failed: step 'presubmit' ended with 1", "1 passed, 1 failed"]
+
+
+def test_status_of_tests_counts_unless_its_failures_do(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED)
+    assert tally.main([run.events(), "test=3"]) == 1
+    assert said()[-1] == "1 passed, 1 failed"
+    run.target("//b:b_test", _FAILED, status="FAILED")
+    assert tally.main([run.events(), "test=1"]) == 1
+    assert said()[-1] == "1 passed, 2 failed"
+
+
+@pytest.mark.parametrize("cases", [(), (_PASSED,)])
+def test_target_that_failed_outside_its_cases(run: Run, said: Said, cases: tuple[str, ...]) -> None:
+    run.target("//a:a_test", *cases, status="TIMEOUT")
+    assert tally.main([run.events()]) == 1
+    assert said() == ["failed: //a:a_test TIMEOUT", f"{len(cases)} passed, 1 failed"]
+
+
+def test_crash_that_bazel_wrote_down_counts_once(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _CRASHED, status="FAILED")
+    assert tally.main([run.events(), "test=3"]) == 1
+    assert said() == ["failed: //a:a_test a_test", "0 passed, 1 failed"]
+
+
+def test_passing_without_a_case_is_a_failure(run: Run, said: Said) -> None:
+    run.target("//a:a_test")
+    assert tally.main([run.events()]) == 1
+    assert said() == ["failed: //a:a_test ran no test case", "0 passed, 1 failed"]
+
+
+def test_last_attempt_counts(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED, attempt=2)
+    run.target("//a:a_test", _FAILED, status="FAILED", attempt=1)
+    assert tally.main([run.events()]) == 0
+    assert said() == ["1 passed, 0 failed"]
+
+
+def test_nothing_ran(run: Run, said: Said) -> None:
+    assert tally.main([run.events()]) == 1
+    assert said() == ["0 passed, 0 failed"]
+
+
+def test_no_events(tmp_path: pathlib.Path, said: Said) -> None:
+    assert tally.main([str(tmp_path / "absent.json"), "build=1"]) == 1
+    lines = said()
+    assert "No such file or directory; bazel test did not start" in lines[0]
+    assert lines[1:] == ["failed: step 'build' ended with 1", "0 passed, 2 failed"]
+
+
+@pytest.mark.parametrize("text", ["", "<testsuites><testsuite>", "not xml"])
+def test_unreadable_results(run: Run, said: Said, tmp_path: pathlib.Path, text: str) -> None:
+    run.target("//a:a_test", _PASSED)
+    events = run.events()
+    (results,) = tmp_path.glob("*.xml")
+    results.write_text(text)
+    assert tally.main([events]) == 1
+    assert said()[0].startswith(f"failed: {results}: ")
+
+
+def test_events_cut_off(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _PASSED)
+    events = pathlib.Path(run.events())
+    events.write_text(events.read_text()[:-5])
+    assert tally.main([str(events)]) == 1
+    assert "bazel was stopped" in said()[0]
