@@ -55,7 +55,9 @@ def test_torchrun_as_a_module(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.skipif(not _PACKED, reason="PAR_MAIN is a door of the packed form")
 def test_torchrun_through_par_main(tmp_path: pathlib.Path) -> None:
-    _launch([sys.executable, *_TORCHRUN], tmp_path, {"PAR_MAIN": "torch.distributed.run"})
+    # sys.executable is a link that makes the PAR an interpreter; the door is in the PAR itself.
+    par = os.path.realpath(sys.executable)
+    _launch([par, *_TORCHRUN], tmp_path, {"PAR_MAIN": "torch.distributed.run"})
 
 
 def _launch(command: list[str], folder: pathlib.Path, extra: dict[str, str]) -> None:

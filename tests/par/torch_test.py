@@ -29,7 +29,7 @@ def test_training_lowers_the_loss(network: nn.Module) -> None:
     optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
     targets = torch.tensor([0, 1, 0])
     losses = []
-    for _ in range(60):
+    for _ in range(200):
         loss = nn.functional.cross_entropy(network(_X), targets)
         optimizer.zero_grad()
         loss.backward()
@@ -96,11 +96,15 @@ def test_torch_package_carries_the_source(network: nn.Module, tmp_path: pathlib.
 
 
 def test_torch_package_mocks_what_it_leaves_out(tmp_path: pathlib.Path) -> None:
-    with package.PackageExporter(tmp_path / "code.zip") as exporter:
-        exporter.mock("absent_library")
-        exporter.save_source_string("code", "import absent_library\nanswer = 42\n")
-    importer = package.PackageImporter(tmp_path / "code.zip")
-    assert importer.import_module("code").answer == 42
+    with package.PackageExporter(tmp_path / "application.zip") as exporter:
+        exporter.mock("heavy")
+        exporter.add_dependency("heavy")
+        exporter.save_source_string("application", "import heavy\nanswer = 42\n")
+    importer = package.PackageImporter(tmp_path / "application.zip")
+    application = importer.import_module("application")
+    assert application.answer == 42
+    with pytest.raises(NotImplementedError, match="was mocked out"):
+        application.heavy.function()
 
 
 def test_distributed_checkpoint_to_a_directory(network: nn.Module, tmp_path: pathlib.Path) -> None:
