@@ -40,7 +40,7 @@ def run(
     """Runs a shell script ($1, $2, ... are the arguments) with private mounts."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
     # The script's tools come from the machine; the PAR gets `environment` alone.
-    shell = ["/bin/sh", "-euc", script, "sh", *map(os.fspath, arguments)]
+    shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
     return subject.run([*prefix, *shell], environment=variables)
 
