@@ -18,6 +18,10 @@ def hello() -> None:
     print("hello", sys.argv[1:])
 
 
+def fail() -> None:
+    raise ValueError("no")
+
+
 def main() -> None:
     if sys.argv[1:] == ["wait"]:
         print("waiting", flush=True)

@@ -54,7 +54,7 @@ class Outcome:
         assert self.err.count("\n") == 1, f"expected one line, found: {self.err}"
         assert self.err.endswith("\n")
         for needle in needles:
-            assert needle in self.err
+            assert needle in self.err, self.err
 
 
 def run(
