@@ -84,12 +84,10 @@ def test_main_of_an_absent_module_is_one_line(cache: pathlib.Path) -> None:
 def test_an_uncaught_exception_shows_the_programs_own_lines(cache: pathlib.Path) -> None:
     outcome = _open(cache, PAR_MAIN="tests.robustness.probe:fail")
     assert outcome.status == 1
-    assert outcome.err.splitlines() == [
-        "Traceback (most recent call last):",
-        f'  File "{subject.PROBE}/tests/robustness/probe.py", line 24, in fail',
-        '    raise ValueError("no")',
-        "ValueError: no",
-    ]
+    first, where, *rest = outcome.err.splitlines()
+    assert first == "Traceback (most recent call last):"
+    assert where.startswith(f'  File "{subject.PROBE}/tests/robustness/probe.py", line ')
+    assert rest == ['    raise ValueError("no")', "ValueError: no"]
 
 
 def test_interpreter_takes_code_a_module_a_file_and_a_prompt(
