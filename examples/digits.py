@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Handwritten digits: 8x8 grey pictures and their labels, read from CSV.
+
+The packed file is the UCI "Optical Recognition of Handwritten Digits" test set (1797 rows), as
+scikit-learn's wheel carries it. A user's own file has the same format; see README.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gzip
+import importlib.resources
+import pathlib
+import zlib
+from collections.abc import Iterator
+from importlib.resources.abc import Traversable
+
+import torch
+
+SIDE = 8
+PIXELS = SIDE * SIDE
+COLUMNS = PIXELS + 1
+BRIGHTEST = 16
+CLASSES = 10
+FEWEST_ROWS = 10  # The split keeps one row in five for the test; fewer rows leave it empty.
+
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class DataError(ValueError):
+    """A data file that cannot be used; the message is one line for its owner."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Digits:
+    """`images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper); `labels` is int64 [n] in 0..9."""
+
+    images: torch.Tensor
+    labels: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def select(self, rows: torch.Tensor) -> Digits:
+        return Digits(self.images[rows], self.labels[rows])
+
+    def to(self, device: torch.device) -> Digits:
+        return Digits(self.images.to(device), self.labels.to(device))
+
+
+def packed() -> Traversable:
+    """The data file that was built into this program."""
+    return importlib.resources.files("examples") / "data" / "digits.csv.gz"
+
+
+def read(source: Traversable | pathlib.Path) -> Digits:
+    """Reads a CSV or gzipped CSV file of 65 integer columns. Raises `DataError`."""
+    pixels: list[list[int]] = []
+    labels: list[int] = []
+    for number, line in _lines(source):
+        row = _row(line, where=f"{source}:{number}")
+        pixels.append(row[:PIXELS])
+        labels.append(row[PIXELS])
+    if len(labels) < FEWEST_ROWS:
+        raise DataError(
+            f"{source}: found {len(labels)} rows of digits, training needs at least "
+            f"{FEWEST_ROWS}. Add rows, or leave --data out to use the packed digits."
+        )
+    images = torch.tensor(pixels, dtype=torch.float32).div_(BRIGHTEST)
+    return Digits(images.view(-1, 1, SIDE, SIDE), torch.tensor(labels))
+
+
+def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
+    """(training part, test part): one row in five is for the test, chosen by `seed` alone."""
+    order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
+    held_out = len(digits) // 5
+    return digits.select(order[held_out:]), digits.select(order[:held_out])
+
+
+def _lines(source: Traversable | pathlib.Path) -> Iterator[tuple[int, str]]:
+    """(line number, text) of every line that is not blank."""
+    for number, line in enumerate(_text(source).splitlines(), start=1):
+        if line.strip():
+            yield number, line
+
+
+def _text(source: Traversable | pathlib.Path) -> str:
+    try:
+        content = source.read_bytes()
+    except OSError as error:
+        raise DataError(
+            f"{source}: cannot be read: {error.strerror}. Give --data the path of a CSV file."
+        ) from error
+    # The content decides, not the name: a browser drops or adds ".gz" as it likes.
+    if content.startswith(_GZIP_MAGIC):
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(
+                f"{source}: the gzip data is damaged ({error}). Fetch or compress the file again."
+            ) from error
+    try:
+        return content.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{source}: found byte 0x{content[error.start]:02x} at offset {error.start}, "
+            f"expected text: {COLUMNS} integers per line. Save the file as plain CSV."
+        ) from error
+
+
+def _row(line: str, *, where: str) -> list[int]:
+    cells = line.split(",")
+    if len(cells) != COLUMNS:
+        raise DataError(
+            f"{where}: found {len(cells)} columns, expected {COLUMNS} ({PIXELS} pixels and a "
+            "label, separated by commas). Correct this line."
+        )
+    for column, cell in enumerate(cells, start=1):
+        what, most = ("pixel", BRIGHTEST) if column < COLUMNS else ("label", CLASSES - 1)
+        if not cell.strip().isdecimal() or int(cell) > most:
+            raise DataError(
+                f"{where}: found {cell.strip()[:20]!r} in column {column}, expected a {what}: "
+                f"an integer from 0 to {most}. Correct this line."
+            )
+    return [int(cell) for cell in cells]

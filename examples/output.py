@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run leaves behind: a checkpoint and a picture of the loss, each whole or absent."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import logging
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+
+import torch
+
+from examples import training
+
+CHECKPOINT = "checkpoint.pt"
+CURVE = "loss.png"
+
+
+class OutputError(OSError):
+    """The output directory cannot be used; the message is one line for its owner."""
+
+
+def prepare(directory: pathlib.Path) -> None:
+    """Creates `directory` and proves that it takes files. Raises `OutputError`.
+
+    Called before training: an hour of work must not end in "permission denied".
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise OutputError(
+            f"--output={directory}: cannot write there: {error.strerror}. "
+            "Give a writable directory, or --output= to write nothing."
+        ) from error
+
+
+def write_checkpoint(
+    directory: pathlib.Path, result: training.Result, options: training.Options, *, data: str
+) -> pathlib.Path:
+    """Saves the weights with how they came about; `torch.load(weights_only=True)` reads it."""
+    metadata = {
+        **dataclasses.asdict(options),
+        "accuracy": result.accuracy,
+        "data": data,
+        "losses": result.losses,
+        "torch": str(torch.__version__),
+    }
+    content = io.BytesIO()
+    torch.save({"metadata": metadata, "state_dict": result.network.state_dict()}, content)
+    return _write(directory / CHECKPOINT, content.getbuffer())
+
+
+def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
+    """Draws the mean loss of each epoch as a PNG picture."""
+    with _private_font_cache(directory):
+        # Here, not above: a run without output needs no matplotlib, half a second of import.
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6, 4), layout="constrained")
+        axes = figure.add_subplot(
+            title="Training on handwritten digits", xlabel="epoch", ylabel="mean cross entropy"
+        )
+        axes.plot(range(1, len(losses) + 1), losses, marker=".")
+        axes.set_yscale("log")
+        content = io.BytesIO()
+        figure.savefig(content, format="png")
+    return _write(directory / CURVE, content.getbuffer())
+
+
+def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
+    """Puts `content` at `path` whole, or leaves what was there. Raises `OutputError`."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = pathlib.Path(name)
+        try:
+            with open(handle, "wb") as file:
+                file.write(content)
+            temporary.chmod(0o666 & ~_umask())  # mkstemp's 0600 is for secrets.
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"{path}: cannot be written: {error.strerror}. Make room, or give another --output."
+        ) from error
+    return path
+
+
+@contextlib.contextmanager
+def _private_font_cache(directory: pathlib.Path) -> Iterator[None]:
+    """Keeps matplotlib and fontconfig, which cache what they learn of fonts, out of HOME."""
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.WARNING)  # "generated new ..."
+    names = ("MPLCONFIGDIR", "XDG_CACHE_HOME")
+    before = {name: os.environ.get(name) for name in names}
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".fonts.") as temporary:
+        os.environ.update(dict.fromkeys(names, temporary))
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = value
+
+
+def _umask() -> int:
+    # The only way to read it is to set it.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains a small convolutional network on handwritten digits.
+
+The digits are packed into this program; --data=PATH trains on a file of yours instead. The run
+writes checkpoint.pt and loss.png into --output and nothing anywhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import threading
+import time
+from collections.abc import Sequence
+
+from absl import app, flags
+from tqdm import tqdm
+
+from examples import digits, output, training
+
+_EPOCHS = flags.DEFINE_integer(
+    "epochs", 20, "How many times to go over the training digits.", lower_bound=1
+)
+_BATCH_SIZE = flags.DEFINE_integer(
+    "batch_size", 32, "Digits per step of the optimizer.", lower_bound=1
+)
+_LEARNING_RATE = flags.DEFINE_float(
+    "learning_rate", 1e-3, "Step size of the Adam optimizer.", lower_bound=0.0
+)
+_SEED = flags.DEFINE_integer(
+    "seed", 0, "Decides the split, the first weights and the order of digits.", lower_bound=0
+)
+_DEVICE = flags.DEFINE_string("device", "cpu", "Where to compute: cpu, or a device torch knows.")
+_DATA = flags.DEFINE_string(
+    "data",
+    None,
+    "A CSV or gzipped CSV file to train on in place of the packed digits: per line 64 pixels "
+    "(0 to 16, row by row) and the label (0 to 9).",
+)
+_OUTPUT = flags.DEFINE_string(
+    "output", "train_output", "Directory for the checkpoint and the picture; empty: write nothing."
+)
+
+
+def main(argv: Sequence[str]) -> int:
+    if len(argv) > 1:
+        return _fail(f"found the argument {argv[1]!r}, expected flags only. See --help.")
+    try:
+        _run()
+    except (digits.DataError, output.OutputError, training.TrainingError) as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _fail("interrupted; nothing half-written is left.", status=130)
+    return 0
+
+
+def _run() -> None:
+    options = training.Options(
+        epochs=_EPOCHS.value,
+        batch_size=_BATCH_SIZE.value,
+        learning_rate=_LEARNING_RATE.value,
+        seed=_SEED.value,
+        device=_DEVICE.value,
+    )
+    origin = _DATA.value or "packed with the program"
+    directory = _from_here(_OUTPUT.value) if _OUTPUT.value else None
+    training.usable_device(options.device)  # Refuse before anything is written.
+    if directory:
+        output.prepare(directory)
+    data = digits.read(_from_here(_DATA.value) if _DATA.value else digits.packed())
+    print(f"{len(data)} digits, {origin}")
+
+    start = time.monotonic()
+    result = _train_with_progress(data, options)
+    print(
+        f"test accuracy {result.accuracy:.4f} after {options.epochs} epochs "
+        f"on {options.device} in {time.monotonic() - start:.1f} s"
+    )
+    if directory:
+        checkpoint = output.write_checkpoint(directory, result, options, data=origin)
+        print(f"checkpoint in {checkpoint}")
+        print(f"loss curve in {output.write_curve(directory, result.losses)}")
+
+
+def _train_with_progress(data: digits.Digits, options: training.Options) -> training.Result:
+    # tqdm's own lock is a semaphore shared between processes, which lives in /dev/shm; one
+    # process needs none. disable=None: no bar where stderr is not a terminal.
+    tqdm.set_lock(threading.RLock())
+    with tqdm(total=options.epochs, unit="epoch", disable=None) as bar:
+
+        def on_epoch(epoch: int, loss: float) -> None:
+            bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+            bar.update()
+
+        return training.train(data, options, on_epoch=on_epoch)
+
+
+def _from_here(path: str) -> pathlib.Path:
+    """`path` as the user's shell sees it: `bazel run` starts programs elsewhere and says so."""
+    return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
+
+
+def _fail(message: str, *, status: int = 1) -> int:
+    print(f"train: {message}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    app.run(main)

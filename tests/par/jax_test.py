@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX on the CPU. Alone: its threads and a fork in the same process do not go together."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def test_jit_and_gradient_on_the_cpu() -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(x) ** 2)
+
+    x = jnp.arange(4.0)
+    assert {device.platform for device in x.devices()} == {"cpu"}
+    np.testing.assert_allclose(jax.jit(jax.grad(loss))(x), np.sin(2 * np.arange(4.0)), atol=1e-6)

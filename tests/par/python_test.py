@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python promises about modules holds inside an archive: resources, sources, tracebacks."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.resources
+import inspect
+import linecache
+import os
+import pathlib
+import pkgutil
+import subprocess
+import sys
+import traceback
+
+import numpy as np
+import torch
+import torch.nn
+import torch.utils.model_dump
+
+from tests.par import workers
+
+
+def _python(*arguments: str, **extra: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **extra},
+    )
+
+
+def test_resources_are_read_as_text_bytes_and_files() -> None:
+    page = importlib.resources.files("torch.utils.model_dump") / "skeleton.html"
+    assert page.is_file()
+    assert "<html" in page.read_text().lower()
+    with importlib.resources.as_file(page) as path:
+        assert path.read_bytes() == page.read_bytes()
+
+
+def test_resources_are_listed() -> None:
+    names = {entry.name for entry in importlib.resources.files("torch.utils.model_dump").iterdir()}
+    assert {"__init__.py", "skeleton.html", "code.js"} <= names
+
+
+def test_distributions_tell_their_version() -> None:
+    assert importlib.metadata.version("torch") == torch.__version__
+    assert importlib.metadata.version("numpy") == np.__version__
+
+
+def test_modules_of_a_package_are_listed() -> None:
+    names = {module.name for module in pkgutil.iter_modules(torch.nn.__path__)}
+    assert {"modules", "functional", "parameter"} <= names
+    assert [m.name for m in pkgutil.iter_modules(sys.modules["tests.par"].__path__, "par.")] != []
+
+
+def test_get_source_of_a_library_and_of_our_own() -> None:
+    assert inspect.getsource(torch.nn.Linear.forward).lstrip().startswith("def forward(self")
+    assert inspect.getsource(workers.fail).endswith('says no")\n')
+    assert inspect.getsource(workers).startswith("# SPDX-License-Identifier")
+
+
+def test_a_file_name_says_where_a_module_is() -> None:
+    for module in (torch, torch.nn, workers):
+        assert module.__file__ is not None
+        assert module.__file__.endswith(module.__name__.replace(".", "/") + ".py") or (
+            module.__file__.endswith(module.__name__.replace(".", "/") + "/__init__.py")
+        )
+    assert workers.fail.__code__.co_filename == workers.__file__
+    assert linecache.getline(str(workers.__file__), 1).startswith("# SPDX")
+
+
+def test_a_caught_traceback_shows_source_lines() -> None:
+    try:
+        torch.nn.Linear(2, 2)(torch.ones(3))
+    except RuntimeError:
+        text = traceback.format_exc()
+    assert "return F.linear(input, self.weight, self.bias)" in text
+    assert "modules/linear.py" in text
+
+
+def test_an_uncaught_traceback_shows_source_lines() -> None:
+    answer = _python("-c", "from tests.par import workers; workers.fail(7)")
+    assert answer.returncode == 1
+    assert 'raise ValueError(f"worker {rank} says no")' in answer.stderr
+    assert answer.stderr.endswith("ValueError: worker 7 says no\n")
+
+
+def test_the_interpreter_takes_code_modules_and_files(tmp_path: pathlib.Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import sys, torch; print(__name__, sys.argv[1], torch.ones(1).item())")
+    assert _python("-c", "import sys; print(sys.argv)", "a").stdout == "['-c', 'a']\n"
+    assert _python("-m", "platform").returncode == 0
+    assert _python(str(script), "b").stdout == "__main__ b 1.0\n"
+
+
+def test_an_exit_status_is_passed_on() -> None:
+    assert _python("-c", "raise SystemExit(7)").returncode == 7
+    assert _python("-c", "import os; os.abort()").returncode == -6
+
+
+def test_output_is_flushed_and_exit_handlers_run() -> None:
+    program = "import atexit; atexit.register(print, 'bye'); print('hello', end=' ')"
+    assert _python("-c", program).stdout == "hello bye\n"
+
+
+def test_the_environment_cannot_put_another_torch_first(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "torch.py").write_text("raise SystemExit('a decoy was imported')")
+    answer = _python("-c", "import torch; print(torch.__version__)", PYTHONPATH=str(tmp_path))
+    assert (answer.stdout, answer.returncode) == (f"{torch.__version__}\n", 0), answer.stderr
+
+
+def test_numpy_computes_and_shares_memory_with_torch() -> None:
+    matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
+    np.testing.assert_allclose(np.linalg.inv(matrix) @ matrix, np.eye(2), atol=1e-12)
+    assert np.random.default_rng(0).random(3).shape == (3,)
+    tensor = torch.from_numpy(matrix)
+    tensor[0, 0] = 5.0
+    assert matrix[0, 0] == 5.0

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests' other processes import: a spawned process finds it by this module's name."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+
+import torch
+import torch.distributed
+from torch import nn
+from torch.utils.data import Dataset
+
+
+class Squares(Dataset[torch.Tensor]):
+    """The squares of 0..n-1, each made in the process that asks for it."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor([index * index])
+
+
+class TwoLayers(nn.Module):
+    """A network small enough for every test, with a branch that scripting has to keep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.second = nn.Linear(8, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.first(x).relu()
+        if hidden.dim() == 1:
+            hidden = hidden.unsqueeze(0)
+        result: torch.Tensor = self.second(hidden)
+        return result
+
+
+def add_rank(rank: int, shared: torch.Tensor) -> None:
+    """For torch.multiprocessing.spawn: writes into memory that the parent shares."""
+    shared[rank] += rank + 1
+
+
+def fail(rank: int) -> None:
+    raise ValueError(f"worker {rank} says no")
+
+
+def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tensor) -> None:
+    """Joins a gloo group over a file and sums the ranks' tensors."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size
+    )
+    value = torch.full((3,), float(rank + 1))
+    torch.distributed.all_reduce(value)
+    results[rank] = value
+    torch.distributed.destroy_process_group()
+
+
+def main() -> None:
+    """Under torchrun: the sum over all ranks goes to the directory that argv[1] names."""
+    torch.distributed.init_process_group("gloo")
+    rank = torch.distributed.get_rank()
+    value = torch.tensor([rank + 1])
+    torch.distributed.all_reduce(value)
+    pathlib.Path(sys.argv[1], f"rank{rank}").write_text(str(value.item()))
+    torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shell commands with mounts of their own, which vanish with the process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tests.robustness import subject
+
+# All that a PAR may ask of the machine; torch's own wheel needs no more.
+_MACHINE_LIBRARIES = (
+    "libc.so.6",
+    "libm.so.6",
+    "libdl.so.2",
+    "libpthread.so.0",
+    "librt.so.1",
+)
+_LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
+
+
+def require() -> None:
+    """Skips the calling test where this machine allows no private mounts."""
+    if not _unshare():
+        pytest.skip("this machine allows neither `unshare --mount` nor a user namespace with it")
+
+
+def run(
+    script: str,
+    *arguments: str | os.PathLike[str],
+    environment: dict[str, str] | None = None,
+    network: bool = True,
+) -> subject.Outcome:
+    """Runs a shell script ($1, $2, ... are the arguments) with private mounts."""
+    prefix = [*_unshare(), *([] if network else ["--net"])]
+    # The script's tools come from the machine; the PAR gets `environment` alone.
+    shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
+    variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
+    return subject.run([*prefix, *shell], environment=variables)
+
+
+def bare_root(folder: pathlib.Path) -> pathlib.Path:
+    """A root directory that holds the C library, empty /proc and /tmp, and nothing else."""
+    libraries = folder / "lib" / "x86_64-linux-gnu"
+    for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):
+        directory.mkdir(parents=True)
+    for name in _MACHINE_LIBRARIES:
+        shutil.copy(_machine_libraries() / name, libraries)
+    shutil.copy(_LOADER, folder / "lib64")
+    return folder
+
+
+def _machine_libraries() -> pathlib.Path:
+    """The directory of the C library that this process runs on."""
+    maps = pathlib.Path("/proc/self/maps").read_text()
+    match = re.search(r"(/\S+)/(?:libc\.so\.6|libc-2\.\d+\.so)$", maps, re.MULTILINE)
+    assert match is not None, "no C library in /proc/self/maps"
+    return pathlib.Path(match.group(1))
+
+
+@functools.cache
+def _unshare() -> list[str]:
+    """The command that gives a process private mounts; empty where nothing does."""
+    tool = shutil.which("unshare", path="/usr/bin:/bin")
+    if tool is None:
+        return []
+    attempts = (
+        [tool, "--mount"],
+        [tool, "--user", "--map-root-user", "--mount"],
+    )
+    for attempt in attempts:
+        trial = [*attempt, "/bin/sh", "-c", "mount -t tmpfs none /tmp"]
+        if subprocess.run(trial, capture_output=True, check=False).returncode == 0:
+            return attempt
+    return []

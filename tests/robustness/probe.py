@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The small program that these tests start: it loads one native library and says what it sees.
+
+With the argument "wait" it waits for a line on stdin before it imports a module it has not used.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import numpy as np
+from numpy._core import _multiarray_umath
+
+
+def hello() -> None:
+    """Another entry point, for PAR_MAIN=tests.robustness.probe:hello."""
+    print("hello", sys.argv[1:])
+
+
+def fail() -> None:
+    raise ValueError("no")
+
+
+def main() -> None:
+    if sys.argv[1:] == ["wait"]:
+        print("waiting", flush=True)
+        sys.stdin.readline()
+        import csv
+
+        print(csv.__name__)
+        return
+    seen = {
+        "argv": sys.argv[1:],
+        "file": __file__,
+        "library": _multiarray_umath.__file__,
+        "sum": int(np.arange(10).sum()),
+    }
+    print(json.dumps(seen))
+
+
+if __name__ == "__main__":
+    main()
