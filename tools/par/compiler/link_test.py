@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bundles and links small programs with the launcher that runs this test, and starts them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tools.par.compiler import main as compiler
+from tools.par.compiler.bundle import BundleError
+from tools.par.compiler.link import link
+
+_WORKSPACE = Path(__file__).parents[3]
+_LAUNCHER = _WORKSPACE / "tools/par/launcher/launcher"
+_BASE = [
+    _WORKSPACE / "tools/par/runtime/stdlib.parlib",
+    _WORKSPACE / "tools/par/runtime/runtime.parlib",
+]
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> dict[str, str]:
+    return {"PAR_CACHE_DIR": str(tmp_path / "cache"), "PATH": os.environ["PATH"]}
+
+
+def _sources(directory: Path, files: dict[str, str]) -> list[tuple[str, str]]:
+    rows = []
+    for name, text in files.items():
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        rows.append((name, str(path)))
+    return rows
+
+
+def _link(directory: Path, files: dict[str, str], bundles: list[Path] | None = None) -> Path:
+    output = directory / "program.par"
+    link(
+        output,
+        launcher=_LAUNCHER,
+        bundles=_BASE + (bundles or []),
+        files=_sources(directory / "src", files),
+        settings={"main": "app.main", "fast_exit": True, "startup_gc": False},
+        info={},
+    )
+    return output
+
+
+def _run(par: Path, env: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([par, *arguments], env=env, capture_output=True, text=True, check=False)
+
+
+def test_program_runs_and_knows_itself(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import sys, inspect\n"
+                "def f():\n    return __file__\n"
+                "print(sys.argv[1:], f() == f.__code__.co_filename, __spec__.name)\n"
+                "print(inspect.getsource(f).splitlines()[0])\n"
+            )
+        },
+    )
+    done = _run(par, cache, "a", "b c")
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["['a', 'b c'] True app.main", "def f():"]
+
+
+def test_link_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    files = {"app/main.py": "print(1)\n", "app/data.txt": "x" * 100}
+    one = _link(tmp_path / "one", files).read_bytes()
+    assert one == _link(tmp_path / "two", files).read_bytes()
+
+
+def test_bundle_twice_gives_the_same_bytes(tmp_path: Path) -> None:
+    names = {f"pkg/m{i}.py": f"A = {{'x{i}', 'y', 'z'}}\nB = 'y'\n" for i in range(200)}
+    results = []
+    for where in ("one", "two"):
+        _sources(tmp_path / where, names)
+        output = tmp_path / f"{where}.parlib"
+        status = compiler.main(
+            ["bundle", f"--output={output}", "--name=pkg", str(tmp_path / where)]
+        )
+        assert status == 0
+        results.append(output.read_bytes())
+    assert results[0] == results[1]
+
+
+def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) -> None:
+    bundles = []
+    for name in ("one", "two"):
+        _sources(tmp_path / name, {"same.py": f"NAME = {name!r}\n"})
+        bundles.append(tmp_path / f"{name}.parlib")
+        compiler.main(
+            ["bundle", f"--output={bundles[-1]}", f"--name={name}", str(tmp_path / name)]
+        )
+    with pytest.raises(BundleError, match=r"module same is in one and, with other code, in .*two"):
+        _link(tmp_path, {"app/main.py": ""}, bundles)
+    assert not (tmp_path / "program.par").exists()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_own_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BundleError, match=r"main\.py: .*line 1.*fix the source"):
+        _link(tmp_path, {"app/main.py": "def (\n"})
+
+
+def test_exit_status_output_and_atexit(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import atexit, sys, threading, time\n"
+                "atexit.register(print, 'atexit')\n"
+                "threading.Thread(target=lambda: (time.sleep(0.1), print('thread'))).start()\n"
+                "sys.exit(int(sys.argv[1]))\n"
+            )
+        },
+    )
+    for fast in ("1", "0"):
+        done = _run(par, {**cache, "PAR_FAST_EXIT": fast}, "7")
+        assert (done.returncode, done.stdout.split()) == (7, ["thread", "atexit"])
+
+
+def test_traceback_shows_the_programs_lines_only(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(tmp_path, {"app/main.py": "def f():\n    1 / 0\n\nf()\n"})
+    done = _run(par, cache)
+    assert done.returncode == 1
+    assert "    1 / 0" in done.stderr
+    assert "par_runtime" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
+def test_zip_tools_list_it(tmp_path: Path) -> None:
+    par = _link(tmp_path, {"app/main.py": "print(1)\n"})
+    with zipfile.ZipFile(par) as archive:
+        names = archive.namelist()
+        assert archive.read("app/main.py") == b"print(1)\n"
+    assert "app/__pycache__/main.cpython-311.pyc" in names
+    assert "lib/python3.11/json/__init__.py" in names
+
+
+def test_namespace_package_and_resources(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import importlib.resources, pkgutil, app\n"
+                "print(importlib.resources.files('app').joinpath('data/x.txt').read_text())\n"
+                "print([m.name for m in pkgutil.iter_modules(app.__path__)])\n"
+            ),
+            "app/other.py": "",
+            "app/data/x.txt": "text",
+        },
+    )
+    done = _run(par, cache)
+    assert done.stdout.splitlines() == ["text", "['main', 'other']"], done.stderr
+
+
+def test_spawned_children_run_in_the_same_par(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import multiprocessing, sys\n"
+                "def work(x):\n    return x * 2, sys.executable.endswith('python3')\n"
+                "if __name__ == '__main__':\n"
+                "    for method in ('spawn', 'forkserver', 'fork'):\n"
+                "        with multiprocessing.get_context(method).Pool(2) as pool:\n"
+                "            print(method, pool.map(work, [1, 2]))\n"
+            )
+        },
+    )
+    done = _run(par, cache)
+    expected = "[(2, True), (4, True)]"
+    assert done.stdout.splitlines() == [
+        f"{m} {expected}" for m in ("spawn", "forkserver", "fork")
+    ], done.stderr
+
+
+def test_environment_cannot_change_the_code(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(tmp_path, {"app/main.py": "import json, sys; print(json.__file__, sys.flags)\n"})
+    trap = tmp_path / "trap"
+    _sources(trap, {"json/__init__.py": "raise SystemExit('trapped')\n"})
+    done = _run(par, {**cache, "PYTHONPATH": str(trap), "PYTHONHOME": str(trap)})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{par}/lib/python3.11/json/")
+
+
+def test_interpreter_door(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(tmp_path, {"app/main.py": "print('main')\n"})
+    env = {**cache, "PAR_INTERPRETER": "1"}
+    assert _run(par, env, "-c", "print(6 * 7)").stdout == "42\n"
+    assert _run(par, env, "-m", "json.tool", "--help").stdout.startswith("usage:")
+    script = tmp_path / "script.py"
+    script.write_text("import sys; print(sys.argv, 'PAR_INTERPRETER' in __import__('os').environ)")
+    assert _run(par, env, str(script), "x").stdout == f"{[str(script), 'x']} False\n"
+
+
+def test_main_door(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {"app/main.py": "print('main')\n", "app/tool.py": "def go():\n    print('go')\n    return 3\n"},
+    )
+    done = _run(par, {**cache, "PAR_MAIN": "app.tool:go"})
+    assert (done.returncode, done.stdout) == (3, "go\n")
+    done = _run(par, {**cache, "PAR_MAIN": "app.tol"})
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "no module 'app.tol'" in done.stderr
+
