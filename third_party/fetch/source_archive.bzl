@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`source_archive`: a pinned source tarball, from the first origin that has its exact bytes."""
+
+load(":apt.bzl", "apt_download")
+
+def _from_debian(rctx):
+    file = rctx.attr.debian_file
+    error = apt_download(rctx, rctx.attr.debian_package, file, rctx.attr.debian_sha256, file)
+    if error:
+        return "Debian mirror: " + error
+    rctx.extract(file, stripPrefix = rctx.attr.debian_strip_prefix)
+    rctx.delete(file)
+    return ""
+
+def _from_upstream(rctx):
+    if not rctx.attr.urls:
+        return "upstream: no address is pinned"
+    result = rctx.download_and_extract(
+        rctx.attr.urls,
+        sha256 = rctx.attr.sha256,
+        stripPrefix = rctx.attr.strip_prefix,
+        allow_fail = True,
+    )
+    return "" if result.success else "upstream: no answer with sha256 {} from {}".format(
+        rctx.attr.sha256,
+        ", ".join(rctx.attr.urls),
+    )
+
+def _source_archive_impl(rctx):
+    # The overlay comes first: a change to it restarts the rule before anything is fetched.
+    overlay = {rctx.path(label): name for label, name in rctx.attr.files.items()}
+    build_file = rctx.path(rctx.attr.build_file)
+
+    failures = []
+    for origin in [_from_debian, _from_upstream]:
+        error = origin(rctx)
+        if not error:
+            break
+        failures.append(error)
+    if len(failures) == 2:
+        fail("third_party/sources.bzl: {}: no origin has the pinned tarball ({}). {}".format(
+            rctx.attr.package,
+            " | ".join(failures),
+            "Check the network and apt's mirror settings, then build again",
+        ))
+    for name in ["BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "REPO.bazel"]:
+        rctx.delete(name)
+    rctx.symlink(build_file, "BUILD.bazel")
+    for path, name in overlay.items():
+        rctx.symlink(path, name)
+
+source_archive = repository_rule(
+    doc = """One unpacked source tarball with our BUILD file over it.
+
+The Debian archive is asked first (through apt, see apt.bzl), then the project's own addresses.
+The bytes must have the pinned sha256 whichever origin they come from.""",
+    implementation = _source_archive_impl,
+    attrs = {
+        "build_file": attr.label(mandatory = True, doc = "The overlay's BUILD file."),
+        "debian_file": attr.string(mandatory = True, doc = "The orig tarball's name in the pool."),
+        "debian_package": attr.string(mandatory = True, doc = "Debian's source package."),
+        "debian_sha256": attr.string(mandatory = True),
+        "debian_strip_prefix": attr.string(),
+        "files": attr.label_keyed_string_dict(doc = "Our own files and where they go in the tree."),
+        "package": attr.string(mandatory = True, doc = "The name that errors use."),
+        "sha256": attr.string(doc = "Of the upstream file."),
+        "strip_prefix": attr.string(),
+        "urls": attr.string_list(doc = "The project's own release addresses of one file."),
+    },
+    # apt-get is looked up there, and apt reads its settings' place from APT_CONFIG.
+    environ = ["APT_CONFIG", "PATH"],
+)
