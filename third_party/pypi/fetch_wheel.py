@@ -150,8 +150,9 @@ def _attempt(
 
 def _pip_runner() -> Runner:
     pip = host_pip.find()
-    # Nothing is installed, so a user's wish to install only into a virtualenv does not bear on it.
-    environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    # Nothing is installed and the hash decides: a user's wish for a virtualenv, or for other
+    # versions, has no bearing.
+    environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": ""}
 
     def run(arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

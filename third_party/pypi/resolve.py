@@ -42,7 +42,7 @@ def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
             distribution=item["metadata"]["name"],
             version=item["metadata"]["version"],
             filename=unquote(urlsplit(item["download_info"]["url"]).path.rsplit("/", 1)[1]),
-            sha256=item["download_info"]["archive_info"]["hashes"]["sha256"],
+            sha256=_sha256(item["download_info"]["archive_info"]),
             requires=tuple(sorted(edges[key])),
         )
         for key, item in chosen.items()
@@ -69,6 +69,12 @@ def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[s
     for key, targets in edges.items():
         targets.discard(key)  # A package's extra may name another of its extras.
     return edges
+
+
+def _sha256(archive: Mapping[str, Any]) -> str:
+    # Before pip 23.1 there was only the older field, "hash": "sha256=...".
+    hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])
+    return hashes["sha256"]
 
 
 def _nodes(requirement: Requirement) -> list[tuple[str, str]]:

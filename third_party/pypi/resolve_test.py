@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import pytest
+
 from third_party.pypi.resolve import packages, requires
 
 
@@ -40,14 +42,15 @@ def test_old_style_requirements_and_cycles() -> None:
     assert requires(needs, ["a"]) == {"a": {"b"}, "b": {"a"}}
 
 
-def test_rows_come_from_pips_report() -> None:
+@pytest.mark.parametrize("archive", [{"hashes": {"sha256": "00"}}, {"hash": "sha256=00"}])
+def test_rows_come_from_pips_report(archive: dict[str, object]) -> None:
     report = {
         "install": [
             {
                 "metadata": {"name": "Foo-Bar", "version": "1+cpu"},
                 "download_info": {
                     "url": "file:///x/Foo_Bar-1%2Bcpu-py3-none-any.whl#sha256=00",
-                    "archive_info": {"hashes": {"sha256": "00"}},
+                    "archive_info": archive,
                 },
             }
         ]
