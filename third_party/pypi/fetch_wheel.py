@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 if not __package__:  # Started by its path: imports are from the workspace's root.
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, target, unpack_wheel
 

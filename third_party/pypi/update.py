@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 if not __package__:  # Started by its path: imports are from the workspace's root.
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import fetch_wheel, host_pip, lock, target
 
