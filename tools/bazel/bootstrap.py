@@ -29,15 +29,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         set_up(root=options.root, launcher=options.launcher, version=version)
     except Unavailable as error:
-        print(f"bazelw: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
     except OSError as error:
-        print(f"bazelw: cannot set up Bazel {version}: {error}", file=sys.stderr)
+        _say(
+            f"cannot set up Bazel {version}: {error}. "
+            "Repair that, or let XDG_CACHE_HOME name a directory with 1 GB to spare, and run again"
+        )
         return 1
     except KeyboardInterrupt:
-        print("bazelw: stopped; run it again to go on", file=sys.stderr)
+        _say("stopped; run it again to go on")
         return 130
-    sys.stderr.flush()
     os.execv(options.launcher, [str(options.launcher), str(options.root), *options.words])
 
 

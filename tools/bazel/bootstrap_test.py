@@ -112,6 +112,16 @@ def test_bazelw_as_the_bazel_on_path_does_not_call_itself(door: Door) -> None:
     assert door.run("x")[0] == "started\n"
 
 
+def test_a_cache_that_cannot_be_made(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    process = door.start("x")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (line,) = err.splitlines()
+    assert "Not a directory" in line
+    assert "XDG_CACHE_HOME" in line
+
+
 def test_every_reason_is_told_when_nothing_works() -> None:
     def without(reason: str) -> bootstrap.Provider:
         def provide() -> Launcher:

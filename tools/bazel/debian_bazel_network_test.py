@@ -87,15 +87,11 @@ def test_it_builds_and_tests_with_the_modules_of_the_workspace(
 
 def test_java_trusts_what_the_machine_trusts(launcher: Launcher) -> None:
     java = launcher.program.parents[1] / "lib/jvm/java-21-openjdk-amd64"
-    answer = subprocess.check_output(
-        [
-            java / "bin/java",
-            "-m",
-            "java.base/sun.security.tools.keytool.Main",
-            "-list",
-            f"-keystore={java}/lib/security/cacerts",
-            "-storepass=changeit",
-        ],
-        text=True,
-    )
+    keytool: list[str | Path] = [
+        java / "bin/java",
+        "-m",
+        "java.base/sun.security.tools.keytool.Main",
+    ]
+    store: list[str | Path] = ["-keystore", java / "lib/security/cacerts", "-storepass", "changeit"]
+    answer = subprocess.check_output([*keytool, "-list", *store], text=True)
     assert answer.count("trustedCertEntry") == len(trust_store.certificates()) > 0
