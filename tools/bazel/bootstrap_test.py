@@ -15,7 +15,7 @@ import pytest
 from tools.bazel import bootstrap
 from tools.bazel.launcher import Launcher, Unavailable, write_atomically
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).absolute().parents[2]
 _VERSION = (_ROOT / ".bazelversion").read_text().strip()
 _ANSWER = f'[ "$1" != --version ] || {{ echo "bazel {_VERSION}"; exit; }}\n'
 

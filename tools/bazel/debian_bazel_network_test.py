@@ -16,7 +16,7 @@ import pytest
 from tools.bazel import debian_bazel, trust_store
 from tools.bazel.launcher import Launcher, write_atomically
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).absolute().parents[2]
 _VERSION = (_ROOT / ".bazelversion").read_text().strip()
 
 _BUILD = """\
