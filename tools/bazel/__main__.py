@@ -10,4 +10,4 @@ sys.path[0] = str(Path(__file__).resolve().parents[2])
 from tools.bazel.bootstrap import main  # noqa: E402  (needs the line above)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -18,27 +18,31 @@ from tools.bazel.launcher import Launcher, Unavailable, write_atomically
 Provider = Callable[[], Launcher]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Becomes the launcher; returns only where there is none, with the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    # Not left to argparse: Bazel's own words may hold another "--".
+    end = argv.index("--")
+    words = argv[end + 1 :]
+    parser = argparse.ArgumentParser(description=__doc__, epilog="After --: the words for Bazel.")
     parser.add_argument("--root", type=Path, required=True, help="the workspace")
     parser.add_argument("--launcher", type=Path, required=True, help="the launcher to write")
-    parser.add_argument("words", nargs="*", help="after --: what Bazel is to do")
-    options = parser.parse_args(argv)
+    options = parser.parse_args(argv[:end])
     version = (options.root / ".bazelversion").read_text().strip()
     try:
         set_up(root=options.root, launcher=options.launcher, version=version)
     except Unavailable as error:
-        print(f"bazelw: {error}", file=sys.stderr)
+        _say(str(error))
         return 1
     except OSError as error:
-        print(f"bazelw: cannot set up Bazel {version}: {error}", file=sys.stderr)
+        _say(
+            f"cannot set up Bazel {version}: {error}. "
+            "Repair that, or let XDG_CACHE_HOME name a directory with 1 GB to spare, and run again"
+        )
         return 1
     except KeyboardInterrupt:
-        print("bazelw: stopped; run it again to go on", file=sys.stderr)
+        _say("stopped; run it again to go on")
         return 130
-    sys.stderr.flush()
-    os.execv(options.launcher, [str(options.launcher), str(options.root), *options.words])
+    os.execv(options.launcher, [str(options.launcher), str(options.root), *words])
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,9 @@ import pytest
 from tools.bazel import bootstrap
 from tools.bazel.launcher import Launcher, Unavailable, write_atomically
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).absolute().parents[2]
 _VERSION = (_ROOT / ".bazelversion").read_text().strip()
+_RECIPE = re.search(r"^recipe=(\d+)", (_ROOT / "bazelw").read_text(), re.MULTILINE)
 _ANSWER = f'[ "$1" != --version ] || {{ echo "bazel {_VERSION}"; exit; }}\n'
 
 
@@ -24,9 +26,10 @@ class Door:
     """A workspace with bazelw, an empty cache, and a directory of tools first on PATH."""
 
     def __init__(self, directory: Path) -> None:
+        assert _RECIPE is not None
         self.root = directory / "workspace"
         self.tools = directory / "bin"
-        self.cache = directory / "cache" / "torch_google/bazel" / _VERSION
+        self.cache = directory / "cache" / "torch_google/bazel" / f"{_VERSION}-{_RECIPE[1]}"
         self.environment = {
             "PATH": f"{self.tools}:/usr/bin:/bin",
             "XDG_CACHE_HOME": str(directory / "cache"),
@@ -63,13 +66,13 @@ def door(tmp_path: Path) -> Door:
 
 def test_first_and_second_start(door: Door) -> None:
     door.tool("bazel", _ANSWER + 'echo "$@"')
-    words = f"--bazelrc={door.cache}/bazelrc build //a:b\n"
-    out, err = door.run("build", "//a:b")
+    words = f"--bazelrc={door.cache}/bazelrc run //a:b -- -- --flag\n"
+    out, err = door.run("run", "//a:b", "--", "--", "--flag")
     assert out == words
     assert err.splitlines()[0].startswith(
         f"bazelw: setting up Bazel {_VERSION} in {door.cache}, once"
     )
-    assert door.run("build", "//a:b") == (words, "")
+    assert door.run("run", "//a:b", "--", "--", "--flag") == (words, "")
 
 
 def test_a_link_to_bazelw_works_without_home(door: Door, tmp_path: Path) -> None:
@@ -110,6 +113,16 @@ def test_bazelw_as_the_bazel_on_path_does_not_call_itself(door: Door) -> None:
     (door.tools / "bazelisk").symlink_to(door.root / "bazelw")
     door.tool("bazel", _ANSWER + "echo started")
     assert door.run("x")[0] == "started\n"
+
+
+def test_a_cache_that_cannot_be_made(door: Door, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    process = door.start("x")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (line,) = err.splitlines()
+    assert "Not a directory" in line
+    assert "XDG_CACHE_HOME" in line
 
 
 def test_every_reason_is_told_when_nothing_works() -> None:

@@ -16,7 +16,7 @@ import pytest
 from tools.bazel import debian_bazel, trust_store
 from tools.bazel.launcher import Launcher, write_atomically
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).absolute().parents[2]
 _VERSION = (_ROOT / ".bazelversion").read_text().strip()
 
 _BUILD = """\
@@ -87,15 +87,11 @@ def test_it_builds_and_tests_with_the_modules_of_the_workspace(
 
 def test_java_trusts_what_the_machine_trusts(launcher: Launcher) -> None:
     java = launcher.program.parents[1] / "lib/jvm/java-21-openjdk-amd64"
-    answer = subprocess.check_output(
-        [
-            java / "bin/java",
-            "-m",
-            "java.base/sun.security.tools.keytool.Main",
-            "-list",
-            f"-keystore={java}/lib/security/cacerts",
-            "-storepass=changeit",
-        ],
-        text=True,
-    )
+    keytool: list[str | Path] = [
+        java / "bin/java",
+        "-m",
+        "java.base/sun.security.tools.keytool.Main",
+    ]
+    store: list[str | Path] = ["-keystore", java / "lib/security/cacerts", "-storepass", "changeit"]
+    answer = subprocess.check_output([*keytool, "-list", *store], text=True)
     assert answer.count("trustedCertEntry") == len(trust_store.certificates()) > 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tools.bazel import offline_modules
 
-_WORKSPACE = Path(__file__).resolve().parents[2]
+_WORKSPACE = Path(__file__).absolute().parents[2]
 
 
 def test_every_dependency_of_the_workspace_is_served() -> None:

@@ -28,7 +28,7 @@ _PASSWORD, _WHITENER = "changeit", b"Mighty Aphrodite"
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
-    """The machine's authorities in DER, of $SSL_CERT_FILE or the system's bundle; none if it has none."""
+    """The authorities in $SSL_CERT_FILE or the system's bundle, in DER; none without a file."""
     bundle = Path(environment.get("SSL_CERT_FILE") or _BUNDLE)
     if not bundle.is_file():
         return []
