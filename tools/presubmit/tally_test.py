@@ -10,6 +10,11 @@ from tools.presubmit import tally
 _PASSED = '<testcase classname="a_test" name="test_a" />'
 _FAILED = '<testcase classname="a_test" name="test_b"><failure>trace</failure></testcase>'
 _CRASHED = '<testcase name="a_test"><error message="exited with 139" /></testcase>'
+_WRITTEN_BY_BAZEL = """<testcase name="a/a_test" status="run" duration="0" time="0"></testcase>
+      <system-out>
+Generated test.log (if the file is not UTF-8, then this may be unreadable):
+<![CDATA[exec ${PAGER:-/usr/bin/less} "$0" || exit 1]]>
+      </system-out>"""
 _SKIPPED = '<testcase classname="a_test" name="test_c"><skipped message="why" /></testcase>'
 
 Said = collections.abc.Callable[[], list[str]]
@@ -26,6 +31,12 @@ class Run:
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
         self._events: list[object] = [{"id": {"started": {}}, "started": {}}]
+
+    def kind(self, label: str, kind: str) -> None:
+        """Adds the announcement of a target with the kind of its rule."""
+        self._events.append(
+            {"id": {"targetConfigured": {"label": label}}, "configured": {"targetKind": kind}}
+        )
 
     def target(
         self, label: str, *cases: str, status: str = "PASSED", shard: int = 1, attempt: int = 1
@@ -98,6 +109,21 @@ def test_passing_without_a_case_is_a_failure(run: Run, said: Said) -> None:
     run.target("//a:a_test")
     assert tally.main([run.events()]) == 1
     assert said() == ["failed: //a:a_test ran no test case", "0 passed, 1 failed"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "summary"),
+    [
+        ("par_program_test rule", "0 passed, 1 failed"),
+        ("par_packed_test rule", "0 passed, 1 failed"),
+        ("sh_test rule", "1 passed, 0 failed"),
+    ],
+)
+def test_success_that_pytest_did_not_write(run: Run, said: Said, kind: str, summary: str) -> None:
+    run.kind("//a:a_test", kind)
+    run.target("//a:a_test", _WRITTEN_BY_BAZEL)
+    tally.main([run.events()])
+    assert said()[-1] == summary
 
 
 def test_last_attempt_counts(run: Run, said: Said) -> None:

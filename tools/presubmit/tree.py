@@ -12,6 +12,7 @@ from tools.presubmit import finding
 
 C_SUFFIXES = (".c", ".cc", ".cpp", ".h", ".hpp")
 PYTHON_SUFFIXES = (".py", ".pyi")
+STARLARK_SUFFIXES = (".bzl", ".BUILD")
 STARLARK_NAMES = ("BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE")
 
 
@@ -59,8 +60,12 @@ class Tree:
         return [path for path in self.paths if path.endswith(PYTHON_SUFFIXES)]
 
     def starlark(self) -> list[str]:
-        """BUILD, module and .bzl files."""
-        return [p for p in self.paths if p.endswith(".bzl") or _name(p) in STARLARK_NAMES]
+        """BUILD files, overlays for other trees (NAME.BUILD) included; module and .bzl files."""
+        return [
+            path
+            for path in self.paths
+            if path.endswith(STARLARK_SUFFIXES) or _name(path) in STARLARK_NAMES
+        ]
 
     def c_sources(self) -> list[str]:
         """C and C++ sources and headers."""

@@ -13,7 +13,7 @@ import re
 import struct
 import zlib
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import _par
 
@@ -81,9 +81,7 @@ class ArchiveWriter:
         return start
 
     def add_stored(self, name: str, data: bytes, *, mode: int = 0o644) -> int:
-        return self.add(
-            name, data, method=STORED, crc=zlib.crc32(data), size=len(data), mode=mode
-        )
+        return self.add(name, data, method=STORED, crc=zlib.crc32(data), size=len(data), mode=mode)
 
     def copy(self, block: memoryview, entries: list[Entry]) -> int:
         """Appends a run of whole entries; their offsets count from the block's start.
@@ -97,7 +95,7 @@ class ArchiveWriter:
             self._entries.setdefault(entry.name, moved)
         return shift
 
-    def add_section(self, name: str, value: object) -> tuple[int, int, int]:
+    def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
         """Marshals a part of the index; returns (offset, size, XXH64)."""
         data = marshal.dumps(value)
         offset = self.add_stored(f"{INDEX_DIRECTORY}/{name}", data)
@@ -114,12 +112,12 @@ class ArchiveWriter:
         if len(entries) >= _LIMIT16 or self._position >= _LIMIT32:
             self._write(_end64(len(entries), length, start, self._position))
         total = self._position + _END.size + FOOTER_SIZE
-        self._write(
-            _END.pack(
-                b"PK\x05\x06", 0, 0, min(len(entries), _LIMIT16), min(len(entries), _LIMIT16),
-                min(length, _LIMIT32), min(start, _LIMIT32), FOOTER_SIZE,
-            )  # fmt: skip
-        )
+        count = min(len(entries), _LIMIT16)
+        end = _END.pack(
+            b"PK\x05\x06", 0, 0, count, count,
+            min(length, _LIMIT32), min(start, _LIMIT32), FOOTER_SIZE,
+        )  # fmt: skip
+        self._write(end)
         self._write(b"PAR index %016x %016x %016x %016x\n" % (offset, size, digest, total))
         return total
 
@@ -128,7 +126,7 @@ class ArchiveWriter:
         self._position += len(data)
 
 
-def read_index(data: memoryview, path: Path) -> tuple[dict[str, object], int]:
+def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
     """The index of a finished archive, and where its first index entry's local header starts."""
     match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
     offset, size, digest, total = (int(n, 16) for n in match.groups()) if match else (0, 0, 0, 0)
@@ -151,15 +149,12 @@ def _central(entry: Entry) -> bytes:
         offset = _LIMIT32
     encoded = entry.name.encode()
     unix, version = 3, _VERSION[entry.method]
-    return (
-        _CENTRAL.pack(
-            b"PK\x01\x02", version, unix, version, 0, _UTF8_NAMES, entry.method, 0, _DATE_1980,
-            entry.crc, entry.packed, entry.size, len(encoded), len(extra), 0, 0, 0,
-            (0o100000 | entry.mode) << 16, offset,
-        )  # fmt: skip
-        + encoded
-        + extra
-    )
+    record = _CENTRAL.pack(
+        b"PK\x01\x02", version, unix, version, 0, _UTF8_NAMES, entry.method, 0, _DATE_1980,
+        entry.crc, entry.packed, entry.size, len(encoded), len(extra), 0, 0, 0,
+        (0o100000 | entry.mode) << 16, offset,
+    )  # fmt: skip
+    return record + encoded + extra
 
 
 def _end64(count: int, length: int, start: int, here: int) -> bytes:

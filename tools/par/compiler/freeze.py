@@ -25,9 +25,15 @@ def main(output: str, modules: list[str]) -> None:
             f'    {{"{name}", module_{number}, (int)sizeof(module_{number}), {int(package)}, NULL}},'
         )
     text = "\n".join(
-        ['#include "tools/par/launcher/frozen.h"', *tables]
-        + ["const struct _frozen par_frozen_modules[] = {", *rows]
-        + ["    {NULL, NULL, 0, 0, NULL},", "};", ""]
+        [
+            '#include "tools/par/launcher/frozen.h"',
+            *tables,
+            "const struct _frozen par_frozen_modules[] = {",
+            *rows,
+            "    {NULL, NULL, 0, 0, NULL},",
+            "};",
+            "",
+        ]
     )
     partial = f"{output}.{os.getpid()}.partial"
     with open(partial, "w", encoding="ascii") as stream:

@@ -64,7 +64,9 @@ def link(
 def _find_seal(program: bytes, launcher: Path) -> int:
     empty = _SEAL.pack(_SEAL_MAGIC, 0)
     if program.count(empty) != 1:
-        raise BundleError(f"{launcher}: not an empty PAR launcher; name the launcher that was built")
+        raise BundleError(
+            f"{launcher}: not an empty PAR launcher; name the launcher that was built"
+        )
     return program.index(empty)
 
 

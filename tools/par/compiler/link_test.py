@@ -96,9 +96,7 @@ def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) ->
     for name in ("one", "two"):
         _sources(tmp_path / name, {"same.py": f"NAME = {name!r}\n"})
         bundles.append(tmp_path / f"{name}.parlib")
-        compiler.main(
-            ["bundle", f"--output={bundles[-1]}", f"--name={name}", str(tmp_path / name)]
-        )
+        compiler.main(["bundle", f"--output={bundles[-1]}", f"--name={name}", str(tmp_path / name)])
     with pytest.raises(BundleError, match=r"module same is in one and, with other code, in .*two"):
         _link(tmp_path, {"app/main.py": ""}, bundles)
     assert not (tmp_path / "program.par").exists()
@@ -205,7 +203,10 @@ def test_interpreter_door(tmp_path: Path, cache: dict[str, str]) -> None:
 def test_main_door(tmp_path: Path, cache: dict[str, str]) -> None:
     par = _link(
         tmp_path,
-        {"app/main.py": "print('main')\n", "app/tool.py": "def go():\n    print('go')\n    return 3\n"},
+        {
+            "app/main.py": "print('main')\n",
+            "app/tool.py": "def go():\n    print('go')\n    return 3\n",
+        },
     )
     done = _run(par, {**cache, "PAR_MAIN": "app.tool:go"})
     assert (done.returncode, done.stdout) == (3, "go\n")
@@ -213,4 +214,3 @@ def test_main_door(tmp_path: Path, cache: dict[str, str]) -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "no module 'app.tol'" in done.stderr
-

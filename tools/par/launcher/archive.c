@@ -34,8 +34,8 @@ static int read_footer(struct par_archive* archive) {
   return sscanf(text,
                 "PAR index %16" SCNx64 " %16" SCNx64 " %16" SCNx64
                 " %16" SCNx64,
-                &footer->index_offset, &footer->index_size,
-                &footer->index_hash, &footer->file_size) == 4;
+                &footer->index_offset, &footer->index_size, &footer->index_hash,
+                &footer->file_size) == 4;
 }
 
 static const char* check(struct par_archive* archive) {
@@ -60,9 +60,9 @@ const char* par_archive_open(const char* path, struct par_archive* archive) {
     close(fd);
     return errno_message("cannot stat");
   }
-  void* base = st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ,
-                                 MAP_PRIVATE, fd, 0)
-                          : MAP_FAILED;
+  void* base =
+      st.st_size ? mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0)
+                 : MAP_FAILED;
   close(fd);
   if (base == MAP_FAILED) {
     return st.st_size ? errno_message("cannot map") : "the file is empty";

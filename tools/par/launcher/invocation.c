@@ -28,7 +28,8 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// "python", "python3", "python3.11": a program may well be called python_something.
+// "python", "python3", "python3.11": a program may well be called
+// python_something.
 static int is_interpreter_name(const char* path) {
   static const char kPython[] = "python";
   const char* name = base_name(path);

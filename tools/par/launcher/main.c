@@ -29,8 +29,7 @@ static PyStatus set_path(PyConfig* config, wchar_t** field, const char* path) {
 static PyStatus add_search_path(PyConfig* config, const char* path) {
   wchar_t* wide = Py_DecodeLocale(path, NULL);
   if (!wide) return PyStatus_NoMemory();
-  PyStatus status =
-      PyWideStringList_Append(&config->module_search_paths, wide);
+  PyStatus status = PyWideStringList_Append(&config->module_search_paths, wide);
   PyMem_RawFree(wide);
   return status;
 }
@@ -69,9 +68,9 @@ static PyStatus read_harmless_environment(PyConfig* config) {
   return status;
 }
 
-#define TRY(expression)                           \
-  do {                                            \
-    status = (expression);                        \
+#define TRY(expression)                            \
+  do {                                             \
+    status = (expression);                         \
     if (PyStatus_Exception(status)) return status; \
   } while (0)
 

@@ -15,8 +15,7 @@
 static PyObject* archive_error;
 
 typedef struct {
-  PyObject_HEAD
-  struct par_archive archive;
+  PyObject_HEAD struct par_archive archive;
   PyObject* path;
 } ArchiveObject;
 
@@ -94,8 +93,8 @@ static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
                                    (Py_ssize_t)size);
 }
 
-static int add_frames(ArchiveObject* self, PyObject* job,
-                      struct par_frame* out, size_t* count) {
+static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
+                      size_t* count) {
   int fd;
   unsigned long long offset;
   PyObject* sizes;
@@ -228,8 +227,8 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   PyObject* out = PyBytes_FromStringAndSize(NULL, size);
   if (out) {
     // Frames that stand one after the other decode into one buffer.
-    size_t got = ZSTD_decompress(PyBytes_AS_STRING(out), (size_t)size,
-                                 data.buf, (size_t)data.len);
+    size_t got = ZSTD_decompress(PyBytes_AS_STRING(out), (size_t)size, data.buf,
+                                 (size_t)data.len);
     if (ZSTD_isError(got) || got != (size_t)size) {
       Py_CLEAR(out);
       PyErr_SetString(PyExc_ValueError, "damaged zstd data");

@@ -84,7 +84,8 @@ enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
   int started = 0;
   if (threads > MAX_THREADS) threads = MAX_THREADS;
   if ((size_t)threads > count) threads = (int)count;
-  // This thread works too: a machine that refuses threads is slower, not broken.
+  // This thread works too: a machine that refuses threads is slower, not
+  // broken.
   while (started < threads - 1 &&
          pthread_create(&ids[started], NULL, run, &work) == 0) {
     started++;

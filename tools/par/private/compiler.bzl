@@ -35,6 +35,7 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head = ctx.actions.args()
     head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
     head.add("-c")
+
     # The directory of the workspace goes first on the path, wherever the action runs.
     head.add(
         "import sys; sys.path.insert(0, sys.argv.pop(1)); " +

@@ -259,9 +259,7 @@ class Runtime:
         """Takes in all bundles of one archive; the first archive that has a name keeps it."""
         first = len(self.bundles)
         for i, row in enumerate(index["bundles"]):
-            self.bundles.append(
-                Bundle(self, first + i, row, archive, roots(row), on_disk)
-            )
+            self.bundles.append(Bundle(self, first + i, row, archive, roots(row), on_disk))
         for kind in ("modules", "extensions", "distributions"):
             table = getattr(self, kind)
             if first == 0:

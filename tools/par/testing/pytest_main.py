@@ -17,7 +17,7 @@ def run(main_file: str, main_name: str, tests: list[str]) -> int:
     main_file: the __file__ of the generated main module, which is below the workspace too.
     """
     spec = sys.modules[main_name].__spec__
-    assert spec is not None and spec.name is not None
+    assert spec is not None
     depth = spec.name.count(".") + 1
     root = Path(*Path(main_file).parts[:-depth])
     scratch = Path(os.environ.get("TEST_TMPDIR") or tempfile.mkdtemp(prefix="par_test."))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import collections.abc
 import re
 
-from tools import importer
+from tools.importer import SeriesError, load_series
 from tools.presubmit import finding, tree
 
 _INDEX = "series"
@@ -18,8 +18,8 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
     for folder in sorted(folders):
         try:
-            importer.load_series(files.root / folder)
-        except importer.SeriesError as error:
+            load_series(files.root / folder)
+        except SeriesError as error:
             yield _finding(str(error).replace(f"{files.root}/", ""), f"{folder}/{_INDEX}")
     for path in files.paths:
         if path.endswith(".patch") and path.rpartition("/")[0] not in folders:

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 import _par
 
 if TYPE_CHECKING:
-    import pkgutil
-
     from _par_boot import Bundle, Runtime
 
 STORED, DEFLATE, ZSTD = 0, 8, 93

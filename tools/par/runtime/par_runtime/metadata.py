@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from importlib.metadata import Distribution, DistributionFinder
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from par_runtime import files
@@ -32,8 +33,8 @@ class PackedDistribution(Distribution):
             return None
         return data.decode("utf-8")
 
-    def locate_file(self, path: str | os.PathLike[str]) -> str:
-        return os.path.join(self._bundle.virtual_root, os.fspath(path))
+    def locate_file(self, path: str | os.PathLike[str]) -> Path:
+        return Path(self._bundle.virtual_root, path)
 
 
 def distributions(

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
 def reader(bundle: Bundle, filename: str) -> TraversableResources:
     """The resource reader of the package (or module) whose file is `filename`."""
     if bundle.on_disk or not bundle.zip_safe:
+        from importlib.machinery import SourceFileLoader
         from importlib.readers import FileReader
 
-        class _Located:
-            path = filename
-
-        return FileReader(_Located())
+        return FileReader(SourceFileLoader("", filename))
     directory = os.path.dirname(filename)[len(bundle.virtual_root) + 1 :]
     return ArchiveReader(ArchivePath(bundle, directory))
 
@@ -71,7 +69,9 @@ class ArchivePath(Traversable):
             yield self / name
 
     def joinpath(self, *descendants: str | os.PathLike[str]) -> ArchivePath:
-        joined = os.path.normpath(os.path.join(self._relative, *map(os.fspath, descendants)))
+        joined = os.path.normpath(
+            os.path.join(self._relative, *(os.fspath(d) for d in descendants))
+        )
         if joined.startswith(("..", "/")):
             raise ValueError(f"{self}: {descendants!r} leads out of the archive")
         return ArchivePath(self._bundle, "" if joined == "." else joined)

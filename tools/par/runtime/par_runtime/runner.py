@@ -97,7 +97,7 @@ def _guarded(program: Callable[[], None]) -> int:
     except KeyboardInterrupt as error:
         sys.excepthook(type(error), error, error.__traceback__)
         return -signal.SIGINT
-    except BaseException as error:
+    except BaseException as error:  # noqa: BLE001  # shown, as an interpreter would
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
             traceback = traceback.tb_next  # the program's own frames only

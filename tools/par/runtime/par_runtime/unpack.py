@@ -55,8 +55,11 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 @functools.cache
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """`group` "lib": libraries, and all files of a bundle that is not zip-safe; "dev": all that
-    and headers. Raises OSError where no directory can take them."""
+    """The directory with a bundle's unpacked files of one group.
+
+    "lib": libraries, and all files of a bundle that is not zip-safe; "dev": all that and headers.
+    Raises OSError where no directory can take them.
+    """
     program = bundle.runtime.program
     if group == "dev":
         python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
