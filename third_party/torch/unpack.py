@@ -69,7 +69,9 @@ def read_pin(path: Path) -> Pin:
             data["tag"], data["commit"], data["version"], data["wheel"]["sha256"], data["tree_hash"]
         )
     except KeyError as error:
-        raise UnpackError(f"{path}: key {error} is missing. See third_party/torch/README.md") from None
+        raise UnpackError(
+            f"{path}: key {error} is missing. See third_party/torch/README.md"
+        ) from None
 
 
 def unpack(wheel: Path, pin_file: Path, patches: Path, seam: Path, out: Path) -> None:
