@@ -107,7 +107,10 @@ def parse_header(text: str, where: str) -> dict[str, str]:
         if key not in REQUIRED and key not in OPTIONAL:
             near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise SeriesError(f"{where}:{number}: unknown header '{key}'.{hint}")
+            raise SeriesError(
+                f"{where}:{number}: unknown header '{key}'.{hint} "
+                f"Use one of: {', '.join(REQUIRED + OPTIONAL)}"
+            )
         if key in header:
             raise SeriesError(f"{where}:{number}: header '{key}' appears twice. Keep one")
         header[key] = (match[2] or "").strip()
