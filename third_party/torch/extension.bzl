@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module extension `torch`: the repository `@torch`, made from pin.json and the patch series."""
 
-load(":repository.bzl", "torch_repository")
+load(":repository.bzl", "torch_repository", "torch_wheel_repository")
 
 _PIN = Label("//third_party/torch:pin.json")
 _LOCK = Label("//third_party/pypi:lock.json")
 
 def _torch_impl(mctx):
     pin = json.decode(mctx.read(_PIN))
-    torch_repository(
-        name = "torch",
+    torch_wheel_repository(
+        name = "torch_wheel",
         extra_index = pin["wheel"]["extra_index"],
         filename = pin["wheel"]["filename"],
-        requires = json.decode(mctx.read(_LOCK))["torch_requires"],
         sha256 = pin["wheel"]["sha256"],
+        version = pin["version"],
+    )
+    torch_repository(
+        name = "torch",
+        filename = pin["wheel"]["filename"],
+        requires = json.decode(mctx.read(_LOCK))["torch_requires"],
         tag = pin["tag"],
         version = pin["version"],
     )

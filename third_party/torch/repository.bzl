@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repository rule behind `@torch`: pinned wheel + patch series + seam + BUILD overlay."""
+"""The repository rules behind `@torch`: pinned wheel + patch series + seam + BUILD overlay.
+
+The wheel has a repository of its own, so that an edit of a patch downloads nothing.
+"""
 
 load("//third_party/pypi:fetch_wheel.bzl", "fetch_wheel")
 
@@ -21,16 +24,7 @@ _MODULES = [
 # Unpacking and hashing 600 MB takes seconds; a busy, slow disk may need minutes.
 _TIMEOUT_SECONDS = 1800
 
-def _torch_repository_impl(rctx):
-    # Everything that is watched comes before the download: a watch that is met later starts the
-    # rule again.
-    series = rctx.path(Label("//patches/torch:%s/series" % rctx.attr.tag)).dirname
-    rctx.watch_tree(series)
-    inputs = {"pin": rctx.path(_PIN), "patches": series, "seam": rctx.path(_SEAM)}
-    for module in _MODULES:
-        rctx.path(module)
-    script = rctx.path(_SCRIPT)
-
+def _torch_wheel_repository_impl(rctx):
     fetch_wheel(
         rctx,
         requirement = "torch==%s" % rctx.attr.version,
@@ -40,16 +34,41 @@ def _torch_repository_impl(rctx):
         source = "third_party/torch/pin.json",
         unpack = False,
     )
+    rctx.file("BUILD.bazel", "exports_files([%r])\n" % rctx.attr.filename)
+
+torch_wheel_repository = repository_rule(
+    implementation = _torch_wheel_repository_impl,
+    doc = "The pinned wheel, as published.",
+    attrs = {
+        "extra_index": attr.string(doc = "Asked when the user's own indexes lack the wheel."),
+        "filename": attr.string(mandatory = True),
+        "sha256": attr.string(mandatory = True),
+        "version": attr.string(mandatory = True),
+    },
+)
+
+def _torch_repository_impl(rctx):
+    series = rctx.path(Label("//patches/torch:%s/series" % rctx.attr.tag)).dirname
+    rctx.watch_tree(series)
+    inputs = {
+        "wheel": rctx.path(Label("@torch_wheel//:" + rctx.attr.filename)),
+        "pin": rctx.path(_PIN),
+        "patches": series,
+        "seam": rctx.path(_SEAM),
+        "out": rctx.path("."),
+    }
+    for module in _MODULES:
+        rctx.path(module)
+    script = rctx.path(_SCRIPT)
+
     rctx.report_progress("Unpacking and patching torch %s" % rctx.attr.version)
     result = rctx.execute(
         [rctx.which("python3"), "-E", "-s", "-S", "-B", script] +
-        ["--%s=%s" % item for item in inputs.items()] +
-        ["--wheel=%s" % rctx.attr.filename, "--out=."],
+        ["--%s=%s" % item for item in inputs.items()],
         timeout = _TIMEOUT_SECONDS,
     )
     if result.return_code:
         fail(result.stderr.strip() or "%s: ended with status %d" % (_SCRIPT, result.return_code))
-    rctx.delete(rctx.attr.filename)
     rctx.template("BUILD.bazel", _OVERLAY, {
         "{deps}": repr(["@pypi//" + name for name in rctx.attr.requires]),
         "{version}": repr(rctx.attr.version),
@@ -60,10 +79,8 @@ torch_repository = repository_rule(
     implementation = _torch_repository_impl,
     doc = "The patched tree of torch in `site/`, and what it was made from in SOURCE_INFO.json.",
     attrs = {
-        "extra_index": attr.string(doc = "Asked when the user's own indexes lack the wheel."),
-        "filename": attr.string(mandatory = True),
+        "filename": attr.string(mandatory = True, doc = "The wheel in @torch_wheel."),
         "requires": attr.string_list(doc = "Names in `@pypi` of the wheels that torch needs."),
-        "sha256": attr.string(mandatory = True),
         "tag": attr.string(mandatory = True, doc = "Names the directory of the series."),
         "version": attr.string(mandatory = True),
     },

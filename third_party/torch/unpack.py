@@ -42,8 +42,10 @@ SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 
 # What no PAR runs: upstream's compiled C++ tests (with their models) and the protobuf compiler.
-# 136 MB of 754. The shared-memory manager is the one program that torch starts.
-_DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$))")
+# 136 MB of 754. The shared-memory manager is the one program that torch starts. Headers in lib/
+# are libshm's inner ones (include/ has its interface); for them lib/ would count among the
+# directories that only compilers need, which a PAR unpacks apart.
+_DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 
 
 class UnpackError(ValueError):
@@ -69,7 +71,9 @@ def read_pin(path: Path) -> Pin:
             data["tag"], data["commit"], data["version"], data["wheel"]["sha256"], data["tree_hash"]
         )
     except KeyError as error:
-        raise UnpackError(f"{path}: key {error} is missing. See third_party/torch/README.md") from None
+        raise UnpackError(
+            f"{path}: key {error} is missing. See third_party/torch/README.md"
+        ) from None
 
 
 def unpack(wheel: Path, pin_file: Path, patches: Path, seam: Path, out: Path) -> None:

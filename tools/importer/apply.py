@@ -61,11 +61,13 @@ def apply_hunks(data: bytes, hunks: tuple[Hunk, ...]) -> bytes:
     for number, hunk in enumerate(hunks, start=1):
         start = hunk.old_index
         if start < done:
-            raise ApplyError(f"hunk {number}: starts at line {hunk.old_start}, inside the hunk before it")
+            raise ApplyError(
+                f"hunk {number}: starts at line {hunk.old_start}, inside the hunk before it"
+            )
         _check_context(lines, hunk, number)
         out += lines[done:start]
         done = start + len(hunk.old)
-        if hunk.new and (_open_ended(out) or done < len(lines) and _open_ended(hunk.new)):
+        if hunk.new and (_open_ended(out) or (done < len(lines) and _open_ended(hunk.new))):
             raise ApplyError(f"hunk {number}: a line without a newline would not be the last one")
         out += hunk.new
     return b"".join(out + lines[done:])

@@ -66,7 +66,9 @@ def _tree(tmp_path: Path) -> Path:
     return tree
 
 
-_TEXT = st.lists(st.sampled_from([b"a\n", b"b\n", b"\n", b"c\r\n", b"-- x\n", b"\xff"]), max_size=20)
+_TEXT = st.lists(
+    st.sampled_from([b"a\n", b"b\n", b"\n", b"c\r\n", b"-- x\n", b"\xff"]), max_size=20
+)
 
 
 @given(old=_TEXT, new=_TEXT, context=st.integers(0, 4))
@@ -171,7 +173,10 @@ def test_what_other_tools_would_fuzz_is_refused(
     [
         (b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n", "x: the patch creates this file, but it"),
         (b"--- a/y\n+++ b/y\n@@ -1 +1 @@\n-x\n+y\n", "y: no such file in the tree"),
-        (b"--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-line 1\n", "deletes this file, but lines remain"),
+        (
+            b"--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-line 1\n",
+            "deletes this file, but lines remain",
+        ),
         (b"--- a/link\n+++ b/link\n@@ -1 +1 @@\n-line 1\n+y\n", "'link' is a symlink in the tree"),
         (b"--- a/up/x\n+++ b/up/x\n@@ -1 +1 @@\n-line 1\n+y\n", "'up' is a symlink in the tree"),
         (b"--- a/sub\n+++ b/sub\n@@ -1 +1 @@\n-line 1\n+y\n", "a directory in the tree"),

@@ -72,9 +72,13 @@ def load_series(root: Path) -> Series:
             continue
         where = f"{index}:{number}"
         if not _NAME.fullmatch(name):
-            raise SeriesError(f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case")
+            raise SeriesError(
+                f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case"
+            )
         if name in listed:
-            raise SeriesError(f"{where}: '{name}' is also on line {listed[name]}. Remove one of them")
+            raise SeriesError(
+                f"{where}: '{name}' is also on line {listed[name]}. Remove one of them"
+            )
         if name not in on_disk:
             near = difflib.get_close_matches(name, sorted(on_disk - set(listed)), n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
@@ -103,7 +107,10 @@ def parse_header(text: str, where: str) -> dict[str, str]:
         if key not in REQUIRED and key not in OPTIONAL:
             near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
             hint = f" Did you mean '{near[0]}'?" if near else ""
-            raise SeriesError(f"{where}:{number}: unknown header '{key}'.{hint}")
+            raise SeriesError(
+                f"{where}:{number}: unknown header '{key}'.{hint} "
+                f"Use one of: {', '.join(REQUIRED + OPTIONAL)}"
+            )
         if key in header:
             raise SeriesError(f"{where}:{number}: header '{key}' appears twice. Keep one")
         header[key] = (match[2] or "").strip()

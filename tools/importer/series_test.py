@@ -39,7 +39,10 @@ def test_order_comments_and_header(tmp_path: Path) -> None:
         tmp_path, "# why\nb.patch\n\na.patch  # after b\n", a=_HEADER + _DIFF, b=_HEADER + _DIFF
     )
     series = load_series(root)
-    assert [(patch.name, patch.line) for patch in series.patches] == [("b.patch", 2), ("a.patch", 4)]
+    assert [(patch.name, patch.line) for patch in series.patches] == [
+        ("b.patch", 2),
+        ("a.patch", 4),
+    ]
     assert series.patches[0].header["Owner"] == "packaging"
     assert series.patches[0].added == 1
 
@@ -67,10 +70,16 @@ def test_continued_header_lines_are_joined() -> None:
     ("series", "message"),
     [
         ("fix_worde.patch\n", r"series:1: 'fix_worde.patch' is no patch name. Use <subject>.patch"),
-        ("\nfix-worde.patch\n", r"series:2: no file 'fix-worde.patch'. Did you mean 'fix-word.patch'"),
+        (
+            "\nfix-worde.patch\n",
+            r"series:2: no file 'fix-worde.patch'. Did you mean 'fix-word.patch'",
+        ),
         ("zzz.patch\nfix-word.patch\n", r"series:1: no file 'zzz.patch'. Fix the line or add"),
         ("", r"fix-word.patch: not listed in .*series. Add a line there or delete it"),
-        ("fix-word.patch\nfix-word.patch\n", r"series:2: 'fix-word.patch' is also on line 1. Remove"),
+        (
+            "fix-word.patch\nfix-word.patch\n",
+            r"series:2: 'fix-word.patch' is also on line 1. Remove",
+        ),
     ],
 )
 def test_faults_of_the_order(tmp_path: Path, series: str, message: str) -> None:
@@ -91,9 +100,15 @@ def test_a_directory_without_an_order(tmp_path: Path) -> None:
     [
         (_HEADER.replace("Owner: packaging\n", "") + _DIFF, "header 'Owner' is missing"),
         (_HEADER.replace("packaging", "") + _DIFF, "header 'Owner' is missing"),
-        (_HEADER.replace("Owner", "Owners") + _DIFF, ":2: unknown header 'Owners'. Did you mean 'Owner'"),
+        (
+            _HEADER.replace("Owner", "Owners") + _DIFF,
+            ":2: unknown header 'Owners'. Did you mean 'Owner'",
+        ),
         (_HEADER + "Owner: me\n" + _DIFF, ":7: header 'Owner' appears twice"),
-        (_HEADER.replace("build", "taste") + _DIFF, "Reason is 'taste'. Use one of: upstream, build"),
+        (
+            _HEADER.replace("build", "taste") + _DIFF,
+            "Reason is 'taste'. Use one of: upstream, build",
+        ),
         (_HEADER + "Expires: soon\n" + _DIFF, "Expires is 'soon'. Give a date"),
         (_HEADER + "Budget: few\n" + _DIFF, "Budget is 'few'. Give a number"),
         (_HEADER + "Budget: 0\n" + _DIFF, "adds 1 lines, over its Budget of 0"),

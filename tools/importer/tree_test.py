@@ -64,7 +64,9 @@ def test_every_other_change_counts(tree: Path, change: str) -> None:
     assert tree_hash(tree) != before
 
 
-def test_a_link_in_place_of_the_root_is_followed(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_link_in_place_of_the_root_is_followed(
+    tree: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     link = tmp_path_factory.mktemp("elsewhere") / "site"
     link.symlink_to(tree)
     assert tree_hash(link) == tree_hash(tree)

@@ -51,7 +51,9 @@ def test_missing_newlines_and_carriage_returns_are_kept() -> None:
 
 
 def test_removed_lines_that_look_like_headers() -> None:
-    (diff,) = parse_diff(b"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/y\n-@@ -1 +1 @@\n++++ b/y\n+z\n")
+    (diff,) = parse_diff(
+        b"--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n--- a/y\n-@@ -1 +1 @@\n++++ b/y\n+z\n"
+    )
     assert diff.hunks[0].old == (b"-- a/y\n", b"@@ -1 +1 @@\n")
     assert diff.hunks[0].new == (b"+++ b/y\n", b"z\n")
 

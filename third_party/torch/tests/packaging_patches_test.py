@@ -183,8 +183,8 @@ def test_cpp_extension_paths(tmp_path: Path) -> None:
     library = tmp_path / "libname.so"
     includes = [f"-I{path}" for path in cpp_extension.include_paths()]
     link = [f"-L{path}" for path in cpp_extension.library_paths()] + ["-lc10"]
-    command = ["g++", "-std=c++20", "-shared", "-fPIC", *includes, source, *link, "-o", library]
-    subprocess.run(command, check=True)
+    command = ["g++", "-std=c++20", "-shared", "-fPIC", *includes, str(source), *link]
+    subprocess.run([*command, "-o", str(library)], check=True)
     name = ctypes.CDLL(str(library)).name
     name.restype = ctypes.c_char_p
     assert name() == b"Half"

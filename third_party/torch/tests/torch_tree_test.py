@@ -48,6 +48,9 @@ def test_the_seam_is_ours() -> None:
 def test_what_no_program_runs_is_left_out() -> None:
     assert not (_SITE / "torch" / "test").exists()
     assert [path.name for path in (_SITE / "torch" / "bin").iterdir()] == ["torch_shm_manager"]
+    assert all(
+        ".so" in path.name for path in (_SITE / "torch" / "lib").rglob("*") if path.is_file()
+    )
 
 
 def test_record_lists_the_files_that_are_there() -> None:

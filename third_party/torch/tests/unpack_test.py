@@ -108,7 +108,9 @@ def test_the_record_names_what_is_there(inputs: _Inputs) -> None:
     site = inputs.make_pinned()
     rows = (site / "torch-1.0+cpu.dist-info" / "RECORD").read_text().splitlines()
     named = {row.split(",", 1)[0] for row in rows}
-    assert named == {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    assert named == {
+        path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()
+    }
     assert "torch/bin/torch_shm_manager,sha256=" in "".join(rows)
     assert "torch-1.0+cpu.dist-info/RECORD,," in rows
 
@@ -142,7 +144,11 @@ def test_the_stamp_follows_the_patches(inputs: _Inputs) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("version", "2.0+cpu", "torch/version.py: __version__ is 1.0.cpu, .*pin.json wants 2.0.cpu"),
+        (
+            "version",
+            "2.0+cpu",
+            "torch/version.py: __version__ is 1.0.cpu, .*pin.json wants 2.0.cpu",
+        ),
         ("commit", "d" * 40, f"torch/version.py: git_version is {_COMMIT}, .*pin.json wants ddd"),
         ("wheel", {"sha256": "0" * 64}, "linux_x86_64.whl: sha256 is .*pin.json wants 000"),
         ("wheel", {}, "pin.json: key 'sha256' is missing"),
@@ -157,9 +163,7 @@ def test_an_input_that_is_not_the_pinned_one(
     assert "\n" not in str(raised.value)
 
 
-def test_the_command_prints_one_line(
-    inputs: _Inputs, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_prints_one_line(inputs: _Inputs, capsys: pytest.CaptureFixture[str]) -> None:
     site = inputs.make_pinned()
     arguments = [f"--wheel={inputs.wheel}", f"--pin={inputs.pin_file}"]
     arguments += [f"--patches={inputs.patches}", f"--seam={inputs.seam}", f"--out={inputs.out}"]
