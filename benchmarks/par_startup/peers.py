@@ -52,9 +52,7 @@ class Workshop:
         directories = {key: home / below for key, below in (caches or {}).items()}
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         environment.update({key: str(path) for key, path in directories.items()})
-        return measure.Peer(
-            name, tuple(map(os.fspath, command)), environment, tuple(directories.values())
-        )
+        return measure.Peer(name, _words(command), environment, tuple(directories.values()))
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
         """The directory `name`, filled by `build` unless an earlier run has finished that."""
@@ -81,6 +79,7 @@ class Workshop:
 
         def build(home: pathlib.Path) -> None:
             pip = self.environment(home) / "pip"
+            download: list[str | os.PathLike[str]]
             download = [pip, "download", "--quiet", "--dest", home / "wheels", self.requirement]
             try:
                 self.run(*download)
@@ -100,7 +99,7 @@ class Workshop:
             check=False,
         )
         if finished.returncode != 0:
-            line = " ".join(map(os.fspath, command))
+            line = " ".join(_words(command))
             raise BuildError(
                 f"`{line}` ended with status {finished.returncode}:\n{finished.stdout[-2000:]}"
             )
@@ -129,11 +128,14 @@ def _pex(shop: Workshop, name: str, *options: str) -> measure.Peer:
 
     def build(home: pathlib.Path) -> None:
         tools = shop.environment(home, f"pex=={PACKERS['pex']}")
-        _source(home)
         shop.run(
-            *(tools / "pex", shop.requirement, "--no-pypi", "--find-links", wheels),
-            *("--sources-directory", home / "source", "--module", "program"),
-            *("--output-file", home / "program.pex", *options),
+            tools / "pex",
+            shop.requirement,
+            "--no-pypi",
+            f"--find-links={wheels}",
+            f"--exe={PROGRAM}",
+            f"--output-file={home}/program.pex",
+            *options,
             PEX_ROOT=str(home / "build"),
         )
         shutil.rmtree(home / "build")
@@ -148,10 +150,17 @@ def shiv(shop: Workshop) -> measure.Peer:
 
     def build(home: pathlib.Path) -> None:
         tools = shop.environment(home, f"shiv=={PACKERS['shiv']}")
+        (home / "source").mkdir()
+        shutil.copy(PROGRAM, home / "source")
         shop.run(
-            *(tools / "shiv", "--entry-point", "program:main", "--compressed"),
-            *("--output-file", home / "program.pyz", "--site-packages", _source(home)),
-            *(shop.requirement, "--no-index", "--find-links", wheels),
+            tools / "shiv",
+            "--compressed",
+            "--entry-point=program:main",
+            f"--output-file={home}/program.pyz",
+            f"--site-packages={home}/source",
+            shop.requirement,
+            "--no-index",
+            f"--find-links={wheels}",
         )
 
     home = shop.once("shiv", build)
@@ -165,12 +174,21 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
     def build(home: pathlib.Path) -> None:
         tools = shop.environment(home, f"pyinstaller=={PACKERS['pyinstaller']}")
         shop.run(
-            tools / "pip", "install", "--quiet", "--no-index", "--find-links", wheels,
+            tools / "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            f"--find-links={wheels}",
             shop.requirement,
-        )  # fmt: skip
+        )
         shop.run(
-            *(tools / "pyinstaller", "--onedir", "--noconfirm", "--log-level=ERROR"),
-            *("--distpath", home / "dist", "--workpath", home / "work", "--specpath", home),
+            tools / "pyinstaller",
+            "--onedir",
+            "--noconfirm",
+            "--log-level=ERROR",
+            f"--distpath={home}/dist",
+            f"--workpath={home}/work",
+            f"--specpath={home}",
             PROGRAM,
             PYINSTALLER_CONFIG_DIR=str(home / "config"),
         )
@@ -197,11 +215,8 @@ def copy_of_natives(shop: Workshop) -> measure.Peer:
     return measure.Peer(peer.name, peer.command, peer.environment, (target,), b"")
 
 
-def _source(home: pathlib.Path) -> pathlib.Path:
-    """A directory with the program alone, as packers take sources."""
-    (home / "source").mkdir()
-    shutil.copy(PROGRAM, home / "source")
-    return home / "source"
+def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    return tuple(os.fspath(word) for word in command)
 
 
 # The first is the one that ratios are to.
