@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starts programs in turn and measures each: processor time first, since a machine is shared."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+
+EXPECTED = b"tensor([2., 2.])\n"
+
+
+class StartError(RuntimeError):
+    """A program did not do what all of them must do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """One way to start the program.
+
+    `caches` are the directories that a first start fills; `expected` is its output.
+    """
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    caches: tuple[pathlib.Path, ...] = ()
+    expected: bytes = EXPECTED
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """One start, in seconds and MiB; `cpu` is user and system time with that of children."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Medians over all rounds; the ratio is the median of the ratios within each round."""
+
+    name: str
+    wall: float
+    cpu: float
+    memory: float
+    cpu_ratio: float
+    rounds: int
+
+
+def interleaved(
+    peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
+) -> dict[str, list[Sample]]:
+    """Starts every peer once a round, each round from another one on, so that load hits all."""
+    samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
+    for number in range(rounds):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            if empty_caches:
+                for cache in peer.caches:
+                    shutil.rmtree(cache, ignore_errors=True)
+            samples[peer.name].append(start(peer))
+    return samples
+
+
+def start(peer: Peer) -> Sample:
+    """Starts the peer and waits for its end. Raises `StartError`."""
+    read_end, write_end = os.pipe()
+    actions = [
+        (os.POSIX_SPAWN_DUP2, write_end, 1),
+        (os.POSIX_SPAWN_CLOSE, read_end),
+        (os.POSIX_SPAWN_CLOSE, write_end),
+    ]
+    begin = time.perf_counter()
+    process = os.posix_spawn(
+        peer.command[0], peer.command, dict(peer.environment), file_actions=actions
+    )
+    os.close(write_end)
+    with open(read_end, "rb") as stream:
+        output = stream.read()
+    _, status, usage = os.wait4(process, 0)
+    wall = time.perf_counter() - begin
+    code = os.waitstatus_to_exitcode(status)
+    if code != 0 or output != peer.expected:
+        raise StartError(
+            f"{peer.name}: `{' '.join(peer.command)}` ended with status {code} and wrote "
+            f"{output[-200:]!r}, expected 0 and {peer.expected!r}. Remove its directory in --work "
+            "to build it again."
+        )
+    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
+    """In the order of `samples`; ratios are to the peer `base`."""
+    return [
+        Summary(
+            name=name,
+            wall=statistics.median(sample.wall for sample in taken),
+            cpu=statistics.median(sample.cpu for sample in taken),
+            memory=statistics.median(sample.memory for sample in taken),
+            cpu_ratio=statistics.median(
+                sample.cpu / other.cpu for sample, other in zip(taken, samples[base], strict=True)
+            ),
+            rounds=len(taken),
+        )
+        for name, taken in samples.items()
+    ]

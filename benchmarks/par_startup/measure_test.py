@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import pytest
+
+from benchmarks.par_startup import measure, report
+from benchmarks.par_startup.measure import Peer, Sample
+
+
+def _shell(name: str, script: str, *caches: pathlib.Path, expected: bytes = b"") -> Peer:
+    environment = {"PATH": "/usr/bin:/bin"}
+    return Peer(name, ("/bin/sh", "-c", script), environment, caches, expected)
+
+
+def test_children_count_and_sleep_does_not() -> None:
+    busy = "i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done"
+    working = measure.start(_shell("child", f"sh -c '{busy}'; true"))
+    sleeping = measure.start(_shell("sleep", "sleep 0.3"))
+    assert working.cpu > 0.05
+    assert sleeping.cpu < 0.05
+    assert sleeping.wall >= 0.3
+
+
+def test_another_answer_or_a_failure_is_an_error() -> None:
+    with pytest.raises(measure.StartError, match=r"wrong: .* wrote b'5\\n', expected 0 and b'4"):
+        measure.start(_shell("wrong", "echo 5", expected=b"4\n"))
+    with pytest.raises(measure.StartError, match="ended with status 3"):
+        measure.start(_shell("failed", "exit 3"))
+
+
+def test_every_round_starts_at_another_peer(tmp_path: pathlib.Path) -> None:
+    log = tmp_path / "log"
+    peers = [_shell(name, f"printf {name} >> {log}") for name in "abc"]
+    samples = measure.interleaved(peers, rounds=4)
+    assert log.read_text() == "abcbcacababc"
+    assert {name: len(taken) for name, taken in samples.items()} == {"a": 4, "b": 4, "c": 4}
+
+
+def test_first_starts_find_no_cache(tmp_path: pathlib.Path) -> None:
+    cache = tmp_path / "cache"
+    peer = _shell("a", f"mkdir {cache} && touch {cache}/file", cache)
+    measure.interleaved([peer], rounds=3, empty_caches=True)
+    with pytest.raises(measure.StartError):
+        measure.interleaved([peer], rounds=1)
+
+
+def test_a_ratio_compares_within_rounds() -> None:
+    """The second round ran on a machine ten times as slow; the ratio does not see it."""
+    samples = {
+        "venv": [Sample(1, 1.0, 10), Sample(9, 10.0, 10), Sample(1, 1.0, 10)],
+        "par": [Sample(1, 0.5, 5), Sample(9, 6.0, 7), Sample(1, 0.6, 6)],
+    }
+    base, par = measure.summarize(samples, base="venv")
+    assert (base.cpu_ratio, base.cpu) == (1.0, 1.0)
+    assert par == measure.Summary("par", 1, 0.6, 6, 0.6, 3)
+
+
+def test_tables_for_people_and_for_programs() -> None:
+    row = measure.Summary("par", wall=1.0, cpu=0.654, memory=123.4, cpu_ratio=0.605, rounds=7)
+    text = report.markdown("Warm start", [row], base="venv")
+    assert text.startswith("Warm start (medians of 7 interleaved rounds)\n")
+    assert "| CPU / venv |" in text
+    assert "| par | 0.65 | 0.60 | 1.00 | 123 |" in text
+    assert (
+        json.loads(report.as_json({"Warm start": [row]}))["tables"]["Warm start"][0]["cpu"] == 0.654
+    )

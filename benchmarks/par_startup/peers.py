@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the same program with other packers, each once, from the same wheels."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+
+from benchmarks.par_startup import measure
+
+PROGRAM = pathlib.Path(__file__).with_name("program.py")
+# The packers' own versions: the newest when the figures in README.md were taken.
+PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
+
+
+class BuildError(RuntimeError):
+    """A peer could not be built; the message has the end of what its tool said."""
+
+
+class Workshop:
+    """A directory in which peers are built and kept.
+
+    directory: anything in it may be removed, and is then built again.
+    python: the interpreter of all peers.
+    requirement: what the program needs, as pip understands it ("torch==...").
+    index: a further package index, asked only if the user's own pip set-up does not know the
+        requirement.
+    """
+
+    def __init__(
+        self, directory: pathlib.Path, *, python: str, requirement: str, index: str
+    ) -> None:
+        self.directory = directory.absolute()
+        self.requirement = requirement
+        self._python = python
+        self._index = index
+        self.directory.mkdir(parents=True, exist_ok=True)
+
+    def peer(
+        self,
+        name: str,
+        command: Sequence[str | os.PathLike[str]],
+        *,
+        caches: dict[str, str] | None = None,
+    ) -> measure.Peer:
+        """`caches`: name of an environment variable -> name of the directory that it gets."""
+        home = self.directory / name
+        directories = {key: home / below for key, below in (caches or {}).items()}
+        environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
+        environment.update({key: str(path) for key, path in directories.items()})
+        return measure.Peer(name, _words(command), environment, tuple(directories.values()))
+
+    def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
+        """The directory `name`, filled by `build` unless an earlier run has finished that."""
+        home = self.directory / name
+        recipe = json.dumps([self._python, self.requirement, PACKERS])
+        stamp = home / ".built"
+        if not stamp.is_file() or stamp.read_text() != recipe:
+            shutil.rmtree(home, ignore_errors=True)
+            home.mkdir()
+            print(f"building {name} ...", flush=True)
+            build(home)
+            stamp.write_text(recipe)
+        return home
+
+    def environment(self, home: pathlib.Path, *packages: str) -> pathlib.Path:
+        """Makes a virtual environment at home/env; returns its bin directory."""
+        self.run(self._python, "-m", "venv", home / "env")
+        if packages:
+            self.run(home / "env" / "bin" / "pip", "install", "--quiet", *packages)
+        return home / "env" / "bin"
+
+    def wheels(self) -> pathlib.Path:
+        """A directory with the requirement's wheel and all that it needs."""
+
+        def build(home: pathlib.Path) -> None:
+            pip = self.environment(home) / "pip"
+            download: list[str | os.PathLike[str]]
+            download = [pip, "download", "--quiet", "--dest", home / "wheels", self.requirement]
+            try:
+                self.run(*download)
+            except BuildError:
+                self.run(*download, "--extra-index-url", self._index)
+
+        return self.once("wheels", build) / "wheels"
+
+    def run(self, *command: str | os.PathLike[str], **environment: str) -> None:
+        finished = subprocess.run(
+            command,
+            env={**os.environ, **environment},
+            cwd=self.directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        if finished.returncode != 0:
+            line = " ".join(_words(command))
+            raise BuildError(
+                f"`{line}` ended with status {finished.returncode}:\n{finished.stdout[-2000:]}"
+            )
+
+
+def venv(shop: Workshop) -> measure.Peer:
+    wheels = shop.wheels()
+
+    def build(home: pathlib.Path) -> None:
+        shop.environment(home, "--no-index", "--find-links", str(wheels), shop.requirement)
+
+    home = shop.once("venv", build)
+    return shop.peer("venv", [home / "env" / "bin" / "python", PROGRAM])
+
+
+def pex(shop: Workshop) -> measure.Peer:
+    return _pex(shop, "pex")
+
+
+def pex_venv(shop: Workshop) -> measure.Peer:
+    return _pex(shop, "pex --venv", "--venv")
+
+
+def _pex(shop: Workshop, name: str, *options: str) -> measure.Peer:
+    wheels = shop.wheels()
+
+    def build(home: pathlib.Path) -> None:
+        tools = shop.environment(home, f"pex=={PACKERS['pex']}")
+        shop.run(
+            tools / "pex",
+            shop.requirement,
+            "--no-pypi",
+            f"--find-links={wheels}",
+            f"--exe={PROGRAM}",
+            f"--output-file={home}/program.pex",
+            *options,
+            PEX_ROOT=str(home / "build"),
+        )
+        shutil.rmtree(home / "build")
+
+    home = shop.once(name.replace(" --", "_"), build)
+    python = home / "env" / "bin" / "python"
+    return shop.peer(name, [python, home / "program.pex"], caches={"PEX_ROOT": "root"})
+
+
+def shiv(shop: Workshop) -> measure.Peer:
+    wheels = shop.wheels()
+
+    def build(home: pathlib.Path) -> None:
+        tools = shop.environment(home, f"shiv=={PACKERS['shiv']}")
+        (home / "source").mkdir()
+        shutil.copy(PROGRAM, home / "source")
+        shop.run(
+            tools / "shiv",
+            "--compressed",
+            "--entry-point=program:main",
+            f"--output-file={home}/program.pyz",
+            f"--site-packages={home}/source",
+            shop.requirement,
+            "--no-index",
+            f"--find-links={wheels}",
+        )
+
+    home = shop.once("shiv", build)
+    python = home / "env" / "bin" / "python"
+    return shop.peer("shiv", [python, home / "program.pyz"], caches={"SHIV_ROOT": "root"})
+
+
+def pyinstaller(shop: Workshop) -> measure.Peer:
+    wheels = shop.wheels()
+
+    def build(home: pathlib.Path) -> None:
+        tools = shop.environment(home, f"pyinstaller=={PACKERS['pyinstaller']}")
+        shop.run(
+            tools / "pip",
+            "install",
+            "--quiet",
+            "--no-index",
+            f"--find-links={wheels}",
+            shop.requirement,
+        )
+        shop.run(
+            tools / "pyinstaller",
+            "--onedir",
+            "--noconfirm",
+            "--log-level=ERROR",
+            f"--distpath={home}/dist",
+            f"--workpath={home}/work",
+            f"--specpath={home}",
+            PROGRAM,
+            PYINSTALLER_CONFIG_DIR=str(home / "config"),
+        )
+        shutil.rmtree(home / "work")
+
+    home = shop.once("pyinstaller", build)
+    return shop.peer("PyInstaller onedir", [home / "dist" / "program" / "program"])
+
+
+def par(shop: Workshop, path: pathlib.Path) -> measure.Peer:
+    """The PAR, which somebody else has built."""
+    (shop.directory / "par").mkdir(exist_ok=True)
+    return shop.peer("PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
+
+
+def copy_of_natives(shop: Workshop) -> measure.Peer:
+    """No program, but the floor of a first start: writing torch's libraries to the disk once."""
+    home = shop.once("copy", lambda home: None)
+    library = next(
+        (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
+    )
+    target = home / "copy"
+    peer = shop.peer("cp of torch/lib", ["/bin/cp", "-r", library, target])
+    return measure.Peer(peer.name, peer.command, peer.environment, (target,), b"")
+
+
+def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    return tuple(os.fspath(word) for word in command)
+
+
+# The first is the one that ratios are to.
+BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {
+    "venv": venv,
+    "pex": pex,
+    "pex_venv": pex_venv,
+    "shiv": shiv,
+    "pyinstaller": pyinstaller,
+}

@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that every peer starts: almost nothing but `import torch`."""
+
+import torch
+
+
+def main() -> None:
+    print(torch.ones(2) + 1)
+
+
+if __name__ == "__main__":
+    main()

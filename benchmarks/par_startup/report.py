@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures as people and as programs read them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+from collections.abc import Sequence
+
+from benchmarks.par_startup.measure import Summary
+
+
+def markdown(title: str, summaries: Sequence[Summary], *, base: str) -> str:
+    rounds = summaries[0].rounds
+    lines = [
+        f"{title} (medians of {rounds} interleaved rounds)",
+        "",
+        f"| | CPU s | CPU / {base} | wall s | peak MiB |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {row.name} | {row.cpu:.2f} | {row.cpu_ratio:.2f} | {row.wall:.2f} | {row.memory:.0f} |"
+        for row in summaries
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def as_json(tables: dict[str, Sequence[Summary]]) -> str:
+    machine = {
+        "cores": os.cpu_count(),
+        "kernel": platform.release(),
+        "load": os.getloadavg(),
+        "python": platform.python_version(),
+    }
+    rows = {title: [dataclasses.asdict(row) for row in table] for title, table in tables.items()}
+    return json.dumps({"machine": machine, "tables": rows}, indent=1, sort_keys=True) + "\n"

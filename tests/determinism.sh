@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds //examples:train.par in two clones, in different directories, with no shared action cache,
+# and compares the bytes. Takes two whole builds; downloads are shared through Bazel's own cache.
+#
+#   tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a new one)
+
+set -euo pipefail
+
+target="//examples:train.par"
+source="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+if [[ $# -gt 0 ]]; then
+  mkdir -p "$1"
+  work="$(cd "$1" && pwd)"
+else
+  work="$(mktemp -d)"
+  trap 'chmod -R u+w "${work}"; rm -rf "${work}"' EXIT
+fi
+readonly target source work
+
+# Names of different lengths, so that a path that gets into the result moves what follows it.
+build() {
+  local clone="$1"
+  rm -rf "${clone}"
+  git clone --quiet "${source}" "${clone}"
+  local bazel=(./bazelw --output_base="${clone}.output")
+  (
+    cd "${clone}"
+    status=0
+    "${bazel[@]}" build --disk_cache= --remote_cache= "${target}" || status=$?
+    "${bazel[@]}" shutdown
+    exit "${status}"
+  )
+}
+
+build "${work}/one"
+sleep 2 # Zip files count time in steps of two seconds.
+build "${work}/a_second_clone"
+
+one="${work}/one/bazel-bin/examples/train.par"
+two="${work}/a_second_clone/bazel-bin/examples/train.par"
+sha256sum "${one}" "${two}"
+if ! cmp "${one}" "${two}"; then
+  echo "tests/determinism.sh: two builds of ${target} differ; compare them with \`PAR_LIST=1\` and" \
+    "diffoscope: ${one} ${two}" >&2
+  exit 1
+fi
+echo "the same $(stat -L --format=%s "${one}") bytes"
