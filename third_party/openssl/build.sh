@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds OpenSSL's two static libraries in a scratch directory.
+# usage: build.sh SOURCES MAKE CC AR CRYPTO_OUT SSL_OUT INCLUDE_OUT
+set -eu
+
+absolute() {
+  case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
+}
+
+sources=$(absolute "$1")
+make=$(absolute "$2")
+CC=$(absolute "$3")
+AR=$(absolute "$4")
+crypto=$(absolute "$5")
+ssl=$(absolute "$6")
+include=$(absolute "$7")
+export CC AR
+RANLIB=true
+# OpenSSL writes the date of its build and its flags into the library.
+SOURCE_DATE_EPOCH=0
+LC_ALL=C
+export RANLIB SOURCE_DATE_EPOCH LC_ALL
+
+work=$(mktemp -d "$PWD/openssl.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+fail() {
+  tail -n 30 "$log" >&2
+  echo "third_party/openssl: $1 failed; the last lines of its output are above" >&2
+  exit 1
+}
+
+command -v perl > /dev/null || {
+  echo "third_party/openssl: no perl on PATH; OpenSSL's Configure needs it (git brings it on Debian)" >&2
+  exit 1
+}
+
+# The archive keeps object names only, and the tree is copied: relative paths everywhere.
+cp -RL "$sources" "$work/src"
+chmod -R u+w "$work/src"
+cd "$work/src"
+
+# A TLS client and server with today's algorithms, and the digests that hashlib names. Left out:
+# everything that loads code at run time, and protocols that Python's ssl module has no door to.
+# --openssldir is where the host keeps its certificates; the library only ever reads there.
+perl ./Configure linux-x86_64 --prefix=/usr --openssldir=/etc/ssl \
+  no-shared no-tests no-dso no-module no-engine no-legacy no-afalgeng no-async no-autoload-config \
+  no-capieng no-padlockeng no-cmp no-cms no-comp no-ct no-dtls no-gost no-rfc3779 no-sctp no-srp \
+  no-srtp no-ts no-ui-console no-ssl3 no-ec2m no-aria no-bf no-camellia no-cast no-idea no-md2 \
+  no-rc2 no-rc4 no-rc5 no-seed no-siv no-sm2 no-sm4 no-whirlpool \
+  CFLAGS="-O2 -fPIC -w" > "$log" 2>&1 || fail Configure
+"$make" -j2 build_generated > "$log" 2>&1 || fail "make build_generated"
+"$make" -j2 libcrypto.a libssl.a > "$log" 2>&1 || fail "make libcrypto.a libssl.a"
+
+cp libcrypto.a "$crypto"
+cp libssl.a "$ssl"
+mkdir -p "$include"
+cp -R include/openssl "$include/"
+find "$include" -name '*.in' -delete

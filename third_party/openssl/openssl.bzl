@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`openssl_libraries`: libcrypto.a and libssl.a by OpenSSL's own Configure and a make of our own."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
+
+def _openssl_libraries_impl(ctx):
+    cc = find_cc_toolchain(ctx)
+    include = ctx.actions.declare_directory("include")
+    ctx.actions.run(
+        executable = ctx.executable._build,
+        arguments = [
+            ctx.file.configure.dirname,
+            ctx.executable.make.path,
+            cc.compiler_executable,
+            cc.ar_executable,
+            ctx.outputs.crypto.path,
+            ctx.outputs.ssl.path,
+            include.path,
+        ],
+        inputs = depset(ctx.files.sources, transitive = [cc.all_files]),
+        tools = [ctx.executable.make],
+        outputs = [ctx.outputs.crypto, ctx.outputs.ssl, include],
+        use_default_shell_env = True,
+        # Configure and make run two jobs at a time.
+        execution_requirements = {"resources:cpu:2": ""},
+        mnemonic = "OpenSSL",
+        progress_message = "Building OpenSSL (one to two minutes)",
+    )
+    return [DefaultInfo(files = depset([ctx.outputs.crypto, ctx.outputs.ssl, include]))] + [
+        OutputGroupInfo(include = depset([include])),
+    ]
+
+openssl_libraries = rule(
+    implementation = _openssl_libraries_impl,
+    attrs = {
+        "configure": attr.label(allow_single_file = True, mandatory = True),
+        "crypto": attr.output(mandatory = True),
+        "make": attr.label(executable = True, cfg = "exec", mandatory = True),
+        "sources": attr.label(mandatory = True),
+        "ssl": attr.output(mandatory = True),
+        "_build": attr.label(
+            default = ":build.sh",
+            allow_single_file = True,
+            executable = True,
+            cfg = "exec",
+        ),
+    },
+    toolchains = use_cc_toolchain(),
+)

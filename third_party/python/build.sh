@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds CPython as a static library and as a plain interpreter, in a scratch directory.
+# usage: build.sh SOURCES MAKE CC AR SETUP_LOCAL INSTALL_PY OUT_LIB OUT_STDLIB OUT_INCLUDE OUT_PYTHON STAGE...
+# Each STAGE is FILE=PLACE: a dependency's header or library and its place below deps/.
+set -eu
+
+absolute() {
+  case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
+}
+
+sources=$1
+make=$(absolute "$2")
+CC=$(absolute "$3")
+AR=$(absolute "$4")
+setup_local=$5
+install_py=$(absolute "$6")
+out_lib=$(absolute "$7")
+out_stdlib=$(absolute "$8")
+out_include=$(absolute "$9")
+shift 9
+out_python=$(absolute "$1")
+shift
+
+work=$(mktemp -d "$PWD/cpython.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+log=$work/log
+fail() {
+  tail -n 40 "$log" >&2
+  echo "third_party/python: $1 failed; the last lines of its output are above" >&2
+  exit 1
+}
+
+# Everything is below one directory and named relative to it, so no path of this machine gets in.
+cp -RL "$sources" "$work/src"
+chmod -R u+w "$work/src"
+for stage in "$@"; do
+  place=$work/src/deps/${stage#*=}
+  mkdir -p "${place%/*}"
+  if [ -d "${stage%%=*}" ]; then cp -RL "${stage%%=*}/." "$place"; else cp -L "${stage%%=*}" "$place"; fi
+done
+cp "$setup_local" "$work/src/Modules/Setup.local"
+cd "$work/src"
+
+# The date of the pinned release: __DATE__ is part of `sys.version`.
+SOURCE_DATE_EPOCH=1675814400
+PYTHONHASHSEED=0
+PYTHONDONTWRITEBYTECODE=1
+LC_ALL=C
+export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
+
+# The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
+# The ac_cv_ lines are libraries that this build leaves out whether or not the host has them.
+./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
+  --with-readline=no --with-dbmliborder= --with-openssl=deps \
+  PKG_CONFIG=false PYTHON_FOR_REGEN=false \
+  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" LDFLAGS_NODIST="-no-pie" \
+  CPPFLAGS=-Ideps/include LDFLAGS=-Ldeps/lib LIBSQLITE3_LIBS="-lsqlite3 -lm" ARFLAGS=rcsD \
+  ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
+  ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
+  ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
+  > "$log" 2>&1 || fail configure
+"$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
+
+# expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
+"$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
+"$AR" rcsD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
+cp libpython3.11.a "$out_lib"
+
+./python -I "$install_py" --build=. --stdlib="$out_stdlib" --include="$out_include" \
+  --python="$out_python" > "$log" 2>&1 || fail install.py
