@@ -36,7 +36,7 @@ def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
     for key, row in json.loads(_INPUTS["annotations"]).items():
         assert key in _LOCK.packages
         assert row["why"].endswith(".")
-        assert set(row) <= {"data_only", "files", "why", "zip_safe"}
+        assert set(row) <= {"data_only", "files", "hot", "why", "zip_safe"}
 
 
 def test_what_torch_needs_is_there() -> None:

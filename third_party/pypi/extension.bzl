@@ -27,6 +27,7 @@ def _pypi_impl(mctx):
             sha256 = package["sha256"],
             version = package["version"],
             zip_safe = annotations.get(name, {}).get("zip_safe", True),
+            hot = annotations.get(name, {}).get("hot", False),
         )
     hub_repository(
         name = "pypi",

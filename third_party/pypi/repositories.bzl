@@ -12,6 +12,7 @@ wheel_targets(
     deps = {deps},
     zip_safe = {zip_safe},
     files = {files},
+    cold = {cold},
 )
 """
 
@@ -43,6 +44,7 @@ def _wheel_repository_impl(rctx):
         deps = repr(["@%s//:wheel" % wheel_repository_name(name) for name in rctx.attr.requires]),
         zip_safe = rctx.attr.zip_safe,
         files = repr(rctx.attr.files),
+        cold = repr([] if rctx.attr.hot else ["."]),
     ))
 
 wheel_repository = repository_rule(
@@ -52,6 +54,7 @@ wheel_repository = repository_rule(
         "distribution": attr.string(mandatory = True),
         "filename": attr.string(mandatory = True),
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
+        "hot": attr.bool(doc = "Its code is stored ready to map, for programs that start with it."),
         "requires": attr.string_list(doc = "Normalised names of the wheels that this one needs."),
         "sha256": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),

@@ -18,7 +18,16 @@ _LICENSES = [
 # What each wheel offers beside `:wheel`; the hub forwards the same names.
 WHEEL_GROUPS = ["sources", "data", "natives", "headers", "licenses", "metadata"]
 
-def wheel_targets(*, distribution, version, deps, zip_safe, files = {}, info = None):
+def wheel_targets(
+        *,
+        distribution,
+        version,
+        deps,
+        zip_safe,
+        files = {},
+        cold = ["."],
+        drop = ["*/tests"],
+        info = None):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
     Args:
@@ -27,6 +36,8 @@ def wheel_targets(*, distribution, version, deps, zip_safe, files = {}, info = N
       deps: labels of other wheels' `:wheel`.
       zip_safe: False if the package opens files beside its modules.
       files: name -> path in the wheel; each becomes a target of its own.
+      cold: directories with code that is stored compressed, see par_wheel.
+      drop: directories that stay out of programs, see par_wheel.
       info: a JSON file on the wheel's origin, for PAR_INFO.
     """
     par_wheel(
@@ -35,6 +46,8 @@ def wheel_targets(*, distribution, version, deps, zip_safe, files = {}, info = N
         distribution = distribution,
         version = version,
         deps = deps,
+        cold = cold,
+        drop = drop,
         info = info,
         zip_safe = zip_safe,
         visibility = ["//visibility:public"],

@@ -102,8 +102,8 @@ def _section(view: memoryview, found: dict[str, Any], kind: str) -> Any:
 
 
 def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -> None:
-    for name, (number, path, package, offset, size, digest) in other.modules.items():
-        row = (number + first, path, package, offset + shift, size, digest)
+    for name, (number, path, package, offset, size, digest, whole) in other.modules.items():
+        row = (number + first, path, package, offset + shift, size, digest, whole)
         there = index.modules.setdefault(name, row)
         if there[5] != digest:
             raise BundleError(

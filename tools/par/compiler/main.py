@@ -58,6 +58,7 @@ def _bundle(options: argparse.Namespace) -> None:
                     prefix=options.prefix,
                     zip_safe=not options.unpacked,
                     strict=options.strict,
+                    cold=tuple(options.cold),
                 ),
             )
             index.write(writer, {})
@@ -120,6 +121,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     bundle.add_argument("--unpacked", action="store_true")
     bundle.add_argument("--strict", action="store_true")
     bundle.add_argument("--drop", action="append", default=[])
+    bundle.add_argument("--cold", action="append", default=[])
     bundle.add_argument("--info")
     bundle.add_argument("--files")
     bundle.add_argument("directory", nargs="?")

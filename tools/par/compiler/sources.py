@@ -18,9 +18,12 @@ import warnings
 import zlib
 from collections.abc import Iterable, Iterator
 
+import _par
+
 PYC_HEADER = 16
 _RUN = 64  # files a process compiles
 _UNCHECKED_HASH = 0b01
+_LEVEL = 12
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,14 +32,19 @@ class Compiled:
 
     path: str
     pyc: bytes | None  # None where the source is not valid for this Python
+    packed: bytes | None  # the pyc as a zstd frame, if it is to be stored so
     deflated: bytes
     crc: int
     size: int
     problem: str
 
 
-def compile_all(files: list[tuple[str, str]]) -> Iterator[Compiled]:
-    """`files` are (path in the archive's import root, path on disk), and come back in order."""
+Source = tuple[str, str, bool]
+
+
+def compile_all(files: list[Source]) -> Iterator[Compiled]:
+    """`files` are (path in the archive's import root, path on disk, pack the code), and come
+    back in order."""
     runs = [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
     if len(runs) < 2 and len(files) < _RUN // 4:
         yield from _compile_run(files)
@@ -48,11 +56,11 @@ def compile_all(files: list[tuple[str, str]]) -> Iterator[Compiled]:
             yield from done
 
 
-def _compile_run(files: Iterable[tuple[str, str]]) -> list[Compiled]:
-    return [_compile(path, disk) for path, disk in files]
+def _compile_run(files: Iterable[Source]) -> list[Compiled]:
+    return [_compile(*file) for file in files]
 
 
-def _compile(path: str, disk: str) -> Compiled:
+def _compile(path: str, disk: str, pack: bool) -> Compiled:
     with open(disk, "rb") as stream:
         source = stream.read()
     pyc, problem = None, ""
@@ -64,7 +72,8 @@ def _compile(path: str, disk: str) -> Compiled:
         pyc = header + importlib.util.source_hash(source) + marshal.dumps(code)
     except (SyntaxError, ValueError) as error:
         problem = f"{disk}: {error}"
-    return Compiled(path, pyc, deflate(source), zlib.crc32(source), len(source), problem)
+    packed = _par.compress(pyc, _LEVEL) if pack and pyc is not None else None
+    return Compiled(path, pyc, packed, deflate(source), zlib.crc32(source), len(source), problem)
 
 
 def deflate(data: bytes) -> bytes:

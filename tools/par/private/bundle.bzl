@@ -17,6 +17,7 @@ def _par_wheel_impl(ctx):
     if not ctx.attr.zip_safe:
         arguments.add("--unpacked")
     arguments.add_all(ctx.attr.drop, format_each = "--drop=%s")
+    arguments.add_all(ctx.attr.cold, format_each = "--cold=%s")
     if ctx.file.info:
         arguments.add(ctx.file.info, format = "--info=%s")
         inputs.append(ctx.file.info)
@@ -77,6 +78,10 @@ par_wheel = rule(
         ),
         drop = attr.string_list(
             doc = "Directories that no program needs, from the root or `*/NAME` at any depth.",
+        ),
+        cold = attr.string_list(
+            doc = "Directories, `.` for all, with code that few programs import: it is stored " +
+                  "compressed instead of ready to map.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
         info = attr.label(

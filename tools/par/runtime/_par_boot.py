@@ -11,6 +11,7 @@ import _frozen_importlib_external as _external
 import _imp
 import builtins
 import gc
+import marshal
 import posix
 import sys
 
@@ -91,8 +92,13 @@ class Loader:
         return self._row(name)[2]
 
     def get_code(self, name):
-        _, path, _, offset, size, digest = self._row(name)
-        code = self.bundle.archive.load(offset, size, digest, path)
+        _, path, _, offset, size, digest, whole = self._row(name)
+        archive = self.bundle.archive
+        if whole:  # compressed, with the header of a .pyc
+            pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
+            code = marshal.loads(memoryview(pyc)[16:])
+        else:
+            code = archive.load(offset, size, digest, path)
         # The same string as __file__: dynamo's skip rules and tracebacks compare the two.
         _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
         return code
