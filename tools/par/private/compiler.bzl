@@ -12,7 +12,8 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        cfg = "exec",
+        # The one that goes into programs: building CPython a second time would buy nothing.
+        cfg = "target",
     ),
     "_stdlib": attr.label(
         default = Label("//third_party/python:stdlib"),

@@ -42,7 +42,7 @@ frozen_modules = rule(
         "_python": attr.label(
             default = Label("//third_party/python:python3"),
             allow_single_file = True,
-            cfg = "exec",
+            cfg = "target",  # see COMPILER_ATTRS
         ),
         "_stdlib": attr.label(
             default = Label("//third_party/python:stdlib"),
