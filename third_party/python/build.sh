@@ -23,7 +23,6 @@ out_python=$(absolute "$1")
 shift
 
 work=$(mktemp -d "$PWD/cpython.XXXXXX")
-trap 'rm -rf "$work"' EXIT
 log=$work/log
 fail() {
   tail -n 40 "$log" >&2
@@ -54,8 +53,8 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 ./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
   --with-readline=no --with-dbmliborder= --with-openssl=deps \
   PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" LDFLAGS_NODIST="-no-pie" \
-  CPPFLAGS=-Ideps/include LDFLAGS=-Ldeps/lib LIBS="-lm -lpthread" ARFLAGS=rcsD \
+  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w"  \
+  CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
   ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
@@ -69,3 +68,6 @@ cp libpython3.11.a "$out_lib"
 
 ./python -I "$install_py" --build=. --stdlib="$out_stdlib" --include="$out_include" \
   --python="$out_python" > "$log" 2>&1 || fail install.py
+
+# Only now: a failed build stays to be looked at (bazel build --sandbox_debug).
+rm -rf "$work"

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cc_runtime`: the C++ toolchain's own shared libraries, which a PAR carries for its wheels.
+
+Wheels bring .so files that need libstdc++ and libgcc_s of at least their own age; a machine
+without a compiler may have neither. They are taken from the compiler that builds the program.
+"""
+
+_LIBRARIES = ["libstdc++.so.6", "libgcc_s.so.1"]
+
+def _compiler(rctx):
+    for name in [rctx.getenv("CC"), "gcc", "cc", "clang"]:
+        path = rctx.which(name) if name and "/" not in name else name
+        if path:
+            return str(path)
+    fail("third_party/cc_runtime: no C compiler: CC is not set and gcc, cc and clang are not on PATH. " +
+         "Install gcc and g++, then build again")
+
+def _library(rctx, compiler, name):
+    result = rctx.execute([compiler, "-print-file-name=" + name])
+    found = result.stdout.strip()
+
+    # A compiler that does not know the file answers with the bare name.
+    if result.return_code or "/" not in found or not rctx.path(found).exists:
+        fail("third_party/cc_runtime: {} -print-file-name={} answers '{}'. {}".format(
+            compiler,
+            name,
+            found or result.stderr.strip(),
+            "Install the compiler's C++ runtime (g++), then build again",
+        ))
+    return rctx.path(found).realpath
+
+def _cc_runtime_impl(rctx):
+    compiler = _compiler(rctx)
+    versions = {}
+    for name in _LIBRARIES:
+        source = _library(rctx, compiler, name)
+        copy = rctx.execute(["cp", "-L", str(source), name])
+        if copy.return_code:
+            fail("third_party/cc_runtime: cannot copy {}: {}".format(source, copy.stderr.strip()))
+        versions[name] = source.basename
+    rctx.file("versions.json", json.encode_indent(versions) + "\n")
+    rctx.file("BUILD.bazel", """\
+filegroup(
+    name = "libs",
+    srcs = {libraries},
+    visibility = ["//visibility:public"],
+)
+
+exports_files({libraries} + ["versions.json"])
+""".format(libraries = json.encode(_LIBRARIES)))
+
+_cc_runtime_repository = repository_rule(
+    implementation = _cc_runtime_impl,
+    environ = ["CC", "PATH"],
+    local = True,
+)
+
+cc_runtime = module_extension(
+    doc = "The repository @cc_runtime: libstdc++.so.6, libgcc_s.so.1 and versions.json.",
+    implementation = lambda mctx: _cc_runtime_repository(name = "cc_runtime"),
+)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interpreter alone: its modules, the libraries inside it, and what it needs of the host."""
+
+import ctypes
+import importlib
+import lzma
+import os
+import pathlib
+import shutil
+import sqlite3
+import ssl
+import subprocess
+import sys
+import sysconfig
+import unittest
+import zlib
+
+_TREE = pathlib.Path(sys.argv.pop()).absolute()
+
+# Beside those that CPython always builds in: the ones that need a library or are easily lost.
+_EXPECTED = (
+    "_asyncio _blake2 _bz2 _codecs_cn _codecs_hk _codecs_iso2022 _codecs_jp _codecs_kr _codecs_tw"
+    " _contextvars _csv _ctypes _datetime _decimal _elementtree _hashlib _heapq _json _lsprof _lzma"
+    " _md5 _multibytecodec _multiprocessing _opcode _pickle _posixshmem _posixsubprocess _queue"
+    " _random _sha1 _sha256 _sha3 _sha512 _socket _sqlite3 _ssl _statistics _struct _typing"
+    " _xxsubinterpreters _zoneinfo array audioop binascii cmath fcntl grp math mmap pyexpat resource"
+    " select syslog termios unicodedata zlib"
+).split()
+
+_HOST_LIBRARIES = {
+    "ld-linux-x86-64.so.2",
+    "libc.so.6",
+    "libdl.so.2",
+    "libm.so.6",
+    "libpthread.so.0",
+    "librt.so.1",
+    "libutil.so.1",
+}
+
+
+class ModulesTest(unittest.TestCase):
+    def test_every_module_is_built_in(self) -> None:
+        self.assertEqual(set(_EXPECTED) - set(sys.builtin_module_names), set())
+
+    def test_every_builtin_module_imports(self) -> None:
+        for name in sys.builtin_module_names:
+            with self.subTest(module=name):
+                importlib.import_module(name)
+
+    def test_c_accelerators_are_in_use(self) -> None:
+        import datetime
+        import decimal
+        import pickle
+
+        self.assertEqual(type(decimal.Decimal.sqrt).__name__, "method_descriptor")
+        self.assertEqual(type(datetime.date.ctime).__name__, "method_descriptor")
+        self.assertEqual(pickle.Pickler.__module__, "_pickle")
+
+
+class LibrariesTest(unittest.TestCase):
+    def test_tls_library_and_the_hosts_certificates(self) -> None:
+        self.assertTrue(ssl.OPENSSL_VERSION.startswith("OpenSSL 3.0."), ssl.OPENSSL_VERSION)
+        self.assertEqual(ssl.get_default_verify_paths().openssl_cafile, "/etc/ssl/cert.pem")
+        self.assertEqual(ssl.get_default_verify_paths().openssl_capath, "/etc/ssl/certs")
+        self.assertEqual(ssl.create_default_context().verify_mode, ssl.CERT_REQUIRED)
+
+    def test_digests(self) -> None:
+        import hashlib
+
+        self.assertEqual(set(hashlib.algorithms_guaranteed) - set(hashlib.algorithms_available), set())
+        self.assertEqual(hashlib.sha256(b"abc").hexdigest()[:16], "ba7816bf8f01cfea")
+        self.assertEqual(type(hashlib.sha256()).__module__, "_hashlib")
+
+    def test_sqlite_round_trip(self) -> None:
+        path = pathlib.Path(os.environ["TEST_TMPDIR"], "a.db")
+        with sqlite3.connect(path) as connection:
+            connection.execute("create virtual table t using fts5(text)")
+            connection.execute("insert into t values ('a static interpreter')")
+        with sqlite3.connect(path) as connection:
+            rows = connection.execute("select text from t where t match 'static'").fetchall()
+        self.assertEqual(rows, [("a static interpreter",)])
+
+    def test_compressors(self) -> None:
+        import bz2
+
+        data = bytes(range(256)) * 400
+        for codec in (zlib, bz2, lzma):
+            with self.subTest(codec=codec.__name__):
+                packed = codec.compress(data)
+                self.assertLess(len(packed), len(data))
+                self.assertEqual(codec.decompress(packed), data)
+
+    def test_ctypes_calls_into_libc_and_back(self) -> None:
+        libc = ctypes.CDLL(None)
+        order = ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_int)
+        )
+        values = (ctypes.c_int * 4)(3, 1, 4, 2)
+        libc.qsort(values, 4, ctypes.sizeof(ctypes.c_int), order(lambda a, b: a[0] - b[0]))
+        self.assertEqual(list(values), [1, 2, 3, 4])
+
+    def test_executable_exports_the_c_api(self) -> None:
+        # Extension modules find these in the executable; ctypes looks in the same place.
+        for name in ("PyObject_Call", "PyCapsule_New", "_PyObject_GC_New", "PyMarshal_WriteLongToFile"):
+            self.assertTrue(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value, name)
+
+
+class HostTest(unittest.TestCase):
+    def test_needs_only_glibc(self) -> None:
+        listing = subprocess.run(
+            ["/lib64/ld-linux-x86-64.so.2", "--list", sys.executable],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        names = {os.path.basename(line.split()[0]) for line in listing.splitlines() if line.strip()}
+        self.assertEqual(names - _HOST_LIBRARIES - {"linux-vdso.so.1"}, set())
+
+    def test_library_is_found_beside_the_executable_wherever_it_is(self) -> None:
+        moved = pathlib.Path(os.environ["TEST_TMPDIR"], "moved")
+        shutil.copytree(_TREE, moved)
+        result = subprocess.run(
+            [moved / "bin" / "python3.11", "-I", "-c", "import sys; print(sys.prefix, sys.path)"],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={},
+        )
+        self.assertEqual(result.stderr, "")
+        self.assertTrue(result.stdout.startswith(str(moved.resolve())), result.stdout)
+        self.assertNotIn("/usr", result.stdout)
+
+    def test_build_variables_follow_the_prefix(self) -> None:
+        self.assertEqual(sysconfig.get_path("stdlib"), f"{sys.prefix}/lib/python3.11")
+        self.assertEqual(sysconfig.get_config_var("INCLUDEPY"), f"{sys.prefix}/include/python3.11")
+        self.assertEqual(
+            sysconfig.get_config_var("EXT_SUFFIX"), ".cpython-311-x86_64-linux-gnu.so"
+        )
+
+    def test_nothing_names_the_build_directory(self) -> None:
+        # The scratch directory's name (build.sh) stands in every path below it.
+        for path in sorted(_TREE.rglob("*")):
+            if path.is_file():
+                content = path.read_bytes()
+                with self.subTest(file=str(path.relative_to(_TREE))):
+                    self.assertNotIn(b"/cpython.", content)
+                    self.assertNotIn(b"/execroot/", content)
+
+
+if __name__ == "__main__":
+    unittest.main()
