@@ -53,8 +53,8 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 ./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
   --with-readline=no --with-dbmliborder= --with-openssl=deps \
   PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" LDFLAGS_NODIST="-no-pie" \
-  CPPFLAGS=-Ideps/include LDFLAGS=-Ldeps/lib LIBS="-lm -lpthread" ARFLAGS=rcsD \
+  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" \
+  CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
   ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
