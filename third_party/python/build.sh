@@ -53,7 +53,7 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 ./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
   --with-readline=no --with-dbmliborder= --with-openssl=deps \
   PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w"  \
+  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" \
   CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
@@ -63,7 +63,8 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
 # expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
 "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
-"$AR" rcsD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
+# Appended (q), not put in the place of members with the same name (r): both have a context.o.
+"$AR" qcsD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
 cp libpython3.11.a "$out_lib"
 
 ./python -I "$install_py" --build=. --stdlib="$out_stdlib" --include="$out_include" \

@@ -18,7 +18,7 @@ _LEFT_OUT_FILES = {"turtle.py"}
 _LEFT_OUT_ANYWHERE = {"__pycache__", "idle_test", "test", "tests"}
 
 # Words of compiler commands that only meant something in the build directory.
-_LOCAL_WORDS = {"-Ideps/include", "-Ldeps/lib", "-I.", "-I./Include", "-IObjects", "-IInclude"}
+_LOCAL_WORDS = {"-Ideps/include", "-Ldeps/lib", "-fno-pie", "-no-pie", "-I.", "-I./Include", "-IObjects", "-IInclude"}
 
 
 def main() -> None:
