@@ -63,8 +63,9 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
 # expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
 "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
-# Appended (q), not put in the place of members with the same name (r): both have a context.o.
-"$AR" qcsD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
+# Appended, not put in the place of members with the same name: both have a context.o. (With an
+# "s" among its letters, ar replaces them all the same.)
+"$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
 cp libpython3.11.a "$out_lib"
 
 ./python -I "$install_py" --build=. --stdlib="$out_stdlib" --include="$out_include" \
