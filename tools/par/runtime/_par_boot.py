@@ -18,6 +18,7 @@ import sys
 import _par
 
 _SUFFIX = ".cpython-311.pyc"
+_MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
 
 
 class Bundle:
@@ -80,6 +81,9 @@ class Loader:
             headers.place(self.bundle.runtime, module)
 
     def _row(self, name):
+        if name in _MAIN_NAMES:  # linecache asks by __name__
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            name = spec.name if spec is not None else name
         row = self.bundle.runtime.modules.get(name)
         if row is None or row[0] != self.bundle.number:
             raise ImportError(f"{self.bundle.name} holds no module {name!r}", name=name)
@@ -149,6 +153,34 @@ class StaticLoader:
         return False
 
 
+class NamespaceLoader:
+    """For a package without __init__.py: it has nothing to run, but its files can be read."""
+
+    def __init__(self, bundle, relative):
+        self.bundle = bundle
+        self.relative = relative
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        return None
+
+    def is_package(self, name):
+        return True
+
+    def get_source(self, name):
+        return ""
+
+    def get_code(self, name):
+        return compile("", "<namespace>", "exec", dont_inherit=True)
+
+    def get_resource_reader(self, name):
+        from par_runtime import resources
+
+        return resources.directory_reader(self.bundle, self.relative)
+
+
 class Finder:
     """The importer, first on sys.meta_path: one dictionary lookup a module."""
 
@@ -202,7 +234,11 @@ class Finder:
         portions = self.runtime.namespaces.get(name)
         if portions is None:
             return None
-        spec = _bootstrap.ModuleSpec(name, None, is_package=True)
+        loader = None  # on disk: importlib's own, which sees all portions
+        number, where = portions[0]
+        if not self.runtime.bundles[number].on_disk:
+            loader = NamespaceLoader(self.runtime.bundles[number], where)
+        spec = _bootstrap.ModuleSpec(name, loader, is_package=True)
         found = [f"{self.runtime.bundles[i].virtual_root}/{where}" for i, where in portions]
         other = _external.PathFinder.find_spec(name, path)
         if other is not None:

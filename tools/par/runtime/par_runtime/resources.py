@@ -26,6 +26,11 @@ def reader(bundle: Bundle, filename: str) -> TraversableResources:
     return ArchiveReader(ArchivePath(bundle, directory))
 
 
+def directory_reader(bundle: Bundle, relative: str) -> TraversableResources:
+    """The reader of a package directory without a file of its own."""
+    return ArchiveReader(ArchivePath(bundle, relative))
+
+
 class ArchiveReader(TraversableResources):
     def __init__(self, directory: ArchivePath) -> None:
         self._directory = directory
