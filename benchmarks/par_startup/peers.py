@@ -93,6 +93,8 @@ class Workshop:
             command,
             env={**os.environ, **environment},
             cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # a tool that asks the terminal would stop in the background
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
