@@ -51,7 +51,8 @@ exports_files({libraries} + ["versions.json"])
 
 _cc_runtime_repository = repository_rule(
     implementation = _cc_runtime_impl,
-    environ = ["CC", "PATH"],
+    environ = ["CC"],
+    # The compiler may change below us: looked at again whenever the server starts.
     local = True,
 )
 

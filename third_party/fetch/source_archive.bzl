@@ -67,6 +67,6 @@ The bytes must have the pinned sha256 whichever origin they come from.""",
         "strip_prefix": attr.string(),
         "urls": attr.string_list(doc = "The project's own release addresses of one file."),
     },
-    # apt-get is looked up there, and apt reads its settings' place from APT_CONFIG.
-    environ = ["APT_CONFIG", "PATH"],
+    # Where apt's settings are. Not PATH: a change of it is no reason to fetch the same bytes again.
+    environ = ["APT_CONFIG"],
 )

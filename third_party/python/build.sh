@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds CPython as a static library and as a plain interpreter, in a scratch directory.
-# usage: build.sh SOURCES MAKE CC AR SETUP_LOCAL INSTALL_PY OUT_LIB OUT_STDLIB OUT_INCLUDE OUT_PYTHON STAGE...
+# usage: build.sh SOURCES MAKE CC AR SETUP_LOCAL OUT_LIB OUT_PYTHON OUT_PYCONFIG_H OUT_VARIABLES STAGE...
 # Each STAGE is FILE=PLACE: a dependency's header or library and its place below deps/.
 set -eu
 
@@ -14,13 +14,11 @@ make=$(absolute "$2")
 CC=$(absolute "$3")
 AR=$(absolute "$4")
 setup_local=$5
-install_py=$(absolute "$6")
-out_lib=$(absolute "$7")
-out_stdlib=$(absolute "$8")
-out_include=$(absolute "$9")
+out_lib=$(absolute "$6")
+out_python=$(absolute "$7")
+out_pyconfig=$(absolute "$8")
+out_variables=$(absolute "$9")
 shift 9
-out_python=$(absolute "$1")
-shift
 
 work=$(mktemp -d "$PWD/cpython.XXXXXX")
 log=$work/log
@@ -53,7 +51,7 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 ./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
   --with-readline=no --with-dbmliborder= --with-openssl=deps \
   PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-DNDEBUG -fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" \
+  OPT="-fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" \
   CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
@@ -61,15 +59,24 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
   > "$log" 2>&1 || fail configure
 "$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
 
-# expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
 "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
+<<<<<<< HEAD
 # Appended, not put in the place of members with the same name: both have a context.o. (With an
 # "s" among its letters, ar replaces them all the same.)
 "$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
 cp libpython3.11.a "$out_lib"
+=======
+>>>>>>> python
 
-./python -I "$install_py" --build=. --stdlib="$out_stdlib" --include="$out_include" \
-  --python="$out_python" > "$log" 2>&1 || fail install.py
+# expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
+# Appended, not inserted (r, and q with s): libmpdec has a context.o too.
+"$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
+"$AR" sD libpython3.11.a
+
+cp libpython3.11.a "$out_lib"
+cp python "$out_python"
+cp pyconfig.h "$out_pyconfig"
+sed "s|$work/src|/nonexistent/src|g" "$(cat pybuilddir.txt)"/_sysconfigdata_*.py > "$out_variables"
 
 # Only now: a failed build stays to be looked at (bazel build --sandbox_debug).
 rm -rf "$work"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cpython`: one action that turns CPython's sources into a static library and a plain interpreter."""
+"""`cpython`: CPython's sources made into a static library and a plain interpreter."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
@@ -29,41 +29,80 @@ def _stages(target, name):
             stages.append((archive, "lib/lib{}.a".format(name) if name else "lib/" + archive.basename))
     return stages
 
-def _cpython_impl(ctx):
+def _compile(ctx):
+    """The long action: configure and make. Returns the files that the layout needs."""
     cc = find_cc_toolchain(ctx)
     stages = [stage for dep, name in ctx.attr.deps.items() for stage in _stages(dep, name)]
-    stdlib = ctx.actions.declare_directory("lib/python3.11")
-    include = ctx.actions.declare_directory("include/python3.11")
-    python = ctx.actions.declare_directory("python")
+    built = struct(
+        binary = ctx.actions.declare_file("build/python3.11"),
+        pyconfig = ctx.actions.declare_file("build/pyconfig.h"),
+        variables = ctx.actions.declare_file("build/variables.py"),
+    )
+    outputs = [ctx.outputs.library, built.binary, built.pyconfig, built.variables]
     args = ctx.actions.args()
     args.add(ctx.file.configure.dirname)
     args.add(ctx.executable.make)
     args.add(cc.compiler_executable)
     args.add(cc.ar_executable)
-    args.add_all([ctx.file.setup_local, ctx.file._install, ctx.outputs.library])
-    args.add_all([stdlib, include, python], expand_directories = False)
+    args.add(ctx.file.setup_local)
+    args.add_all(outputs)
     args.add_all(["{}={}".format(file.path, place) for file, place in stages])
     ctx.actions.run(
         executable = ctx.executable._build,
         arguments = [args],
         inputs = depset(
-            [ctx.file.setup_local, ctx.file._install] + ctx.files.sources + [file for file, _ in stages],
+            [ctx.file.setup_local] + ctx.files.sources + [file for file, _ in stages],
             transitive = [cc.all_files],
         ),
         tools = [ctx.executable.make],
-        outputs = [ctx.outputs.library, stdlib, include, python],
+        outputs = outputs,
         use_default_shell_env = True,
         # make runs two jobs at a time.
         execution_requirements = {"resources:cpu:2": ""},
         mnemonic = "CPython",
         progress_message = "Building CPython (two to four minutes)",
     )
+    return built
+
+# The interpreter finds its library below PYTHONHOME; the sources have it under another name.
+_LAYOUT = """
+set -e
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+mkdir "$home/lib"
+ln -s "$PWD/$2/Lib" "$home/lib/python3.11"
+PYTHONHOME=$home "$1" -BPsS "$3" --binary="$1" --sources="$2" --pyconfig="$4" --variables="$5" \
+    --stdlib="$6" --include="$7" --python="$8"
+"""
+
+def _layout(ctx, built):
+    """The short action: the three trees."""
+    stdlib = ctx.actions.declare_directory("lib/python3.11")
+    include = ctx.actions.declare_directory("include/python3.11")
+    python = ctx.actions.declare_directory("python")
+    args = ctx.actions.args()
+    args.add_all([built.binary, ctx.file.configure.dirname, ctx.file._install, built.pyconfig, built.variables])
+    args.add_all([stdlib, include, python], expand_directories = False)
+    ctx.actions.run_shell(
+        command = _LAYOUT,
+        arguments = [args],
+        inputs = depset([built.pyconfig, built.variables, ctx.file._install] + ctx.files.sources),
+        tools = [built.binary],
+        outputs = [stdlib, include, python],
+        use_default_shell_env = True,
+        mnemonic = "CPythonLayout",
+        progress_message = "Laying out CPython",
+    )
+    return struct(stdlib = stdlib, include = include, python = python)
+
+def _cpython_impl(ctx):
+    trees = _layout(ctx, _compile(ctx))
     return [
         DefaultInfo(files = depset([ctx.outputs.library])),
         OutputGroupInfo(
-            stdlib = depset([stdlib]),
-            include = depset([include]),
-            python = depset([python]),
+            stdlib = depset([trees.stdlib]),
+            include = depset([trees.include]),
+            python = depset([trees.python]),
         ),
     ]
 

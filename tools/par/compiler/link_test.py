@@ -134,6 +134,23 @@ def test_traceback_shows_the_programs_lines_only(tmp_path: Path, cache: dict[str
     assert done.stderr.splitlines()[-1] == "ZeroDivisionError: division by zero"
 
 
+def test_traceback_of_a_thread_shows_lines(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import threading\n"
+                "def f():\n    1 / 0\n"
+                "t = threading.Thread(target=f, name='worker')\nt.start()\nt.join()\n"
+            )
+        },
+    )
+    done = _run(par, cache)
+    assert done.returncode == 0
+    assert done.stderr.startswith("Exception in thread worker:\nTraceback")
+    assert "    1 / 0" in done.stderr
+
+
 def test_zip_tools_list_it(tmp_path: Path) -> None:
     par = _link(tmp_path, {"app/main.py": "print(1)\n"})
     with zipfile.ZipFile(par) as archive:

@@ -9,6 +9,7 @@ so it uses builtin modules only. Whatever can wait is in the package
 import _frozen_importlib as _bootstrap
 import _frozen_importlib_external as _external
 import _imp
+import _thread
 import builtins
 import gc
 import marshal
@@ -422,6 +423,8 @@ def _install(runtime):
     if packed:
         sys.path_hooks.insert(0, hook)
         sys.path_importer_cache.clear()
+        sys.excepthook = _show_exception
+        _thread._excepthook = _show_thread_exception  # threading takes it from there
 
 
 def _adopt_early_modules(runtime):
@@ -436,6 +439,18 @@ def _adopt_early_modules(runtime):
             module.__file__ = found.origin
             if found.submodule_search_locations is not None:
                 module.__path__ = found.submodule_search_locations
+
+
+def _show_exception(kind, value, trace):
+    from par_runtime import tracebacks
+
+    tracebacks.show(kind, value, trace)
+
+
+def _show_thread_exception(arguments):
+    from par_runtime import tracebacks
+
+    tracebacks.show_in_thread(arguments)
 
 
 def _add_site_builtins():
