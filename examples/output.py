@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import io
-import logging
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
 
 import torch
 
 from examples import training
 
 CHECKPOINT = "checkpoint.pt"
-CURVE = "loss.png"
+CURVE = "loss.svg"
 
 
 class OutputError(OSError):
@@ -57,20 +54,20 @@ def write_checkpoint(
 
 
 def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
-    """Draws the mean loss of each epoch as a PNG picture."""
-    with _private_font_cache(directory):
-        # Here, not above: a run without output needs no matplotlib, half a second of import.
-        from matplotlib.figure import Figure
+    """Draws the mean loss of each epoch as an SVG picture, which refers to no other file."""
+    import pygal  # Here, not above: a run without output needs no charts.
 
-        figure = Figure(figsize=(6, 4), layout="constrained")
-        axes = figure.add_subplot(
-            title="Training on handwritten digits", xlabel="epoch", ylabel="mean cross entropy"
-        )
-        axes.plot(range(1, len(losses) + 1), losses, marker=".")
-        axes.set_yscale("log")
-        content = io.BytesIO()
-        figure.savefig(content, format="png")
-    return _write(directory / CURVE, content.getbuffer())
+    chart = pygal.Line(
+        title="Training on handwritten digits",
+        x_title="epoch",
+        y_title="mean cross entropy",
+        logarithmic=True,
+        show_legend=False,
+        x_labels=range(1, len(losses) + 1),
+        js=(),
+    )
+    chart.add("loss", losses)
+    return _write(directory / CURVE, memoryview(chart.render()))
 
 
 def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
@@ -90,24 +87,6 @@ def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
             f"{path}: cannot be written: {error.strerror}. Make room, or give another --output."
         ) from error
     return path
-
-
-@contextlib.contextmanager
-def _private_font_cache(directory: pathlib.Path) -> Iterator[None]:
-    """Keeps matplotlib and fontconfig, which cache what they learn of fonts, out of HOME."""
-    logging.getLogger("matplotlib.font_manager").setLevel(logging.WARNING)  # "generated new ..."
-    names = ("MPLCONFIGDIR", "XDG_CACHE_HOME")
-    before = {name: os.environ.get(name) for name in names}
-    with tempfile.TemporaryDirectory(dir=directory, prefix=".fonts.") as temporary:
-        os.environ.update(dict.fromkeys(names, temporary))
-        try:
-            yield
-        finally:
-            for name, value in before.items():
-                if value is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = value
 
 
 def _umask() -> int:

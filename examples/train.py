@@ -2,7 +2,7 @@
 """Trains a small convolutional network on handwritten digits.
 
 The digits are packed into this program; --data=PATH trains on a file of yours instead. The run
-writes checkpoint.pt and loss.png into --output and nothing anywhere else.
+writes checkpoint.pt and loss.svg into --output and nothing anywhere else.
 """
 
 from __future__ import annotations

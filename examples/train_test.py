@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
+from xml.etree import ElementTree
 
 import pytest
 import torch
@@ -35,18 +35,18 @@ def test_it_learns_the_digits_and_leaves_two_files(
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
-    monkeypatch.delenv("MPLCONFIGDIR", raising=False)
     assert _main(output=str(tmp_path / "new" / "run")) == 0
     assert _tree(tmp_path / "new" / "run") == [output.CHECKPOINT, output.CURVE]
     assert _tree(home) == []
-    assert "MPLCONFIGDIR" not in os.environ
 
     saved = torch.load(tmp_path / "new" / "run" / output.CHECKPOINT, weights_only=True)
     assert saved["metadata"]["accuracy"] >= 0.97
     assert len(saved["metadata"]["losses"]) == saved["metadata"]["epochs"] == 20
     assert saved["metadata"]["torch"] == torch.__version__
     model.DigitNet().load_state_dict(saved["state_dict"])
-    assert (tmp_path / "new" / "run" / output.CURVE).read_bytes().startswith(b"\x89PNG\r\n")
+    curve = ElementTree.parse(tmp_path / "new" / "run" / output.CURVE)
+    assert curve.getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(list(curve.iter("{http://www.w3.org/2000/svg}circle"))) == 20, "a dot for each epoch"
 
     out, err = capsys.readouterr()
     assert "1797 digits" in out
@@ -127,7 +127,7 @@ def test_a_failed_write_keeps_the_previous_file(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pathlib.Path, "replace", no_room)
-    with pytest.raises(output.OutputError, match=r"loss\.png: cannot be written: No space left"):
+    with pytest.raises(output.OutputError, match=r"loss\.svg: cannot be written: No space left"):
         output.write_curve(tmp_path, [1.0, 0.5])
     assert _tree(tmp_path) == [output.CURVE]
     assert (tmp_path / output.CURVE).read_text() == "previous"

@@ -56,7 +56,7 @@ def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
     outcome = namespaces.run(_CHROOT, root, "/train.par", "--output=/tmp/run", network=False)
     _assert_trained(outcome)
     new = _files(root) - before
-    assert {"tmp/run/checkpoint.pt", "tmp/run/loss.png"} <= new
+    assert {"tmp/run/checkpoint.pt", "tmp/run/loss.svg"} <= new
     assert {name for name in new if not name.startswith(("tmp/run/", "tmp/par-"))} == set()
 
 

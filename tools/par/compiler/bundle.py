@@ -34,7 +34,7 @@ class BundleOptions:
     prefix: directory in the archive, "" for the import root.
     zip_safe: False if its modules open files beside __file__, so that all must be on disk.
     strict: a source that does not compile is an error (a program's own code).
-    cold: directories whose code is stored compressed, because few programs import it;
+    cold: directories and files whose code is stored compressed, because few programs import it;
         "." is everything. It costs a start that does import it a few per cent.
     """
 
@@ -45,7 +45,7 @@ class BundleOptions:
     cold: tuple[str, ...] = ()
 
     def is_cold(self, path: str) -> bool:
-        return any(c == "." or path.startswith(f"{c}/") for c in self.cold)
+        return any(c in (".", path) or path.startswith(f"{c}/") for c in self.cold)
 
 
 @dataclasses.dataclass

@@ -80,7 +80,7 @@ par_wheel = rule(
             doc = "Directories that no program needs, from the root or `*/NAME` at any depth.",
         ),
         cold = attr.string_list(
-            doc = "Directories, `.` for all, with code that few programs import: it is stored " +
+            doc = "Directories and files, `.` for all, with code that few programs import: it is stored " +
                   "compressed instead of ready to map.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
