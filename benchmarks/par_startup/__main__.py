@@ -10,16 +10,20 @@ import sys
 
 from benchmarks.par_startup import measure, peers, report
 
-_PIN = pathlib.Path(__file__).parents[2] / "third_party" / "torch" / "pin.json"
+_THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    pin = json.loads(_PIN.read_text())
+    pin = json.loads((_THIRD_PARTY / "torch" / "pin.json").read_text())
+    lock = json.loads((_THIRD_PARTY / "pypi" / "lock.json").read_text())
     shop = peers.Workshop(
         options.work,
         python=options.python,
-        requirement=f"torch=={pin['version']}",
+        requirements=[
+            f"torch=={pin['version']}",
+            f"numpy=={lock['packages']['numpy']['version']}",
+        ],
         index=pin["wheel"]["extra_index"],
     )
     try:
@@ -32,8 +36,6 @@ def main(arguments: list[str]) -> int:
     except (peers.BuildError, measure.StartError, OSError) as error:
         print(f"par_startup: {error}", file=sys.stderr)
         return 1
-    for title, table in tables.items():
-        print("\n" + report.markdown(title, table, base=table[0].name))
     (options.work / "figures.json").write_text(report.as_json(dict(tables)))
     return 0
 
@@ -42,16 +44,24 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> dict[str, list[measure.Summary]]:
     print("measuring warm starts ...", flush=True)
-    measure.interleaved(contenders, rounds=1)  # Fills the caches.
+    # Fills the caches anew: a run that was interrupted has left some half full.
+    measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
-    tables = {"Warm start": measure.summarize(warm, base=contenders[0].name)}
+    tables = {"Warm start": _summarize("Warm start", warm)}
     first = [peer for peer in contenders if peer.caches]
     if first and options.first_rounds:
         print("measuring first starts ...", flush=True)
         first.append(peers.copy_of_natives(shop))
         cold = measure.interleaved(first, rounds=options.first_rounds, empty_caches=True)
-        tables["First start, empty cache"] = measure.summarize(cold, base=first[0].name)
+        tables["First start"] = _summarize("First start, empty cache", cold)
     return tables
+
+
+def _summarize(title: str, samples: dict[str, list[measure.Sample]]) -> list[measure.Summary]:
+    base = next(iter(samples))
+    table = measure.summarize(samples, base=base)
+    print("\n" + report.markdown(title, table, base=base), flush=True)
+    return table
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

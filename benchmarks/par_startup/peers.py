@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -26,16 +27,16 @@ class Workshop:
 
     directory: anything in it may be removed, and is then built again.
     python: the interpreter of all peers.
-    requirement: what the program needs, as pip understands it ("torch==...").
+    requirements: what the program needs, as pip understands it ("torch==...").
     index: a further package index, asked only if the user's own pip set-up does not know the
-        requirement.
+        requirements.
     """
 
     def __init__(
-        self, directory: pathlib.Path, *, python: str, requirement: str, index: str
+        self, directory: pathlib.Path, *, python: str, requirements: Sequence[str], index: str
     ) -> None:
         self.directory = directory.absolute()
-        self.requirement = requirement
+        self.requirements = tuple(requirements)
         self._python = python
         self._index = index
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -48,16 +49,16 @@ class Workshop:
         caches: dict[str, str] | None = None,
     ) -> measure.Peer:
         """`caches`: name of an environment variable -> name of the directory that it gets."""
-        home = self.directory / name
+        home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         environment.update({key: str(path) for key, path in directories.items()})
         return measure.Peer(name, _words(command), environment, tuple(directories.values()))
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """The directory `name`, filled by `build` unless an earlier run has finished that."""
-        home = self.directory / name
-        recipe = json.dumps([self._python, self.requirement, PACKERS])
+        """The peer's directory, filled by `build` unless an earlier run has finished that."""
+        home = self._home(name)
+        recipe = json.dumps([self._python, self.requirements, PACKERS])
         stamp = home / ".built"
         if not stamp.is_file() or stamp.read_text() != recipe:
             shutil.rmtree(home, ignore_errors=True)
@@ -75,18 +76,21 @@ class Workshop:
         return home / "env" / "bin"
 
     def wheels(self) -> pathlib.Path:
-        """A directory with the requirement's wheel and all that it needs."""
+        """A directory with the requirements' wheels and all that they need."""
 
         def build(home: pathlib.Path) -> None:
             pip = self.environment(home) / "pip"
             download: list[str | os.PathLike[str]]
-            download = [pip, "download", "--quiet", "--dest", home / "wheels", self.requirement]
+            download = [pip, "download", "--quiet", "--dest", home / "wheels", *self.requirements]
             try:
                 self.run(*download)
             except BuildError:
                 self.run(*download, "--extra-index-url", self._index)
 
         return self.once("wheels", build) / "wheels"
+
+    def _home(self, name: str) -> pathlib.Path:
+        return self.directory / re.sub(r"\W+", "_", name).lower()
 
     def run(self, *command: str | os.PathLike[str], **environment: str) -> None:
         finished = subprocess.run(
@@ -111,7 +115,7 @@ def venv(shop: Workshop) -> measure.Peer:
     wheels = shop.wheels()
 
     def build(home: pathlib.Path) -> None:
-        shop.environment(home, "--no-index", "--find-links", str(wheels), shop.requirement)
+        shop.environment(home, "--no-index", "--find-links", str(wheels), *shop.requirements)
 
     home = shop.once("venv", build)
     return shop.peer("venv", [home / "env" / "bin" / "python", PROGRAM])
@@ -132,7 +136,7 @@ def _pex(shop: Workshop, name: str, *options: str) -> measure.Peer:
         tools = shop.environment(home, f"pex=={PACKERS['pex']}")
         shop.run(
             tools / "pex",
-            shop.requirement,
+            *shop.requirements,
             "--no-pypi",
             f"--find-links={wheels}",
             f"--exe={PROGRAM}",
@@ -142,7 +146,7 @@ def _pex(shop: Workshop, name: str, *options: str) -> measure.Peer:
         )
         shutil.rmtree(home / "build")
 
-    home = shop.once(name.replace(" --", "_"), build)
+    home = shop.once(name, build)
     python = home / "env" / "bin" / "python"
     return shop.peer(name, [python, home / "program.pex"], caches={"PEX_ROOT": "root"})
 
@@ -160,7 +164,7 @@ def shiv(shop: Workshop) -> measure.Peer:
             "--entry-point=program:main",
             f"--output-file={home}/program.pyz",
             f"--site-packages={home}/source",
-            shop.requirement,
+            *shop.requirements,
             "--no-index",
             f"--find-links={wheels}",
         )
@@ -181,7 +185,7 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
             "--quiet",
             "--no-index",
             f"--find-links={wheels}",
-            shop.requirement,
+            *shop.requirements,
         )
         shop.run(
             tools / "pyinstaller",
@@ -196,19 +200,19 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
         )
         shutil.rmtree(home / "work")
 
-    home = shop.once("pyinstaller", build)
+    home = shop.once("PyInstaller onedir", build)
     return shop.peer("PyInstaller onedir", [home / "dist" / "program" / "program"])
 
 
 def par(shop: Workshop, path: pathlib.Path) -> measure.Peer:
     """The PAR, which somebody else has built."""
-    (shop.directory / "par").mkdir(exist_ok=True)
+    shop.once("PAR", lambda home: None)
     return shop.peer("PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
     """No program, but the floor of a first start: writing torch's libraries to the disk once."""
-    home = shop.once("copy", lambda home: None)
+    home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
     )
