@@ -80,6 +80,8 @@ class Loader:
             headers.place(self.bundle.runtime, module)
 
     def _row(self, name):
+        if name == "__main__":  # linecache and inspect know the main module by this name only
+            name = getattr(sys.modules[name].__spec__, "name", name)
         row = self.bundle.runtime.modules.get(name)
         if row is None or row[0] != self.bundle.number:
             raise ImportError(f"{self.bundle.name} holds no module {name!r}", name=name)
@@ -313,6 +315,7 @@ def start(layout, program, config, interpreter):
     if b"PAR_INTERPRETER" in environment:
         del environment[b"PAR_INTERPRETER"]
         posix.unsetenv(b"PAR_INTERPRETER")
+    sys.excepthook = _print_exception
     if interpreter:
         _add_site_builtins()
         return None
@@ -400,6 +403,12 @@ def _adopt_early_modules(runtime):
             module.__file__ = found.origin
             if found.submodule_search_locations is not None:
                 module.__path__ = found.submodule_search_locations
+
+
+def _print_exception(kind, error, trace):
+    from par_runtime import tracebacks
+
+    tracebacks.print_exception(kind, error, trace)
 
 
 def _add_site_builtins():
