@@ -64,16 +64,16 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        if not gc.isenabled() or self.bundle.runtime.settings.get("startup_gc"):
-            _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
-            return
         # Module bodies create objects that live for ever; scanning them again and again is a
         # tenth of the time of a large import.
-        gc.disable()
+        pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
+        if pause:
+            gc.disable()
         try:
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
         finally:
-            gc.enable()
+            if pause:
+                gc.enable()
         if name == "sysconfig":
             from par_runtime import headers
 
