@@ -112,7 +112,9 @@ def par_test(
             "",
             "from tools.par.testing import pytest_main",
             "",
-            "sys.exit(pytest_main.run(__file__, __name__, %s))" % tests,
+            # A spawned process imports this module again, under another name.
+            'if __name__ == "__main__":',
+            "    sys.exit(pytest_main.run(__file__, __name__, %s))" % tests,
             "",
         ],
         testonly = True,

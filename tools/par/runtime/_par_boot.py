@@ -66,16 +66,16 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        if not gc.isenabled() or self.bundle.runtime.settings.get("startup_gc"):
-            _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
-            return
         # Module bodies create objects that live for ever; scanning them again and again is a
         # tenth of the time of a large import.
-        gc.disable()
+        pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
+        if pause:
+            gc.disable()
         try:
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
         finally:
-            gc.enable()
+            if pause:
+                gc.enable()
         if name == "sysconfig":
             from par_runtime import headers
 
@@ -140,6 +140,17 @@ class Loader:
         return unpack.native_path(self.bundle, relative)
 
 
+class AliasLoader(Loader):
+    """Loads one module under a name that is not its own."""
+
+    def __init__(self, bundle, real):
+        super().__init__(bundle)
+        self.real = real
+
+    def _row(self, name):
+        return super()._row(self.real)
+
+
 class StaticLoader:
     """Initialises an extension that is linked into the launcher, by its dotted name."""
 
@@ -191,10 +202,25 @@ class Finder:
         self.trace = None
 
     def find_spec(self, name, path=None, target=None):
-        spec = self.concrete(name) or self._namespace(name, path)
+        spec = None
+        if path is None or self._is_in(name, path):
+            spec = self.concrete(name) or self._namespace(name, path)
         if self.trace is not None and spec is not None:
             self.trace(spec)
         return spec
+
+    def _is_in(self, name, path):
+        """False if a package has moved its __path__ away from the module that has this name.
+
+        setuptools does: its own distutils takes the place of the standard library's.
+        """
+        row = self.runtime.modules.get(name)
+        if row is None:
+            return True
+        bundle, directory = self.runtime.bundles[row[0]], row[1].rpartition("/")[0]
+        if row[2]:
+            directory = directory.rpartition("/")[0]
+        return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
 
     def concrete(self, name):
         """The spec of a module or extension in the archive; None for a namespace package."""
@@ -209,10 +235,26 @@ class Finder:
             return self._extension_spec(name, row)
         return None
 
-    def _module_spec(self, name, row):
+    def aliased(self, name, directory):
+        """The spec of a module that is found by its place and gets another name."""
+        for bundle in self.runtime.bundles:
+            if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
+                package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")
+                real = f"{package}.{name.rpartition('.')[2]}"
+                row = self.runtime.modules.get(real)
+                if row is not None and row[0] == bundle.number:
+                    return self._module_spec(name, row, AliasLoader(bundle, real))
+                if any(number == bundle.number for number, _ in self.runtime.namespaces.get(real, ())):
+                    spec = _bootstrap.ModuleSpec(name, None, is_package=True)
+                    spec.submodule_search_locations = [f"{directory}/{name.rpartition('.')[2]}"]
+                    return spec
+        return None
+
+    def _module_spec(self, name, row, loader=None):
         bundle = self.runtime.bundles[row[0]]
+        loader = loader or bundle.loader
         origin = f"{bundle.root}/{row[1]}"
-        spec = _bootstrap.ModuleSpec(name, bundle.loader, origin=origin, is_package=row[2])
+        spec = _bootstrap.ModuleSpec(name, loader, origin=origin, is_package=row[2])
         directory, _, file = origin.rpartition("/")
         spec._set_fileattr = True
         spec._cached = f"{directory}/__pycache__/{file[:-3]}{_SUFFIX}"
@@ -268,11 +310,12 @@ class PathEntry:
 
     def find_spec(self, name, target=None):
         spec = self.finder.concrete(name)
-        if spec is None:
-            return None
-        where = spec.submodule_search_locations
-        where = where[0] if where else spec.origin or ""
-        return spec if where.rpartition("/")[0] == self.path else None
+        if spec is not None:
+            where = spec.submodule_search_locations
+            where = where[0] if where else spec.origin or ""
+            if where.rpartition("/")[0] == self.path:
+                return spec
+        return self.finder.aliased(name, self.path)
 
     def invalidate_caches(self):
         return None

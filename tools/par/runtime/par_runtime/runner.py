@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -44,26 +45,45 @@ def _choose(runtime: Runtime) -> None:
     target = asked.get("PAR_MAIN", runtime.settings["main"])
     module, _, function = target.partition(":")
     if function:
-        import importlib
-
-        sys.exit(getattr(importlib.import_module(module), function)())
+        sys.exit(_find_function(runtime, module, function)())
     main = _prepare_main(runtime, module)
     if module == runtime.settings["main"] and not os.environ.get("PAR_STARTUP_GC"):
         _import_early(runtime)
     main()
 
 
-def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
-    """What `python -m name` does, without runpy: __main__ keeps the spec, for spawned children."""
+def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], object]:
+    import importlib
+
+    _find_module(runtime, module)
+    function = getattr(importlib.import_module(module), name, None)
+    if not callable(function):
+        raise SystemExit(f"{runtime.program}: module {module} has no function {name!r} to run")
+    return function  # type: ignore[no-any-return]
+
+
+def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
+    """The spec of a module that can be run or called. Raises SystemExit: one line."""
     import importlib.util
 
-    spec = importlib.util.find_spec(name)
-    if spec is not None and spec.submodule_search_locations is not None:
-        spec = importlib.util.find_spec(f"{name}.__main__")
+    try:
+        spec = importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise  # the package is there; something that it imports is not
+        spec = None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
         known = sorted(n for n in runtime.modules if n.endswith("." + name.rpartition(".")[2]))
         hint = f"; did you mean {known[0]}?" if known else ""
         raise SystemExit(f"{runtime.program}: no module {name!r} to run{hint}")
+    return spec
+
+
+def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
+    """What `python -m name` does, without runpy: __main__ keeps the spec, for spawned children."""
+    spec = _find_module(runtime, name)
+    if spec.submodule_search_locations is not None:
+        spec = _find_module(runtime, f"{name}.__main__")
     code = spec.loader.get_code(spec.name)
     module = sys.modules["__main__"] = ModuleType("__main__")
     module.__dict__.update(
@@ -101,7 +121,7 @@ def _guarded(program: Callable[[], None]) -> int:
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
             traceback = traceback.tb_next  # the program's own frames only
-        sys.excepthook(type(error), error, traceback)
+        sys.excepthook(type(error), error.with_traceback(traceback), traceback)
         return 1
     return 0
 

@@ -8,11 +8,17 @@ import traceback
 from types import TracebackType
 from typing import Any
 
+_IMPORTER = "<frozen _par_boot>"
+
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Takes the place of sys.__excepthook__ in a packed program."""
-    if sys.stderr is not None:
-        traceback.print_exception(kind, value, trace)
+    """Takes the place of sys.__excepthook__: prints what Python prints for the same program on
+    disk, without frames of the importer."""
+    if sys.stderr is None:
+        return
+    report = traceback.TracebackException(kind, value, trace)
+    _leave_out_importer(report)
+    print("".join(report.format()), end="", file=sys.stderr)
 
 
 def show_in_thread(arguments: Any) -> None:
@@ -21,4 +27,13 @@ def show_in_thread(arguments: Any) -> None:
         return
     name = arguments.thread.name if arguments.thread is not None else "unknown"
     print(f"Exception in thread {name}:", file=sys.stderr, flush=True)
-    traceback.print_exception(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
+    show(arguments.exc_type, arguments.exc_value, arguments.exc_traceback)
+
+
+def _leave_out_importer(report: traceback.TracebackException | None) -> None:
+    while report is not None:
+        report.stack[:] = [frame for frame in report.stack if frame.filename != _IMPORTER]
+        for inner in report.exceptions or ():
+            _leave_out_importer(inner)
+        _leave_out_importer(report.__context__)
+        report = report.__cause__

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _BATCH = 200  # files open at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_refused: set[str] = set()  # directories that have failed once in this process
 
 
 def native_path(bundle: Bundle, relative: str) -> str:
@@ -53,13 +54,25 @@ def extension_path(bundle: Bundle, relative: str) -> str:
         return memory.library(bundle, relative)
 
 
-@functools.cache
 def bundle_directory(bundle: Bundle, group: str) -> str:
     """The directory with a bundle's unpacked files of one group.
 
     "lib": libraries, and all files of a bundle that is not zip-safe; "dev": all that and headers.
     Raises OSError where no directory can take them.
     """
+    directory = _find_directory(bundle, group)
+    if directory is None:
+        name = os.path.basename(bundle.runtime.program)
+        raise OSError(
+            errno.EROFS,
+            f"{name}: {bundle.name} needs files on disk and no directory can take them; set "
+            "PAR_CACHE_DIR to one that can",
+        )
+    return directory
+
+
+@functools.cache  # of failures too: a full disk is tried, and reported, once
+def _find_directory(bundle: Bundle, group: str) -> str | None:
     program = bundle.runtime.program
     if group == "dev":
         python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
@@ -72,17 +85,14 @@ def bundle_directory(bundle: Bundle, group: str) -> str:
         if _complete(bundle, path):
             return path
     for directory in candidates:
-        if not os.access(directory, os.W_OK):
+        if directory in _refused or not os.access(directory, os.W_OK):
             continue
         try:
             return _unpack(bundle, group, directory, label)
         except OSError as error:
+            _refused.add(directory)
             cache.say(program, _explain(bundle, directory, error))
-    raise OSError(
-        errno.EROFS,
-        f"{os.path.basename(program)}: {bundle.name} needs files on disk and no directory can "
-        "take them; set PAR_CACHE_DIR to one that can",
-    )
+    return None
 
 
 def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
