@@ -75,6 +75,23 @@ def test_graph_break_finds_its_registry() -> None:
     assert "For more details about this graph break" in str(raised.value)
 
 
+def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
+    """Every optimizer imports Dynamo: a program that compiles nothing must need no directory."""
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    del environment["TORCHINDUCTOR_CACHE_DIR"]
+    program = "import os, torch._dynamo; print('TORCHINDUCTOR_CACHE_DIR' in os.environ)"
+    answer = subprocess.run(
+        [sys.executable, "-c", program],
+        check=True,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=_PROCESS_SECONDS,
+    )
+    assert answer.stdout == "False\n"
+    assert not list(tmp_path.glob("torchinductor_*"))
+
+
 def test_kernel_template_is_read() -> None:
     from torch._inductor.kernel.mm_common import load_kernel_template
 
