@@ -7,11 +7,11 @@
 #include <stdio.h>
 
 static const char kProgram[] =
-    "import _ctypes, _lzma, ssl, sqlite3, sys\n"
-    "assert sys.path == [__import__('os').path.dirname(ssl.__file__)], "
-    "sys.path\n"
-    "assert sqlite3.connect(':memory:').execute('select 6 * 7').fetchone() == "
-    "(42,)\n";
+    "import _ctypes, _lzma, os, ssl, sqlite3, sys\n"
+    "paths = [os.path.abspath(path) for path in sys.path]\n"
+    "assert paths == [os.path.dirname(ssl.__file__)], (paths, ssl)\n"
+    "query = sqlite3.connect(':memory:').execute('select 6 * 7')\n"
+    "assert query.fetchone() == (42,)\n";
 
 int main(int argc, char** argv) {
   PyConfig config;
