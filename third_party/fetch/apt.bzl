@@ -29,13 +29,9 @@ def _mirrors(rctx):
         base = uri.split("/dists/")[0]
         if base != uri and base not in mirrors:
             mirrors.append(base)
-<<<<<<< HEAD
-    return mirrors, ("" if mirrors else "apt's settings name no archive")
-=======
     if not mirrors:
         return [], "apt's settings name no archive"
     return mirrors, ""
->>>>>>> python
 
 def apt_download(rctx, package, file, sha256, output):
     """Downloads one file of a source package from the machine's own Debian mirror.

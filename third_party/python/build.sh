@@ -60,13 +60,6 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 "$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
 
 "$make" -s libpython3.11.a > "$log" 2>&1 || fail "make libpython3.11.a"
-<<<<<<< HEAD
-# Appended, not put in the place of members with the same name: both have a context.o. (With an
-# "s" among its letters, ar replaces them all the same.)
-"$AR" qcD libpython3.11.a Modules/expat/*.o Modules/_decimal/libmpdec/*.o
-cp libpython3.11.a "$out_lib"
-=======
->>>>>>> python
 
 # expat and libmpdec are libraries of their own in CPython's Makefile: here they are one with it.
 # Appended, not inserted (r, and q with s): libmpdec has a context.o too.
