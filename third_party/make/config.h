@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GNU make's ./configure finds on Linux x86-64 with glibc; without messages in other languages,
-// Guile, or loadable objects, none of which a build needs.
+// What GNU make's ./configure finds on Linux x86-64 with glibc; without
+// messages in other languages, Guile, or loadable objects, none of which a
+// build needs.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
