@@ -93,12 +93,15 @@ static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
                                    (Py_ssize_t)size);
 }
 
-static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
-                      size_t* count) {
+// Appends the frames of one job, (name, fd, offset, ((packed, size), ...)).
+static int add_frames(ArchiveObject* self, PyObject* job,
+                      struct par_frame* out, size_t* count) {
+  const char* name;
   int fd;
   unsigned long long offset;
   PyObject* sizes;
-  if (!PyArg_ParseTuple(job, "iKO!", &fd, &offset, &PyTuple_Type, &sizes)) {
+  if (!PyArg_ParseTuple(job, "siKO!", &name, &fd, &offset, &PyTuple_Type,
+                        &sizes)) {
     return 0;
   }
   uint64_t target = 0;
@@ -114,6 +117,7 @@ static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
       return 0;
     }
     out[(*count)++] = (struct par_frame){
+        .name = name,
         .fd = fd,
         .target = target,
         .data = self->archive.base + offset,
@@ -135,12 +139,13 @@ static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
   size_t total = 0;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(jobs); i++) {
     PyObject* job = PyList_GET_ITEM(jobs, i);
-    if (!PyTuple_Check(job) || PyTuple_GET_SIZE(job) != 3 ||
-        !PyTuple_Check(PyTuple_GET_ITEM(job, 2))) {
-      PyErr_SetString(PyExc_TypeError, "a job is (fd, offset, ((c, n), ...))");
+    if (!PyTuple_Check(job) || PyTuple_GET_SIZE(job) != 4 ||
+        !PyTuple_Check(PyTuple_GET_ITEM(job, 3))) {
+      PyErr_SetString(PyExc_TypeError,
+                      "a job is (name, fd, offset, ((packed, size), ...))");
       return NULL;
     }
-    total += (size_t)PyTuple_GET_SIZE(PyTuple_GET_ITEM(job, 2));
+    total += (size_t)PyTuple_GET_SIZE(PyTuple_GET_ITEM(job, 3));
   }
   struct par_frame* frames = PyMem_Calloc(total + 1, sizeof(*frames));
   if (!frames) return PyErr_NoMemory();
@@ -157,8 +162,10 @@ static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
   Py_BEGIN_ALLOW_THREADS;
   status = par_unpack(frames, count, threads, &failed, &error);
   Py_END_ALLOW_THREADS;
+  // `jobs` still owns the name.
+  const char* culprit = status == PAR_UNPACK_OK ? NULL : frames[failed].name;
   PyMem_Free(frames);
-  if (status == PAR_UNPACK_DAMAGED) return damaged(self, "a packed library");
+  if (status == PAR_UNPACK_DAMAGED) return damaged(self, culprit);
   if (status == PAR_UNPACK_IO) {
     errno = error;
     return PyErr_SetFromErrno(PyExc_OSError);
@@ -176,7 +183,7 @@ static PyMethodDef archive_methods[] = {
     {"slice", (PyCFunction)archive_slice, METH_VARARGS,
      "slice(offset, size) -> bytes as they stand, not verified"},
     {"unpack", (PyCFunction)archive_unpack, METH_VARARGS,
-     "unpack([(fd, offset, ((compressed, size), ...)), ...], threads)"},
+     "unpack([(name, fd, offset, ((packed, size), ...)), ...], threads)"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct par_frame {
+  const char* name;  // of the file, for messages
   int fd;
   uint64_t target;  // byte offset in the file behind fd
   const unsigned char* data;

@@ -386,13 +386,13 @@ def start(layout, program, config, interpreter):
 
     sys.executable = executable.interpreter_path(runtime)
     environment = posix.environ
-    if environment.pop(b"PAR_TRACE_IMPORTS", b"0") not in (b"", b"0"):
-        from par_runtime import trace
+    for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
+        asked = environment.pop(door, b"0")
+        posix.unsetenv(door)  # for this program, not for those that it starts
+        if door == b"PAR_TRACE_IMPORTS" and asked not in (b"", b"0"):
+            from par_runtime import trace
 
-        runtime.finder.trace = trace.print_import
-    if b"PAR_INTERPRETER" in environment:
-        del environment[b"PAR_INTERPRETER"]
-        posix.unsetenv(b"PAR_INTERPRETER")
+            runtime.finder.trace = trace.print_import
     if interpreter:
         _add_site_builtins()
         return None

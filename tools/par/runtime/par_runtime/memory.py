@@ -54,5 +54,5 @@ def _owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
 def _memory_file(bundle: Bundle, relative: str) -> str:
     _, offset, _, frames, *_ = files.natives(bundle)[relative]
     fd = os.memfd_create(os.path.basename(relative), os.MFD_CLOEXEC)
-    bundle.archive.unpack([(fd, offset, frames)], len(os.sched_getaffinity(0)))
+    bundle.archive.unpack([(relative, fd, offset, frames)], len(os.sched_getaffinity(0)))
     return f"/proc/self/fd/{fd}"

@@ -158,14 +158,14 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
     natives = list(files.natives(bundle).items())
     threads = len(os.sched_getaffinity(0))
     for start in range(0, len(natives), _BATCH):
-        jobs: list[tuple[int, int, Any]] = []
+        jobs: list[tuple[str, int, int, Any]] = []
         try:
             for name, (mode, offset, _, frames, *_) in natives[start : start + _BATCH]:
                 fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o200)
-                jobs.append((fd, offset, frames))
+                jobs.append((name, fd, offset, frames))
             bundle.archive.unpack(jobs, threads)
         finally:
-            for fd, *_ in jobs:
+            for _, fd, *_ in jobs:
                 os.close(fd)
     for name, row in files.on_disk(bundle, group):
         fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] | 0o200)
