@@ -69,14 +69,11 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
 def portable_variables(source: str) -> str:
     """The source of a _sysconfigdata module, made to follow the interpreter wherever it goes."""
     variables = ast.literal_eval(source.partition("build_time_vars = ")[2])
-    tools = {
-        str(variables[name]): pathlib.PurePath(str(variables[name])).name for name in ("CC", "AR")
-    }
     # configure's command line says how this build was made, not how to make an extension.
     variables["CONFIG_ARGS"] = ""
     for name, value in variables.items():
         if isinstance(value, str):
-            words = [tools.get(word, word) for word in value.split(" ") if word not in _BUILD_WORDS]
+            words = [_tool_name(word) for word in value.split(" ") if word not in _BUILD_WORDS]
             variables[name] = " ".join(words)
     lines = [
         "# Variables of the build; paths are relative to wherever the interpreter is now.",
@@ -92,6 +89,12 @@ def portable_variables(source: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _tool_name(word: str) -> str:
+    """A program of the build machine by its name alone: where it stood depends on PATH there."""
+    folder, _, name = word.rpartition("/")
+    return name if folder.endswith("/bin") and not folder.startswith(_PREFIX) else word
 
 
 if __name__ == "__main__":

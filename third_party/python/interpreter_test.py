@@ -156,6 +156,12 @@ class HostTest(unittest.TestCase):
         self.assertEqual(sysconfig.get_config_var("INCLUDEPY"), f"{sys.prefix}/include/python3.11")
         self.assertEqual(sysconfig.get_config_var("EXT_SUFFIX"), ".cpython-311-x86_64-linux-gnu.so")
 
+    def test_build_variables_name_programs_without_their_place(self) -> None:
+        words = " ".join(
+            value for value in sysconfig.get_config_vars().values() if isinstance(value, str)
+        ).split()
+        self.assertEqual([word for word in words if word.startswith(("/bin/", "/usr/bin/"))], [])
+
     def test_nothing_names_the_build_directory(self) -> None:
         # The scratch directory's name (build.sh) stands in every path below it.
         for path in sorted(_TREE.rglob("*")):
