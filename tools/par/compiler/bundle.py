@@ -21,6 +21,8 @@ from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 _FRAME = 16 << 20  # bytes a thread unpacks at a time; smaller costs size
 _LEVEL = 12  # 19 takes twenty times as long for 4% less
 _HEAD = 32
+# A program carries copies for machines without them: see the runtime's machine_libraries.py.
+_MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
 
 class BundleError(Exception):
@@ -120,7 +122,7 @@ class _Builder:
         self._files: dict[str, tuple[Any, ...]] = {}
         self._natives: dict[str, tuple[Any, ...]] = {}
         self._stamp = hashlib.sha256(repr(options).encode())
-        self._needs_cxx = False
+        self._needs_machine = False
         self._packages: set[str] = set()
 
     def _name(self, path: str) -> str:
@@ -211,8 +213,7 @@ class _Builder:
         self._natives[path] = (
             mode, offset, len(data), frames, dynamic.soname, dynamic.needed, version,
         )  # fmt: skip
-        self._needs_cxx = self._needs_cxx or "libstdc++.so.6" in dynamic.needed
-        self._needs_cxx = self._needs_cxx or "libgcc_s.so.1" in dynamic.needed
+        self._needs_machine |= not _MACHINE_LIBRARIES.isdisjoint(dynamic.needed)
         self._note(path, mode, data)
         name = extension_name(path)
         if name is not None and name not in self._index.modules:
@@ -229,7 +230,7 @@ class _Builder:
         self._index.bundles.append(
             (
                 options.name, options.prefix, options.zip_safe,
-                self._stamp.hexdigest()[:16], self._needs_cxx,
+                self._stamp.hexdigest()[:16], self._needs_machine,
             )
         )  # fmt: skip
         self._index.files.append(self._files)

@@ -32,7 +32,7 @@ class Bundle:
     def __init__(self, runtime, number, row, archive, root, on_disk):
         self.runtime = runtime
         self.number = number
-        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_cxx = row
+        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_machine = row
         self.archive = archive
         self.on_disk = on_disk
         self.virtual_root = root

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -30,8 +31,21 @@ def run(main_file: str, main_name: str, tests: list[str]) -> int:
         root = scratch / "packed_tests"
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(scratch / "hypothesis"))
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    _calm_hypothesis()
     files = [str(root / test) for test in tests if _collected(test)]
     return int(pytest.main(_options(root) + sys.argv[1:] + files, plugins=[_Sharding()]))
+
+
+def _calm_hypothesis() -> None:
+    """A busy machine is slow, and that fails no test."""
+    if importlib.util.find_spec("hypothesis") is None:
+        return
+    from hypothesis import HealthCheck, settings
+
+    settings.register_profile(
+        "par_test", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("par_test")
 
 
 def _collected(test: str) -> bool:

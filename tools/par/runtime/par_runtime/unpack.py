@@ -44,10 +44,10 @@ def native_path(bundle: Bundle, relative: str) -> str:
 
 def extension_path(bundle: Bundle, relative: str) -> str:
     """The file to dlopen for an extension module of a packed bundle."""
-    from par_runtime import cxx
+    from par_runtime import machine_libraries
 
-    if bundle.needs_cxx:
-        cxx.provide(bundle.runtime)
+    if bundle.needs_machine:
+        machine_libraries.provide(bundle.runtime)
     try:
         return os.path.join(bundle_directory(bundle, "lib"), relative)
     except OSError:

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Libraries that wheels take from the machine: the machine's if there, else the packed copies.
+
+For the C++ runtime the newer one: newer is always compatible, and a compiler of this machine
+(torch.compile) makes code for this machine's. A bare container has none of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from typing import TYPE_CHECKING
+
+import _par
+
+from par_runtime import files, memory, unpack
+
+if TYPE_CHECKING:
+    from _par_boot import Bundle, Runtime
+
+BUNDLE = "cc_runtime"
+_DIRECTORIES = (
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/usr/lib",
+)
+_CXX = ("libgcc_s.so.1", "libstdc++.so.6")  # the second needs the first
+_OTHERS = ("libz.so.1",)
+
+
+@functools.cache
+def provide(runtime: Runtime) -> None:
+    """Loads what this machine lacks; a library that comes later finds it by its soname."""
+    bundle = next((b for b in runtime.bundles if b.name == BUNDLE), None)
+    if bundle is None or bundle.on_disk:
+        return
+    packed = {os.path.basename(name): name for name in files.natives(bundle)}
+    newest = max(row[6] for row in files.natives(bundle).values())
+    wanted = [name for name in _OTHERS if _find(name) is None]
+    if _cxx_version() < newest:
+        wanted = [*_CXX, *wanted]
+    for name in wanted:
+        _par.dlopen(_place(bundle, packed[name]))
+
+
+def _place(bundle: Bundle, relative: str) -> str:
+    try:
+        return os.path.join(unpack.bundle_directory(bundle, "lib"), relative)
+    except OSError:
+        return memory.library(bundle, relative)
+
+
+def _find(name: str) -> str | None:
+    paths = (os.path.join(directory, name) for directory in _DIRECTORIES)
+    return next((path for path in paths if os.path.exists(path)), None)
+
+
+def _cxx_version() -> int:
+    """N of libstdc++.so.6.0.N on this machine; -1 where there is none."""
+    libraries = [_find(name) for name in _CXX]
+    if None in libraries:
+        return -1
+    match = re.search(r"\.so\.6\.0\.(\d+)$", os.path.realpath(str(libraries[1])))
+    return int(match.group(1)) if match else 0
