@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A root directory may have no /dev, and PyTorch's library opens /dev/urandom
 // by name while it is loaded. Shared libraries find this open() before the C
-// library's, since the executable comes first in the search.
+// library's one, since the executable comes first in the search.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,3 +46,7 @@ int open(const char* path, int flags, ...) {
   }
   return fd;
 }
+
+// What the same call is named in code that was compiled for large files.
+int open64(const char* path, int flags, ...)
+    __attribute__((alias("open")));
