@@ -43,8 +43,7 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """`files` are (path in the archive's import root, path on disk, pack the code), and come
-    back in order."""
+    """Compiles `files`: (path below the import root, path on disk, pack the code), in order."""
     runs = [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
     if len(runs) < 2 and len(files) < _RUN // 4:
         yield from _compile_run(files)

@@ -48,5 +48,4 @@ int open(const char* path, int flags, ...) {
 }
 
 // What the same call is named in code that was compiled for large files.
-int open64(const char* path, int flags, ...)
-    __attribute__((alias("open")));
+int open64(const char* path, int flags, ...) __attribute__((alias("open")));

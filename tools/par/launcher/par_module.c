@@ -94,8 +94,8 @@ static PyObject* archive_slice(ArchiveObject* self, PyObject* args) {
 }
 
 // Appends the frames of one job, (name, fd, offset, ((packed, size), ...)).
-static int add_frames(ArchiveObject* self, PyObject* job,
-                      struct par_frame* out, size_t* count) {
+static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
+                      size_t* count) {
   const char* name;
   int fd;
   unsigned long long offset;

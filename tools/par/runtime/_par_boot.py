@@ -244,7 +244,9 @@ class Finder:
                 row = self.runtime.modules.get(real)
                 if row is not None and row[0] == bundle.number:
                     return self._module_spec(name, row, AliasLoader(bundle, real))
-                if any(number == bundle.number for number, _ in self.runtime.namespaces.get(real, ())):
+                if any(
+                    number == bundle.number for number, _ in self.runtime.namespaces.get(real, ())
+                ):
                     spec = _bootstrap.ModuleSpec(name, None, is_package=True)
                     spec.submodule_search_locations = [f"{directory}/{name.rpartition('.')[2]}"]
                     return spec
@@ -393,6 +395,8 @@ def start(layout, program, config, interpreter):
             from par_runtime import trace
 
             runtime.finder.trace = trace.print_import
+    if environment.get(b"PAR_STARTUP_GC", b"0") not in (b"", b"0"):
+        runtime.settings["startup_gc"] = True
     if interpreter:
         _add_site_builtins()
         return None

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
+    from importlib.abc import InspectLoader
+
     from _par_boot import Runtime
 
 _DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST", "PAR_MAIN")
@@ -47,19 +49,19 @@ def _choose(runtime: Runtime) -> None:
     if function:
         sys.exit(_find_function(runtime, module, function)())
     main = _prepare_main(runtime, module)
-    if module == runtime.settings["main"] and not os.environ.get("PAR_STARTUP_GC"):
+    if module == runtime.settings["main"] and not runtime.settings.get("startup_gc"):
         _import_early(runtime)
     main()
 
 
-def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], object]:
+def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], str | int | None]:
     import importlib
 
     _find_module(runtime, module)
     function = getattr(importlib.import_module(module), name, None)
     if not callable(function):
         raise SystemExit(f"{runtime.program}: module {module} has no function {name!r} to run")
-    return function  # type: ignore[no-any-return]
+    return cast("Callable[[], str | int | None]", function)
 
 
 def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
@@ -84,7 +86,8 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
     spec = _find_module(runtime, name)
     if spec.submodule_search_locations is not None:
         spec = _find_module(runtime, f"{name}.__main__")
-    code = spec.loader.get_code(spec.name)
+    code = cast("InspectLoader", spec.loader).get_code(spec.name)
+    assert code is not None
     module = sys.modules["__main__"] = ModuleType("__main__")
     module.__dict__.update(
         __spec__=spec,

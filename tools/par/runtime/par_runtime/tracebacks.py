@@ -12,8 +12,10 @@ _IMPORTER = "<frozen _par_boot>"
 
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Takes the place of sys.__excepthook__: prints what Python prints for the same program on
-    disk, without frames of the importer."""
+    """Prints what Python prints for the same program on disk: no frames of the importer.
+
+    Takes the place of sys.__excepthook__.
+    """
     if sys.stderr is None:
         return
     report = traceback.TracebackException(kind, value, trace)
