@@ -50,6 +50,7 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
         library = name + ".cc",
         module = module,
         visibility = visibility,
+        **{key: kwargs[key] for key in ["tags", "testonly"] if key in kwargs}
     )
 
 def _table_impl(ctx):

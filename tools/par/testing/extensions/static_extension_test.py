@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two C extensions with one short name, linked into the interpreter that runs this test."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from types import ModuleType
+
+import pytest
+
+_PACKAGE = "tools.par.testing.extensions"
+
+
+@pytest.fixture(params=[("first", 1), ("second", 2)], ids=["single-phase", "multi-phase"])
+def extension(request: pytest.FixtureRequest) -> tuple[ModuleType, str, int]:
+    package, answer = request.param
+    name = f"{_PACKAGE}.{package}._native"
+    return importlib.import_module(name), name, answer
+
+
+def test_it_is_the_right_one(extension: tuple[ModuleType, str, int]) -> None:
+    module, _, answer = extension
+    assert module.answer() == answer
+
+
+def test_it_knows_its_full_name(extension: tuple[ModuleType, str, int]) -> None:
+    module, name, _ = extension
+    assert module.__name__ == name
+    assert module.__spec__ is not None
+    assert (module.__spec__.name, module.__spec__.origin) == (name, "static")
+
+
+def test_its_functions_pickle(extension: tuple[ModuleType, str, int]) -> None:
+    module, _, answer = extension
+    assert pickle.loads(pickle.dumps(module.answer))() == answer
+
+
+def test_no_file_stands_for_it(extension: tuple[ModuleType, str, int]) -> None:
+    module, _, _ = extension
+    assert not hasattr(module, "__file__")
