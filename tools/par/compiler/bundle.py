@@ -52,7 +52,7 @@ class BundleOptions:
 
 @dataclasses.dataclass
 class Index:
-    """The tables of an archive; the runtime's files.py and _par_boot.py read them."""
+    """The tables of an archive; the runtime's files.py and _par_importer.py read them."""
 
     bundles: list[tuple[str, str, bool, str, bool]] = dataclasses.field(default_factory=list)
     modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from par_runtime import cache, files
 
 if TYPE_CHECKING:
-    from _par_boot import Runtime
+    from _par_importer import Runtime
 
 HELP = """\
 {name} is a PAR: one file with a Python interpreter, code and native libraries.

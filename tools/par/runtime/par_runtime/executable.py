@@ -16,7 +16,7 @@ import _par
 from par_runtime import cache
 
 if TYPE_CHECKING:
-    from _par_boot import Runtime
+    from _par_importer import Runtime
 
 
 def interpreter_path(runtime: Runtime) -> str:

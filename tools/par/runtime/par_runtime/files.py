@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import _par
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle, Runtime
+    from _par_importer import Bundle, Runtime
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from par_runtime import cache
 
 if TYPE_CHECKING:
-    from _par_boot import Runtime
+    from _par_importer import Runtime
 
 DEVELOPER_SUFFIX = ".dev"
 

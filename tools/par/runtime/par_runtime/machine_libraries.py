@@ -17,7 +17,7 @@ import _par
 from par_runtime import files, memory, unpack
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle, Runtime
+    from _par_importer import Bundle, Runtime
 
 BUNDLE = "cc_runtime"
 _DIRECTORIES = (

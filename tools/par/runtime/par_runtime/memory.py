@@ -16,7 +16,7 @@ import _par
 from par_runtime import files
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle, Runtime
+    from _par_importer import Bundle, Runtime
 
 
 @functools.cache

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from par_runtime import files
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle, Runtime
+    from _par_importer import Bundle, Runtime
 
 
 class PackedDistribution(Distribution):

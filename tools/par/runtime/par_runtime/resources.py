@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 from par_runtime import files
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle
+    from _par_importer import Bundle
 
 
 def reader(bundle: Bundle, filename: str) -> TraversableResources:

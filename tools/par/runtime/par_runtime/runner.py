@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader
 
-    from _par_boot import Runtime
+    from _par_importer import Runtime
 
 _DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST", "PAR_MAIN")
 

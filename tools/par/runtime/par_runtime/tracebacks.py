@@ -8,7 +8,7 @@ import traceback
 from types import TracebackType
 from typing import Any
 
-_IMPORTER = "<frozen _par_boot>"
+_IMPORTER = ("<frozen _par_boot>", "<frozen _par_importer>")
 
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
@@ -34,7 +34,7 @@ def show_in_thread(arguments: Any) -> None:
 
 def _leave_out_importer(report: traceback.TracebackException | None) -> None:
     while report is not None:
-        report.stack[:] = [frame for frame in report.stack if frame.filename != _IMPORTER]
+        report.stack[:] = [frame for frame in report.stack if frame.filename not in _IMPORTER]
         for inner in report.exceptions or ():
             _leave_out_importer(inner)
         _leave_out_importer(report.__context__)

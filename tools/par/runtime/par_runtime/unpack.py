@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from par_runtime import cache, files, headers, memory
 
 if TYPE_CHECKING:
-    from _par_boot import Bundle
+    from _par_importer import Bundle
 
 _BATCH = 200  # files open at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The importer of a PAR: bundles of files, and what finds and loads modules in them.
+
+It is frozen into the launcher and runs before any other module can be found, so it uses builtin
+modules only. Whatever can wait is in the package `par_runtime`, which is in the archive like all
+other code.
+"""
+
+import _frozen_importlib as _bootstrap
+import _frozen_importlib_external as _external
+import _imp
+import gc
+import marshal
+import posix
+import sys
+
+import _par
+
+_SUFFIX = ".cpython-311.pyc"
+_MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
+
+
+def read_file(path):
+    import _io
+
+    with _io.open(path, "rb") as stream:
+        return stream.read()
+
+
+class Bundle:
+    """One packed directory: a wheel, the standard library, or the program's own files.
+
+    `root` is what stands before `path` in a module's __file__. It is a directory where the
+    files are on disk, and a path below the PAR's own name where they are packed.
+    """
+
+    def __init__(self, runtime, number, row, archive, root, on_disk):
+        self.runtime = runtime
+        self.number = number
+        self.name, self.prefix, self.zip_safe, self.stamp, self.needs_machine = row
+        self.archive = archive
+        self.on_disk = on_disk
+        self.virtual_root = root
+        self.loader = Loader(self)
+        self._root = root if on_disk or self.zip_safe else None
+
+    @property
+    def root(self):
+        if self._root is None:
+            self._root = self.unpacked("lib")
+        return self._root
+
+    def unpacked(self, group):
+        """The directory with this bundle's must-be-files, unpacked on the first call."""
+        if self.on_disk:
+            return self.virtual_root
+        from par_runtime import unpack
+
+        return unpack.bundle_directory(self, group)
+
+
+class Loader:
+    """Loads the modules of one bundle; also the door to its files (PEP 302, PEP 451)."""
+
+    def __init__(self, bundle):
+        self.bundle = bundle
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        name = module.__spec__.name
+        code = self.get_code(name)
+        # Module bodies create objects that live for ever; scanning them again and again is a
+        # tenth of the time of a large import.
+        pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
+        if pause:
+            gc.disable()
+        try:
+            _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
+        finally:
+            if pause:
+                gc.enable()
+        if name == "sysconfig":
+            from par_runtime import headers
+
+            headers.place(self.bundle.runtime, module)
+
+    def _row(self, name):
+        if name in _MAIN_NAMES:  # linecache asks by __name__
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            name = spec.name if spec is not None else name
+        row = self.bundle.runtime.modules.get(name)
+        if row is None or row[0] != self.bundle.number:
+            raise ImportError(f"{self.bundle.name} holds no module {name!r}", name=name)
+        return row
+
+    def get_filename(self, name):
+        return f"{self.bundle.root}/{self._row(name)[1]}"
+
+    def is_package(self, name):
+        return self._row(name)[2]
+
+    def get_code(self, name):
+        _, path, _, offset, size, digest, whole = self._row(name)
+        archive = self.bundle.archive
+        if whole:  # compressed, with the header of a .pyc
+            pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
+            code = marshal.loads(memoryview(pyc)[16:])
+        else:
+            code = archive.load(offset, size, digest, path)
+        # The same string as __file__: dynamo's skip rules and tracebacks compare the two.
+        _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
+        return code
+
+    def get_source(self, name):
+        return _external.decode_source(self.get_data(self.get_filename(name)))
+
+    def get_data(self, path):
+        """Bytes of a file named by a path below the bundle's root, packed or not."""
+        path = posix.fspath(path)
+        bundle = self.bundle
+        if not bundle.on_disk:
+            for root in (bundle.virtual_root, bundle._root):
+                if root and path.startswith(root + "/"):
+                    from par_runtime import files
+
+                    return files.read(bundle, path[len(root) + 1 :])
+        return read_file(path)
+
+    def get_resource_reader(self, name):
+        from par_runtime import resources
+
+        return resources.reader(self.bundle, self.get_filename(name))
+
+    def native_path(self, relative):
+        """An on-disk path for `relative` (to the import root), unpacked if need be.
+
+        Native libraries are always there; headers and linker scripts once a path that holds
+        some is asked for. Raises OSError where no directory is writable.
+        """
+        from par_runtime import unpack
+
+        return unpack.native_path(self.bundle, relative)
+
+
+class AliasLoader(Loader):
+    """Loads one module under a name that is not its own."""
+
+    def __init__(self, bundle, real):
+        super().__init__(bundle)
+        self.real = real
+
+    def _row(self, name):
+        return super()._row(self.real)
+
+
+class StaticLoader:
+    """Initialises an extension that is linked into the launcher, by its dotted name."""
+
+    create_module = staticmethod(_par.create_static)
+
+    @staticmethod
+    def exec_module(module):
+        _imp.exec_builtin(module)
+
+    @staticmethod
+    def is_package(name):
+        return False
+
+
+class NamespaceLoader:
+    """For a package without __init__.py: it has nothing to run, but its files can be read."""
+
+    def __init__(self, bundle, relative):
+        self.bundle = bundle
+        self.relative = relative
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        return None
+
+    def is_package(self, name):
+        return True
+
+    def get_source(self, name):
+        return ""
+
+    def get_code(self, name):
+        return compile("", "<namespace>", "exec", dont_inherit=True)
+
+    def get_resource_reader(self, name):
+        from par_runtime import resources
+
+        return resources.directory_reader(self.bundle, self.relative)
+
+
+class Finder:
+    """The importer, first on sys.meta_path: one dictionary lookup a module."""
+
+    def __init__(self, runtime):
+        self.runtime = runtime
+        self.static_names = frozenset(_par.static_names())
+        self.trace = None
+
+    def find_spec(self, name, path=None, target=None):
+        spec = None
+        if path is None or self._is_in(name, path):
+            spec = self.concrete(name) or self._namespace(name, path)
+        if self.trace is not None and spec is not None:
+            self.trace(spec)
+        return spec
+
+    def _is_in(self, name, path):
+        """False if a package has moved its __path__ away from the module that has this name.
+
+        setuptools does: its own distutils takes the place of the standard library's.
+        """
+        row = self.runtime.modules.get(name)
+        if row is None:
+            return True
+        bundle, directory = self.runtime.bundles[row[0]], row[1].rpartition("/")[0]
+        if row[2]:
+            directory = directory.rpartition("/")[0]
+        return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
+
+    def concrete(self, name):
+        """The spec of a module or extension in the archive; None for a namespace package."""
+        runtime = self.runtime
+        row = runtime.modules.get(name)
+        if row is not None:
+            return self._module_spec(name, row)
+        if name in self.static_names:
+            return _bootstrap.ModuleSpec(name, StaticLoader, origin="static")
+        row = runtime.extensions.get(name)
+        if row is not None:
+            return self._extension_spec(name, row)
+        return None
+
+    def aliased(self, name, directory):
+        """The spec of a module that is found by its place and gets another name."""
+        for bundle in self.runtime.bundles:
+            if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
+                package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")
+                real = f"{package}.{name.rpartition('.')[2]}"
+                row = self.runtime.modules.get(real)
+                if row is not None and row[0] == bundle.number:
+                    return self._module_spec(name, row, AliasLoader(bundle, real))
+                if any(
+                    number == bundle.number for number, _ in self.runtime.namespaces.get(real, ())
+                ):
+                    spec = _bootstrap.ModuleSpec(name, None, is_package=True)
+                    spec.submodule_search_locations = [f"{directory}/{name.rpartition('.')[2]}"]
+                    return spec
+        return None
+
+    def _module_spec(self, name, row, loader=None):
+        bundle = self.runtime.bundles[row[0]]
+        loader = loader or bundle.loader
+        origin = f"{bundle.root}/{row[1]}"
+        spec = _bootstrap.ModuleSpec(name, loader, origin=origin, is_package=row[2])
+        directory, _, file = origin.rpartition("/")
+        spec._set_fileattr = True
+        spec._cached = f"{directory}/__pycache__/{file[:-3]}{_SUFFIX}"
+        if row[2]:
+            spec.submodule_search_locations = [directory]
+        return spec
+
+    def _extension_spec(self, name, row):
+        bundle = self.runtime.bundles[row[0]]
+        if bundle.on_disk:
+            location = f"{bundle.virtual_root}/{row[1]}"
+        else:
+            from par_runtime import unpack
+
+            location = unpack.extension_path(bundle, row[1])
+        loader = _external.ExtensionFileLoader(name, location)
+        return _external.spec_from_file_location(name, location, loader=loader)
+
+    def _namespace(self, name, path):
+        portions = self.runtime.namespaces.get(name)
+        if portions is None:
+            return None
+        loader = None  # on disk: importlib's own, which sees all portions
+        number, where = portions[0]
+        if not self.runtime.bundles[number].on_disk:
+            loader = NamespaceLoader(self.runtime.bundles[number], where)
+        spec = _bootstrap.ModuleSpec(name, loader, is_package=True)
+        found = [f"{self.runtime.bundles[i].virtual_root}/{where}" for i, where in portions]
+        other = _external.PathFinder.find_spec(name, path)
+        if other is not None:
+            if other.loader is not None and not hasattr(other.loader, "_path"):
+                return other
+            found += [p for p in other.submodule_search_locations or () if p not in found]
+        spec.submodule_search_locations = found
+        return spec
+
+    def find_distributions(self, context=None):
+        from par_runtime import metadata
+
+        return metadata.distributions(self.runtime, context)
+
+    def invalidate_caches(self):
+        return None
+
+
+class PathEntry:
+    """What sys.path_hooks give for a directory that is in an archive."""
+
+    def __init__(self, runtime, finder, path):
+        self.runtime = runtime
+        self.finder = finder
+        self.path = path
+
+    def find_spec(self, name, target=None):
+        spec = self.finder.concrete(name)
+        if spec is not None:
+            where = spec.submodule_search_locations
+            where = where[0] if where else spec.origin or ""
+            if where.rpartition("/")[0] == self.path:
+                return spec
+        return self.finder.aliased(name, self.path)
+
+    def invalidate_caches(self):
+        return None
+
+    def iter_modules(self, prefix=""):
+        from par_runtime import files
+
+        return files.iter_modules(self.runtime, self.path, prefix)
+
+
+class Runtime:
+    """Everything that is known of the running PAR."""
+
+    def __init__(self, layout, program):
+        self.layout = layout
+        self.program = program
+        self.bundles = []
+        self.modules = {}
+        self.extensions = {}
+        self.namespaces = {}
+        self.distributions = {}
+        self.settings = {}
+        self.sections = []
+        self.finder = Finder(self)
+
+    def add(self, archive, index, roots, on_disk):
+        """Takes in all bundles of one archive; the first archive that has a name keeps it."""
+        first = len(self.bundles)
+        for i, row in enumerate(index["bundles"]):
+            self.bundles.append(Bundle(self, first + i, row, archive, roots(row), on_disk))
+        for kind in ("modules", "extensions", "distributions"):
+            table = getattr(self, kind)
+            if first == 0:
+                table.update(index[kind])
+                continue
+            for name, row in index[kind].items():
+                table.setdefault(name, (row[0] + first, *row[1:]))
+        for name, portions in index["namespaces"].items():
+            moved = tuple((i + first, where) for i, where in portions)
+            self.namespaces[name] = self.namespaces.get(name, ()) + moved
+        self.sections.append((first, archive, index))
+
+    def section(self, kind, bundle):
+        """The part of the index that holds `kind` for a bundle, and the bundle's number in it."""
+        for first, archive, index in reversed(self.sections):
+            if bundle.number >= first:
+                cache = index.setdefault("loaded", {})
+                if kind not in cache:
+                    cache[kind] = archive.load(*index["sections"][kind], "the index")
+                return cache[kind], bundle.number - first
+        raise AssertionError(bundle.name)
