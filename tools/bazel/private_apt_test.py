@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,9 +23,16 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def archive(tmp_path: Path) -> Path:
-    """An archive in apt's layout: suite `testing` with the packages one and two."""
-    root = tmp_path / "archive"
+def archive() -> Iterator[Path]:
+    """An archive in apt's layout: suite `testing` with the packages one and two.
+
+    Its path is short, because apt makes one file name of an archive's whole address.
+    """
+    with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
+        yield _make_archive(Path(directory))
+
+
+def _make_archive(root: Path) -> Path:
     architecture = subprocess.check_output(["dpkg", "--print-architecture"], text=True).strip()
     records = [_package(root, name, architecture) for name in ("one", "two")]
     index = root / f"dists/testing/main/binary-{architecture}/Packages"
