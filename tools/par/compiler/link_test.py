@@ -177,6 +177,27 @@ def test_namespace_package_and_resources(tmp_path: Path, cache: dict[str, str]) 
     assert done.stdout.splitlines() == ["text", "['main', 'other']"], done.stderr
 
 
+def test_metadata_is_found_without_reading_the_zip(tmp_path: Path, cache: dict[str, str]) -> None:
+    par = _link(
+        tmp_path,
+        {
+            "app/main.py": (
+                "import importlib.metadata\n"
+                "import zipfile\n"
+                "zipfile.ZipFile.__init__ = None  # whoever opens one fails\n"
+                "print(importlib.metadata.version('thing'))\n"
+                "print(importlib.metadata.entry_points(group='things')['one'].value)\n"
+                "try:\n    importlib.metadata.version('absent')\n"
+                "except importlib.metadata.PackageNotFoundError:\n    print('absent')\n"
+            ),
+            "thing-1.5.dist-info/METADATA": "Metadata-Version: 2.1\nName: thing\nVersion: 1.5\n",
+            "thing-1.5.dist-info/entry_points.txt": "[things]\none = app.main:main\n",
+        },
+    )
+    done = _run(par, cache)
+    assert done.stdout.splitlines() == ["1.5", "app.main:main", "absent"], done.stderr
+
+
 def test_spawned_children_run_in_the_same_par(tmp_path: Path, cache: dict[str, str]) -> None:
     par = _link(
         tmp_path,

@@ -18,6 +18,7 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
+_ADJUSTED = frozenset(("importlib.metadata", "sysconfig"))  # see par_runtime.adjustments
 
 
 def read_file(path):
@@ -81,10 +82,10 @@ class Loader:
         finally:
             if pause:
                 gc.enable()
-        if name == "sysconfig":
-            from par_runtime import headers
+        if name in _ADJUSTED:
+            from par_runtime import adjustments
 
-            headers.place(self.bundle.runtime, module)
+            adjustments.adjust(self.bundle.runtime, module)
 
     def _row(self, name):
         if name in _MAIN_NAMES:  # linecache asks by __name__

@@ -14,7 +14,7 @@ import functools
 import os
 from typing import TYPE_CHECKING, Any
 
-from par_runtime import cache, files, headers, memory
+from par_runtime import adjustments, cache, files, memory
 
 if TYPE_CHECKING:
     from _par_importer import Bundle
@@ -78,7 +78,7 @@ def _find_directory(bundle: Bundle, group: str) -> str | None:
         python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
         if python is not None and python is not bundle:
             bundle_directory(python, "dev")
-    label = f"{bundle.name}-{bundle.stamp}" + (headers.DEVELOPER_SUFFIX if group == "dev" else "")
+    label = f"{bundle.name}-{bundle.stamp}" + (adjustments.DEVELOPER_SUFFIX if group == "dev" else "")
     candidates = cache.directories(program)
     for directory in candidates:
         path = os.path.join(directory, label)
