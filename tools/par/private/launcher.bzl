@@ -18,13 +18,14 @@ def par_launcher(name, static_extensions = [], visibility = None, **kwargs):
         static_extension_table(name = table, extensions = static_extensions, **kwargs)
     else:
         table = Label("//tools/par/launcher:no_static_extensions.c")
+    exports = Label("//tools/par/launcher:exports.lds")
     cc_binary(
         name = name,
         srcs = [table],
         copts = ["-O2"],
-        # Wheels' libraries take Python's functions from the executable.
+        additional_linker_inputs = [exports],
         linkopts = [
-            "-rdynamic",
+            "-Wl,--version-script=$(location %s)" % exports,
             "-no-pie",
             "-static-libgcc",
             "-Wl,--strip-debug",
