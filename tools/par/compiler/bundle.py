@@ -25,6 +25,9 @@ _HEAD = 32
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
 
+BUNDLE_SECTIONS = ("files", "natives", "developer")
+
+
 class BundleError(Exception):
     """The input cannot be packed; the message says which file and what to do."""
 
@@ -58,17 +61,20 @@ class Index:
     modules: dict[str, tuple[Any, ...]] = dataclasses.field(default_factory=dict)
     extensions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     namespaces: dict[str, tuple[tuple[int, str], ...]] = dataclasses.field(default_factory=dict)
-    distributions: dict[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
+    distributions: dict[str, tuple[int, str, str]] = dataclasses.field(default_factory=dict)
     files: list[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=list)
     natives: list[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=list)
+    developer: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
         """Ends the archive with this index; returns the file's size."""
+        # A section for each bundle: a start reads those of the bundles that it touches.
         sections = {
-            kind: writer.add_section(kind, getattr(self, kind))
-            for kind in ("files", "natives", "info")
+            kind: [writer.add_section(f"{kind}/{i}", v) for i, v in enumerate(getattr(self, kind))]
+            for kind in BUNDLE_SECTIONS
         }
+        sections["info"] = [writer.add_section("info", self.info)]
         return writer.finish(
             {
                 "bundles": self.bundles,
@@ -77,7 +83,6 @@ class Index:
                 "namespaces": self.namespaces,
                 "distributions": self.distributions,
                 "sections": sections,
-                "first_section": "files",
                 "settings": settings,
             }
         )
@@ -174,7 +179,13 @@ class _Builder:
         parts = PurePosixPath(path).parts
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
-            self._index.distributions[name] = (self._number, parts[0])
+            # Many programs ask all distributions for their entry points while they start.
+            beside = os.path.join(os.path.dirname(disk), "entry_points.txt")
+            entry_points = ""
+            if os.path.exists(beside):
+                with open(beside, encoding="utf-8") as text:
+                    entry_points = text.read()
+            self._index.distributions[name] = (self._number, parts[0], entry_points)
 
     def _put(
         self, path: str, data: bytes, method: int, crc: int, size: int, mode: int, developer: bool
@@ -235,10 +246,19 @@ class _Builder:
         )  # fmt: skip
         self._index.files.append(self._files)
         self._index.natives.append(self._natives)
+        self._index.developer.append(self._developer_directories())
         for package in self._namespaces():
             where = (self._number, package.replace(".", "/"))
             portions = self._index.namespaces.get(package, ())
             self._index.namespaces[package] = (*portions, where)
+
+    def _developer_directories(self) -> tuple[str, ...]:
+        """Every directory that holds, at any depth, a header or the like."""
+        found = set()
+        for path, row in self._files.items():
+            if row[6]:
+                found.update(str(parent) for parent in PurePosixPath(path).parents)
+        return tuple(sorted(found - {"."}))
 
     def _namespaces(self) -> list[str]:
         """Packages that have modules and no __init__.py in this bundle."""

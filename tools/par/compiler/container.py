@@ -56,6 +56,7 @@ class ArchiveWriter:
         self._stream = stream
         self._position = stream.tell()
         self._entries: dict[str, Entry] = {}
+        self._sections_start: int | None = None
 
     @property
     def position(self) -> int:
@@ -97,12 +98,15 @@ class ArchiveWriter:
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
         """Marshals a part of the index; returns (offset, size, XXH64)."""
+        if self._sections_start is None:
+            self._sections_start = self._position
         data = marshal.dumps(value)
         offset = self.add_stored(f"{INDEX_DIRECTORY}/{name}", data)
         return offset, len(data), _par.hash(data)
 
-    def finish(self, index: object) -> int:
+    def finish(self, index: dict[str, Any]) -> int:
         """Writes the index, the central directory and the footer; returns the file's size."""
+        index = {**index, "end": self._sections_start}
         offset, size, digest = self.add_section("index", index)
         start = self._position
         entries = sorted(self._entries.values(), key=lambda e: e.name)
@@ -136,9 +140,7 @@ def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
     if _par.hash(blob) != digest:
         raise ValueError(f"{path}: its index is damaged; build it again")
     index = marshal.loads(blob)
-    first = min(start for start, _, _ in index["sections"].values())
-    name = f"{INDEX_DIRECTORY}/{index['first_section']}"
-    return index, first - _LOCAL.size - len(name.encode())
+    return index, index["end"]
 
 
 def _central(entry: Entry) -> bytes:

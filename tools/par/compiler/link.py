@@ -12,7 +12,13 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from tools.par.compiler.bundle import BundleError, BundleOptions, Index, add_bundle
+from tools.par.compiler.bundle import (
+    BUNDLE_SECTIONS,
+    BundleError,
+    BundleOptions,
+    Index,
+    add_bundle,
+)
 from tools.par.compiler.container import ArchiveWriter, Entry, read_index
 
 _SEAL = struct.Struct("<16sQ")
@@ -91,14 +97,14 @@ def _take(writer: ArchiveWriter, index: Index, path: Path) -> None:
         extensions=found["extensions"],
         namespaces=found["namespaces"],
         distributions=found["distributions"],
-        **{kind: _section(view, found, kind) for kind in ("files", "natives", "info")},
+        **{kind: _sections(view, found, kind) for kind in BUNDLE_SECTIONS},
+        info=_sections(view, found, "info")[0],
     )
     _merge(index, other, shift=shift, first=len(index.bundles), source=str(path))
 
 
-def _section(view: memoryview, found: dict[str, Any], kind: str) -> Any:
-    offset, size, _ = found["sections"][kind]
-    return marshal.loads(view[offset : offset + size])
+def _sections(view: memoryview, found: dict[str, Any], kind: str) -> list[Any]:
+    return [marshal.loads(view[at : at + size]) for at, size, _ in found["sections"][kind]]
 
 
 def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -> None:
@@ -112,8 +118,8 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
             )
     for name, (number, where) in other.extensions.items():
         index.extensions.setdefault(name, (number + first, where))
-    for name, (number, where) in other.distributions.items():
-        index.distributions.setdefault(name, (number + first, where))
+    for name, (number, where, entry_points) in other.distributions.items():
+        index.distributions.setdefault(name, (number + first, where, entry_points))
     for name, portions in other.namespaces.items():
         moved = tuple((number + first, where) for number, where in portions)
         index.namespaces[name] = (*index.namespaces.get(name, ()), *moved)
@@ -125,6 +131,7 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
         index.natives.append(
             {p: (mode, offset + shift, *rest) for p, (mode, offset, *rest) in table.items()}
         )
+    index.developer.extend(other.developer)
     index.bundles.extend(other.bundles[len(index.bundles) - first :])
     for name, value in other.info.items():
         index.info.setdefault(name, value)

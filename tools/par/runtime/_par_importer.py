@@ -346,6 +346,7 @@ class Runtime:
         self.distributions = {}
         self.settings = {}
         self.sections = []
+        self.loaded = {}
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
@@ -366,11 +367,13 @@ class Runtime:
         self.sections.append((first, archive, index))
 
     def section(self, kind, bundle):
-        """The part of the index that holds `kind` for a bundle, and the bundle's number in it."""
-        for first, archive, index in reversed(self.sections):
-            if bundle.number >= first:
-                cache = index.setdefault("loaded", {})
-                if kind not in cache:
-                    cache[kind] = archive.load(*index["sections"][kind], "the index")
-                return cache[kind], bundle.number - first
-        raise AssertionError(bundle.name)
+        """The part of the index that holds `kind` for a bundle, read when first asked for."""
+        key = (kind, bundle.number)
+        found = self.loaded.get(key)
+        if found is None:
+            for first, archive, index in reversed(self.sections):
+                if bundle.number >= first:
+                    where = index["sections"][kind][bundle.number - first]
+                    found = self.loaded[key] = archive.load(*where, "the index")
+                    break
+        return found

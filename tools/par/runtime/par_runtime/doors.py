@@ -55,7 +55,7 @@ def info(runtime: Runtime) -> dict[str, object]:
     stamp: dict[str, object] = {}
     if runtime.layout == "packed":
         _, archive, index = runtime.sections[0]
-        stamp = dict(archive.load(*index["sections"]["info"], "the index"))
+        stamp = dict(archive.load(*index["sections"]["info"][0], "the index"))
     stamp.update(
         main=runtime.settings["main"],
         layout=runtime.layout,

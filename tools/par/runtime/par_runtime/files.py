@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files of an archive that are not modules' code: sources, data, libraries.
 
-The index keeps two tables for each bundle, read when first needed:
+The index keeps tables for each bundle, read when first needed:
   files:   path -> (method, offset, packed size, size, XXH64 of the packed bytes, mode, developer)
   natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
                    N of the newest GLIBCXX_3.4.N that it defines)
@@ -25,13 +25,11 @@ STORED, DEFLATE, ZSTD = 0, 8, 93
 
 
 def table(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
-    section, number = bundle.runtime.section("files", bundle)
-    return section[number]
+    return bundle.runtime.section("files", bundle)
 
 
 def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
-    section, number = bundle.runtime.section("natives", bundle)
-    return section[number]
+    return bundle.runtime.section("natives", bundle)
 
 
 def read(bundle: Bundle, relative: str) -> bytes:
@@ -76,14 +74,7 @@ def is_developer(bundle: Bundle, relative: str) -> bool:
 @functools.cache
 def developer_directories(bundle: Bundle) -> frozenset[str]:
     """Every directory that holds, at any depth, a header or the like."""
-    found = set()
-    for name, row in table(bundle).items():
-        if row[6]:
-            parent = os.path.dirname(name)
-            while parent and parent not in found:
-                found.add(parent)
-                parent = os.path.dirname(parent)
-    return frozenset(found)
+    return frozenset(bundle.runtime.section("developer", bundle))
 
 
 def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tuple[str, bool]]:

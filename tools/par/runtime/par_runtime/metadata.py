@@ -17,11 +17,14 @@ if TYPE_CHECKING:
 
 
 class PackedDistribution(Distribution):
-    def __init__(self, bundle: Bundle, directory: str) -> None:
+    def __init__(self, bundle: Bundle, directory: str, entry_points: str) -> None:
         self._bundle = bundle
         self._directory = directory
+        self._entry_points = entry_points
 
     def read_text(self, filename: str | os.PathLike[str]) -> str | None:
+        if filename == "entry_points.txt":
+            return self._entry_points or None
         relative = os.path.normpath(os.path.join(self._directory, os.fspath(filename)))
         try:
             if self._bundle.on_disk:
@@ -42,9 +45,9 @@ def distributions(
 ) -> Iterator[Distribution]:
     """The distributions that `context` asks for: all, or the one of its name."""
     wanted = None if context is None or context.name is None else normalized(context.name)
-    for name, (number, directory) in sorted(runtime.distributions.items()):
+    for name, (number, directory, entry_points) in sorted(runtime.distributions.items()):
         if wanted is None or name == wanted:
-            yield PackedDistribution(runtime.bundles[number], directory)
+            yield PackedDistribution(runtime.bundles[number], directory, entry_points)
 
 
 def normalized(name: str) -> str:

@@ -30,7 +30,9 @@ def native_path(bundle: Bundle, relative: str) -> str:
     if bundle.on_disk:
         return os.path.join(bundle.virtual_root, relative)
     group = "lib"
-    if relative in files.developer_directories(bundle) or files.is_developer(bundle, relative):
+    if relative in files.developer_directories(bundle) or (
+        relative not in files.natives(bundle) and files.is_developer(bundle, relative)
+    ):
         group = "dev"
     try:
         directory = bundle_directory(bundle, group)
