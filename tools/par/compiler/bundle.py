@@ -254,7 +254,7 @@ class _Builder:
 
     def _developer_directories(self) -> tuple[str, ...]:
         """Every directory that holds, at any depth, a header or the like."""
-        found = set()
+        found: set[str] = set()
         for path, row in self._files.items():
             if row[6]:
                 found.update(str(parent) for parent in PurePosixPath(path).parents)
