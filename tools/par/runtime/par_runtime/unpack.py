@@ -80,7 +80,9 @@ def _find_directory(bundle: Bundle, group: str) -> str | None:
         python = next((b for b in bundle.runtime.bundles if b.name == "python_headers"), None)
         if python is not None and python is not bundle:
             bundle_directory(python, "dev")
-    label = f"{bundle.name}-{bundle.stamp}" + (adjustments.DEVELOPER_SUFFIX if group == "dev" else "")
+    label = f"{bundle.name}-{bundle.stamp}" + (
+        adjustments.DEVELOPER_SUFFIX if group == "dev" else ""
+    )
     candidates = cache.directories(program)
     for directory in candidates:
         path = os.path.join(directory, label)

@@ -16,11 +16,8 @@ static PyMethodDef methods[] = {
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT,
-    .m_name = "_native",
-    .m_size = 0,
-    .m_methods = methods,
-    .m_slots = slots,
+    PyModuleDef_HEAD_INIT, .m_name = "_native", .m_size = 0,
+    .m_methods = methods,  .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__native(void) { return PyModuleDef_Init(&definition); }
