@@ -122,7 +122,7 @@ def _today() -> datetime.date:
 def _bytes_of(file: Path) -> bytes | None:
     try:
         return file.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return None
 
 
