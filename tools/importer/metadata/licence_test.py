@@ -141,8 +141,8 @@ def test_a_link_counts_as_the_text_behind_it() -> None:
     recorded = _record(LICENSE=_TEXT)
     new = Tree("v2", files)
     assert check_licence(None, new, recorded=recorded, acknowledged=False) == recorded
+    loop = Tree("v3", {"LICENSE": Blob(b"LICENSE", SYMLINK)})
     with pytest.raises(UserError, match="LICENSE: v3 has no such file"):
-        loop = Tree("v3", {"LICENSE": Blob(b"LICENSE", SYMLINK)})
         check_licence(None, loop, recorded=recorded, acknowledged=False)
 
 
