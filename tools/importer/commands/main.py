@@ -64,7 +64,7 @@ def _run(argv: list[str], commands: Sequence[Command], report: Report) -> ExitCo
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     # Started by hand, from a checkout, it works on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
-    cwd = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
+    cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
     return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
 
@@ -84,6 +84,12 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
             if said:
                 context.report.say(said)
         return command.run(args, context)
+
+
+def _called_from() -> Path:
+    """The caller's directory: tools/import.py and Bazel start this program in another one."""
+    told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
+    return Path(next(filter(None, told), None) or os.getcwd())
 
 
 def _with_command(words: list[str], commands: Sequence[Command]) -> list[str]:
