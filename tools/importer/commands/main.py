@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carry our patches of a vendored project from one upstream release to another.
+
+Without a command word it imports: `import.py --tag v2.14.1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tools.importer.apply import ApplyError
+from tools.importer.commands.context import Command, Context
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.project import load_project
+from tools.importer.report import JsonReport, Report, make_report
+from tools.importer.series import SeriesError
+
+COMMANDS: tuple[Command, ...] = ()
+
+_DEFAULT = "import"
+_EPILOG = """exit status:
+  0  done
+  1  something for you to put right; one line says what
+  2  a conflict waits for you: see `import.py status`
+  3  the machine could not do it: network, disk, a tool
+  4  nothing to do
+"""
+
+
+def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
+    """Parse, call the command, and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    report = make_report(as_json="--json" in arguments)
+    try:
+        code = _run(arguments, commands, report)
+        error = ""
+    except (UserError, SeriesError, ApplyError) as problem:
+        code, error = ExitCode.USER_ERROR, str(problem)
+    except EnvironmentProblem as problem:
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except KeyboardInterrupt:
+        print("import.py: interrupted", file=sys.stderr)
+        return 130
+    if error:
+        print(f"import.py: {error}", file=sys.stderr)
+    if isinstance(report, JsonReport) and not report.answered:
+        report.result({"error": error, "exit": int(code)} if error else {"exit": int(code)})
+    return int(code)
+
+
+def _run(argv: list[str], commands: Sequence[Command], report: Report) -> ExitCode:
+    shared, words = _shared_parser().parse_known_args(argv)
+    parser = _parser(commands)
+    args = parser.parse_args(_with_command(words, commands))
+    command = next(each for each in commands if args.command == each.NAME)
+    workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    # Started by hand, from a checkout, it works on that checkout.
+    root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
+    cwd = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
+    project = load_project((cwd / root).resolve(), shared.project)
+    return command.run(args, Context(project, report, shared.dry_run, cwd))
+
+
+def _with_command(words: list[str], commands: Sequence[Command]) -> list[str]:
+    names = [command.NAME for command in commands]
+    if not words or words[0] in (*names, "-h", "--help"):
+        return words or ["--help"]
+    if words[0].startswith("-"):
+        return [_DEFAULT, *words]
+    near = difflib.get_close_matches(words[0], names, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise UserError(f"no command '{words[0]}'.{hint} Use one of: {', '.join(names)}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse ends with 2 after a bad argument, which means a conflict here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. See {self.prog} --help")
+
+
+def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="import.py",
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[_shared_parser()],
+        allow_abbrev=False,
+    )
+    table = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in commands:
+        own = table.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.HELP,
+            epilog="Options for all commands: see import.py --help",
+            allow_abbrev=False,
+        )
+        command.add_arguments(own)
+    return parser
+
+
+def _shared_parser() -> argparse.ArgumentParser:
+    """Return the options that stand before or after the command word, as people like."""
+    parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
+    parser.add_argument("--project", default="torch", help="third_party/PROJECT (torch)")
+    parser.add_argument("--json", action="store_true", help="the answer as one JSON document")
+    parser.add_argument("--dry-run", action="store_true", help="show everything, change nothing")
+    parser.add_argument("--workspace", metavar="DIR", help="the workspace (the one of this tool)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
