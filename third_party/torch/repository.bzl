@@ -16,6 +16,7 @@ _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),
     Label("//tools/importer:apply.py"),
+    Label("//tools/importer:errors.py"),
     Label("//tools/importer:series.py"),
     Label("//tools/importer:tree.py"),
     Label("//tools/importer:unified.py"),

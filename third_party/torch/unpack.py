@@ -37,6 +37,7 @@ from tools.importer import (
     Entry,
     Series,
     SeriesError,
+    UserError,
     apply_series,
     entry_of,
     file_digest,
@@ -58,7 +59,7 @@ _DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 _CHUNK = 1 << 20
 
 
-class UnpackError(ValueError):
+class UnpackError(UserError):
     """An input that is not what the pin says. One line, with the next step."""
 
 

@@ -6,25 +6,31 @@ can be installed, and under the hermetic interpreter in tests.
 """
 
 from tools.importer.apply import ApplyError, FileContent, apply_series, patched_files
-from tools.importer.series import Patch, Series, SeriesError, load_series
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.series import Budget, Patch, Series, SeriesError, load_series, overdue
 from tools.importer.tree import Entry, entry_of, file_digest, hash_entries, tree_entries, tree_hash
 from tools.importer.unified import DiffError, FileDiff, Hunk, parse_diff
 
 __all__ = [
     "ApplyError",
+    "Budget",
     "DiffError",
     "Entry",
+    "EnvironmentProblem",
+    "ExitCode",
     "FileContent",
     "FileDiff",
     "Hunk",
     "Patch",
     "Series",
     "SeriesError",
+    "UserError",
     "apply_series",
     "entry_of",
     "file_digest",
     "hash_entries",
     "load_series",
+    "overdue",
     "parse_diff",
     "patched_files",
     "tree_entries",
