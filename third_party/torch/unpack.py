@@ -160,7 +160,7 @@ def patched_tree(
     wanted = {SEAM, VERSION}
     for patch in series.patches:
         for diff in patch.files:
-            wanted.update(path for path in (diff.old_path, diff.new_path) if path)
+            wanted.update(diff.paths)
     with tempfile.TemporaryDirectory(prefix="torch-tree-") as scratch:
         site = _Site(Path(scratch))
         site.extract(wheel, wanted=wanted, known=members)

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.importer.errors import UserError
 from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
@@ -35,7 +36,7 @@ _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
 _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
-class SeriesError(ValueError):
+class SeriesError(UserError):
     """A series that a person has to fix: one line with the place, the finding and the next step."""
 
 
@@ -202,7 +203,7 @@ def _check_budget(patch: Patch, path: Path) -> None:
             f"{path}: adds {patch.added} lines, over its Budget of {budget.lines}. "
             "Move code to the seam or raise the budget with a reason"
         )
-    touched = {name for diff in patch.files for name in (diff.old_path, diff.new_path) if name}
+    touched = {path for diff in patch.files for path in diff.paths}
     if budget.files is not None and len(touched) > budget.files:
         raise SeriesError(
             f"{path}: touches {len(touched)} files, over its Budget of {budget.files}. "

@@ -30,7 +30,9 @@ def with_subject(header: bytes, subject: str) -> bytes:
     if len(subject.splitlines()) != 1 or not subject.strip():
         raise UserError(f"Subject is {subject!r}. Give it in one line of text")
     line = b"Subject: " + subject.strip().encode()
-    return re.sub(rb"^Subject:.*(?:\n[ \t].*)*", lambda _: line, header, count=1, flags=re.MULTILINE)
+    return re.sub(
+        rb"^Subject:.*(?:\n[ \t].*)*", lambda _: line, header, count=1, flags=re.MULTILINE
+    )
 
 
 def patch_name(subject: str) -> str:
@@ -42,5 +44,7 @@ def patch_name(subject: str) -> str:
             break
         name = f"{name}-{word}" if name else word[:_LONGEST]
     if not name:
-        raise UserError(f"no file name can be made of the subject {subject!r}. Give one with --name")
+        raise UserError(
+            f"no file name can be made of the subject {subject!r}. Give one with --name"
+        )
     return f"{name}.patch"
