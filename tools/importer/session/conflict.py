@@ -23,7 +23,7 @@ from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob, Snapshot
 
 DIRECTORY = "conflict"
 SUMMARY = "CONFLICT.md"
-_STAGED = "conflict.new"
+STAGED = "conflict.new"
 _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 _MIDDLE = b"======="
 
@@ -48,27 +48,27 @@ def stop_of(result: PatchResult) -> Stop:
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
     """Write the files of a stopped patch aside. `show_conflict` makes them appear."""
-    shutil.rmtree(state / _STAGED, ignore_errors=True)
-    (state / _STAGED).mkdir(parents=True)
+    shutil.rmtree(state / STAGED, ignore_errors=True)
+    (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
         if file.after is None:
             continue
-        target = state / _STAGED / _plain(file.new_path)
+        target = state / STAGED / _plain(file.new_path)
         target.parent.mkdir(parents=True, exist_ok=True)
         write_durably(target, file.after.data, 0o777 if file.after.mode == EXECUTABLE else 0o666)
 
 
 def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
-    """Make the staged files appear at once, with a summary for people beside them."""
-    hide_conflict(state)
-    os.rename(state / _STAGED, state / DIRECTORY)
-    replace_file(state / SUMMARY, _summary(result, series).encode())
+    """Make the staged files appear at once, where none are, with a summary for people beside them."""
+    os.rename(state / STAGED, state / DIRECTORY)
+    replace_file(state / SUMMARY, _summary(result, series).encode("utf-8", "surrogateescape"))
 
 
 def hide_conflict(state: Path) -> None:
     """Take the files away: they are settled, or no longer wanted."""
     (state / SUMMARY).unlink(missing_ok=True)
-    shutil.rmtree(state / DIRECTORY, ignore_errors=True)
+    if (state / DIRECTORY).exists():
+        shutil.rmtree(state / DIRECTORY)
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:

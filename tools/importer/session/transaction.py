@@ -76,6 +76,7 @@ class Transaction:
         """
         changes = self.changes()
         moves = self._moves(last)
+        clears = [name for name in clears if (self._state / name).exists()]
         if not moves and not clears:
             return changes
         made = self._missing_directories(moves)

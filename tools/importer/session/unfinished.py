@@ -12,7 +12,7 @@ import base64
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.importer.engine.outcome import Decision, Resolved, Skip
@@ -56,10 +56,6 @@ class Unfinished:
     inputs: Mapping[str, object]
     decisions: Mapping[str, Decision] = field(default_factory=dict)
     stop: Stop | None = None
-
-    def decided(self, patch: str, decision: Decision) -> Unfinished:
-        """Return it with a decision more, and nothing that waits."""
-        return replace(self, decisions={**self.decisions, patch: decision}, stop=None)
 
 
 def read_unfinished(state: Path) -> Unfinished | None:
