@@ -4,6 +4,7 @@
 from tools.importer.verify.difference import Difference, Kind, compare
 from tools.importer.verify.hashing import WheelContents, hash_tree, hash_wheel
 from tools.importer.verify.rebuild import Rebuilt, rebuild
+from tools.importer.verify.recorded_base import check_base
 from tools.importer.verify.wheel_record import check_record
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "Kind",
     "Rebuilt",
     "WheelContents",
+    "check_base",
     "check_record",
     "compare",
     "hash_tree",
