@@ -16,14 +16,36 @@ from pathlib import Path
 from typing import NoReturn
 
 from tools.importer.apply import ApplyError
-from tools.importer.commands import abort, continue_, import_, skip, status
+from tools.importer.commands import (
+    abort,
+    continue_,
+    drop,
+    edit,
+    import_,
+    new,
+    refresh,
+    skip,
+    status,
+    verify,
+)
 from tools.importer.commands.context import Access, Command, Context
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import load_project
 from tools.importer.report import JsonReport, Report, make_report
 from tools.importer.session import lock, pending, recover
 
-COMMANDS: tuple[Command, ...] = (import_, continue_, skip, abort, status)
+COMMANDS: tuple[Command, ...] = (
+    import_,
+    continue_,
+    skip,
+    abort,
+    status,
+    edit,
+    refresh,
+    new,
+    drop,
+    verify,
+)
 
 _DEFAULT = "import"
 _EPILOG = """exit status:

@@ -26,6 +26,8 @@ from tools.importer.session.stopping import (
 )
 from tools.importer.session.transaction import Changes, Transaction
 from tools.importer.session.unfinished import (
+    DESK,
+    EDITING,
     Stop,
     StopFile,
     Unfinished,
@@ -34,6 +36,8 @@ from tools.importer.session.unfinished import (
 )
 
 __all__ = [
+    "DESK",
+    "EDITING",
     "SESSION_FILES",
     "Carried",
     "Changes",

@@ -24,6 +24,8 @@ from tools.importer.session.conflict import (
     stop_of,
 )
 from tools.importer.session.unfinished import (
+    DESK,
+    EDITING,
     STATE_FILE,
     Unfinished,
     read_unfinished,
@@ -31,7 +33,7 @@ from tools.importer.session.unfinished import (
 )
 
 # All that an unfinished command keeps, in the order in which it is deleted.
-SESSION_FILES = (STATE_FILE, SUMMARY, DIRECTORY, STAGED)
+SESSION_FILES = (STATE_FILE, SUMMARY, DIRECTORY, STAGED, DESK)
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
@@ -61,6 +63,10 @@ def forget(state: Path) -> None:
 def refuse_unfinished(state: Path) -> None:
     """Raise UserError when a command waits for a person: another must not start over it."""
     unfinished = read_unfinished(state)
+    if unfinished is not None and unfinished.command == EDITING:
+        raise UserError(
+            f"{unfinished.inputs['name']} is being edited. Run `import.py refresh` or `abort` first"
+        )
     if unfinished is not None:
         at = f" at {unfinished.stop.patch}" if unfinished.stop else ""
         raise UserError(
