@@ -16,7 +16,11 @@ _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),
     Label("//tools/importer:apply.py"),
+    Label("//tools/importer:binary.py"),
+    Label("//tools/importer:errors.py"),
+    Label("//tools/importer:names.py"),
     Label("//tools/importer:series.py"),
+    Label("//tools/importer:snapshot.py"),
     Label("//tools/importer:tree.py"),
     Label("//tools/importer:unified.py"),
 ]

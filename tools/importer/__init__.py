@@ -5,21 +5,26 @@ Standard library only: the same files run under the host's python3 in a reposito
 can be installed, and under the hermetic interpreter in tests.
 """
 
-from tools.importer.apply import ApplyError, FileContent, apply_series, patched_files
+from tools.importer.apply import ApplyError, apply_series, patched_files
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.series import Patch, Series, SeriesError, load_series
+from tools.importer.snapshot import Blob
 from tools.importer.tree import Entry, entry_of, file_digest, hash_entries, tree_entries, tree_hash
 from tools.importer.unified import DiffError, FileDiff, Hunk, parse_diff
 
 __all__ = [
     "ApplyError",
+    "Blob",
     "DiffError",
     "Entry",
-    "FileContent",
+    "EnvironmentProblem",
+    "ExitCode",
     "FileDiff",
     "Hunk",
     "Patch",
     "Series",
     "SeriesError",
+    "UserError",
     "apply_series",
     "entry_of",
     "file_digest",

@@ -15,6 +15,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.importer.errors import UserError
 from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
@@ -25,7 +26,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
 
 
-class SeriesError(ValueError):
+class SeriesError(UserError):
     """A series that a person has to fix: one line with the place, the finding and the next step."""
 
 

@@ -62,3 +62,50 @@ class Snapshot(Protocol):
         A wheel has no tests and no C++ sources: False for those, so that a patch of them is
         `not applicable` and is kept, never taken for one whose file upstream removed.
         """
+
+
+class DictSnapshot:
+    """A tree that is held in memory: for tests, and for what a command has just made."""
+
+    def __init__(
+        self,
+        label: str,
+        files: Mapping[str, Blob],
+        *,
+        commit: str | None = None,
+        pin: Mapping[str, object] | None = None,
+    ) -> None:
+        self.label = label
+        self.commit = commit
+        self.pin: Mapping[str, object] = pin or {"kind": "memory"}
+        self._files = dict(files)
+
+    def paths(self) -> Collection[str]:
+        return self._files.keys()
+
+    def read(self, path: str) -> Blob | None:
+        return self._files.get(path)
+
+    def carries(self, path: str) -> bool:
+        return True
+
+
+class OverlaySnapshot:
+    """A tree with some files replaced; None removes one."""
+
+    def __init__(self, below: Snapshot, files: Mapping[str, Blob | None]) -> None:
+        self.label = below.label
+        self.commit = below.commit
+        self.pin = below.pin
+        self._below = below
+        self._files = dict(files)
+
+    def paths(self) -> Collection[str]:
+        gone = {path for path, blob in self._files.items() if blob is None}
+        return (set(self._below.paths()) | set(self._files)) - gone
+
+    def read(self, path: str) -> Blob | None:
+        return self._files[path] if path in self._files else self._below.read(path)
+
+    def carries(self, path: str) -> bool:
+        return path in self._files or self._below.carries(path)

@@ -44,7 +44,8 @@ class FileResult:
     `path` is where the file was, `new_path` where it is now (upstream may have moved it). `before` and
     `after` are the new tree's file without and with the patch; None where there is none. After a
     stop, `after` holds the file with conflict markers: base, ours (upstream's new) and theirs (the
-    patch's). `note` says in a few words what was found.
+    patch's). `note` says in a few words what was found, `inner` how upstream's version differs from the
+    patch's, as a diff.
     """
 
     path: str
@@ -53,6 +54,7 @@ class FileResult:
     before: Blob | None
     after: Blob | None
     note: str = ""
+    inner: str = ""
 
 
 @dataclass(frozen=True)
