@@ -9,8 +9,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tools.importer.git_repo import Repository
+from tools.importer.engine import base_files, record_base
+from tools.importer.git_repo.commit_snapshot import CommitSnapshot
+from tools.importer.git_repo.repository import Repository
 from tools.importer.report import Progress
+from tools.importer.series import Series, load_series
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob
 
 ENVIRONMENT = {
@@ -22,6 +25,14 @@ ENVIRONMENT = {
     "GIT_COMMITTER_EMAIL": "ann@example.org",
     "LC_ALL": "C",
 }
+
+HEADER = """Subject: [x] Make {name}
+Owner: packaging
+Reason: {reason}
+Upstream: None yet
+Extension-point-considered: None
+Test: some_test.py::test_it
+"""
 
 
 def git(directory: Path, *arguments: str, data: bytes | None = None) -> str:
@@ -65,6 +76,44 @@ def commit_files(
     git(directory, "add", "--all", "--force")
     git(directory, "commit", "--quiet", "--allow-empty", f"--message={message}")
     return git(directory, "rev-parse", "HEAD")
+
+
+def make_series(
+    directory: Path,
+    upstream: Path,
+    commit: str,
+    patches: Mapping[str, tuple[str, Mapping[str, bytes | Blob | None]]],
+    *,
+    prose: str = "",
+) -> Series:
+    """Make a series against `commit` with git's own diffs: name -> (reason, changed files).
+
+    The base is recorded beside it. The branch of `upstream` stays where it is.
+    """
+    commit = git(upstream, "rev-parse", commit)
+    branch = git(upstream, "symbolic-ref", "--short", "HEAD")
+    git(upstream, "checkout", "--quiet", "--detach", commit)
+    directory.mkdir(parents=True)
+    for name, (reason, files) in patches.items():
+        commit_files(upstream, files)
+        diff = subprocess.run(
+            ["git", "diff", "--binary", "--full-index", "--find-renames", "HEAD^", "HEAD"],
+            cwd=upstream,
+            env={**os.environ, **ENVIRONMENT},
+            capture_output=True,
+            check=True,
+        ).stdout
+        header = HEADER.format(name=name.replace("-", " "), reason=reason)
+        text = f"{header}\n\n{prose}" if prose else header
+        (directory / f"{name}.patch").write_bytes(text.encode() + b"\n" + diff)
+    (directory / "series").write_text("".join(f"{name}.patch\n" for name in patches))
+    series = load_series(directory)
+    with opened(upstream) as repository:
+        base = record_base(series, CommitSnapshot(repository, commit))
+    for file, data in base_files(base).items():
+        (directory / file).write_bytes(data)
+    git(upstream, "checkout", "--quiet", branch)
+    return series
 
 
 @contextmanager

@@ -177,6 +177,16 @@ class Repository:
             )
             return self.git.run("write-tree", variables=index).decode().strip()
 
+    def changed_tree(self, commit: str, changes: Mapping[str, TreeEntry | None]) -> str:
+        """Store the tree of `commit` with some files changed; None removes one."""
+        with self.staging() as directory:
+            index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
+            self.git.run("read-tree", commit, variables=index)
+            self.git.run(
+                "update-index", "-z", "--index-info", data=index_info(changes), variables=index
+            )
+            return self.git.run("write-tree", variables=index).decode().strip()
+
     def graft(self, commit: str | None, at: str, tree: str | None) -> str:
         """Return the root tree of `commit` with `tree` at `at`: as many new trees as `at` is deep.
 
