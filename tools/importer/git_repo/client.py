@@ -35,11 +35,14 @@ SETTINGS = (
     "submodule.recurse=false",  # a submodule is an id to us
 )
 
-_ENVIRONMENT = {
+_NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_COUNT": "0",  # settings by environment
     "GIT_CONFIG_PARAMETERS": "",  # `git -c` of a git that started us
+}
+
+_ENVIRONMENT = {
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_LITERAL_PATHSPECS": "1",  # `*` in an upstream file name is a star
     "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show objects that are not there
@@ -56,11 +59,17 @@ _ENVIRONMENT = {
 
 
 class Client:
-    """git in one directory, with variables that say which repository."""
+    """git in one directory, with variables that say which repository.
 
-    def __init__(self, directory: Path, variables: Mapping[str, str]) -> None:
+    `network`: how a network is reached (proxies, certificates, credentials) is the person's to say,
+    so settings count there, but for those of SETTINGS.
+    """
+
+    def __init__(
+        self, directory: Path, variables: Mapping[str, str], *, network: bool = False
+    ) -> None:
         self.directory = directory
-        self.variables = {**_ENVIRONMENT, **variables}
+        self.variables = {**_ENVIRONMENT, **({} if network else _NOBODY), **variables}
 
     def run(
         self,

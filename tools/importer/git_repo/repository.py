@@ -48,7 +48,7 @@ class Person:
 class Repository:
     """A repository on this machine; `work_tree` is None for a bare one."""
 
-    def __init__(self, git_dir: Path, work_tree: Path | None) -> None:
+    def __init__(self, git_dir: Path, work_tree: Path | None, *, network: bool = False) -> None:
         self.git_dir = git_dir
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
@@ -61,7 +61,7 @@ class Repository:
         }
         if work_tree:
             variables["GIT_WORK_TREE"] = os.fspath(work_tree)
-        self.git = Client(work_tree or git_dir, variables)
+        self.git = Client(work_tree or git_dir, variables, network=network)
         self._reader: Any = None
 
     @classmethod
