@@ -100,7 +100,11 @@ def rebase(
 def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
     """Return upstream's tree with the changed patch, and those before it, in."""
     _, before = _position(release.series, edit)
-    return OverlaySnapshot(release.snapshot, _applied(release, before, edit))
+    tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
+    tree.label = f"{release.label} with {edit.name}"  # what a conflict calls its first side
+    if edit.kind is Kind.DROP:
+        tree.label = f"{release.label} without {edit.name}"
+    return tree
 
 
 def position_of(series: Series, name: str) -> int:

@@ -18,6 +18,7 @@ from tools.importer.session.reimport import (
 from tools.importer.session.rewritten import check_rewrites, decide_rewrites
 from tools.importer.session.stopping import (
     SESSION_FILES,
+    back_to_desk,
     forget,
     refuse_unfinished,
     require_unfinished,
@@ -47,6 +48,7 @@ __all__ = [
     "Transaction",
     "Unfinished",
     "Unsettled",
+    "back_to_desk",
     "check_committed",
     "check_rewrites",
     "current_label",

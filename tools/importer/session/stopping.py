@@ -50,6 +50,25 @@ def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
+def back_to_desk(state: Path) -> Unfinished | None:
+    """Undo a rebase that a person's edit stopped at; the edit is at the desk as it was.
+
+    Returns what is under way then; None where no edit is to go back to.
+    """
+    try:
+        unfinished = read_unfinished(state)
+    except UserError:
+        return None  # nothing in a damaged file can be gone back to
+    if unfinished is None or unfinished.command == EDITING or not (state / DESK).is_dir():
+        return None
+    if unfinished.inputs.get("kind") not in ("replace", "insert"):
+        return None
+    edit = dataclasses.replace(unfinished, command=EDITING, decisions={}, stop=None)
+    write_unfinished(state, edit)
+    hide_conflict(state)
+    return edit
+
+
 def forget(state: Path) -> None:
     """Delete what an unfinished command keeps."""
     for name in SESSION_FILES:
