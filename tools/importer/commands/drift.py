@@ -84,9 +84,7 @@ class _Quiet:
     def say(self, line: str) -> None:
         """Standard output belongs to the document."""
 
-    def progress(
-        self, label: str, total: int | None = None
-    ) -> AbstractContextManager[Progress]:
+    def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
         return self._below.progress(label, total)
 
     def result(self, data: Mapping[str, object]) -> None:

@@ -31,9 +31,7 @@ def to_document(table: Table) -> dict[str, object]:
                 "commit": release.commit,
                 "options": release.options,
                 "origin": dict(release.origin),
-                "counts": {
-                    outcome.value: count for outcome, count in table.counts(column).items()
-                },
+                "counts": {outcome.value: count for outcome, count in table.counts(column).items()},
             }
             for column, release in enumerate(table.releases)
         ],

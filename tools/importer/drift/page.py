@@ -23,13 +23,14 @@ _SIGNS = {
     Outcome.THREE_WAY: "⋔",
     Outcome.RESOLVED: "✎",
     Outcome.LANDED: "★",
-    Outcome.NOT_APPLICABLE: "–",
+    Outcome.NOT_APPLICABLE: "·",
     Outcome.SKIPPED: "⊘",
     Outcome.SUSPECTED: "≈",
     Outcome.AMBIGUOUS: "?",
     Outcome.FILE_GONE: "∅",
     Outcome.CONFLICT: "✗",
 }
+_TAB = "\t"
 _MEANINGS = {
     Outcome.CLEAN: "every hunk at its very lines",
     Outcome.OFFSET: "the same lines, at another place",
@@ -147,7 +148,7 @@ def _diff(inner: str) -> str:
     lines = []
     for line in inner.removesuffix("\n").split("\n"):
         kind = {"+": "add", "-": "cut", "@": "at"}.get(line[:1], "")
-        lines.append(f'<span class="{kind}">{_text(line, keep="\t")}</span>')
+        lines.append(f'<span class="{kind}">{_text(line, keep=_TAB)}</span>')
     return f"<pre>{chr(10).join(lines)}</pre>\n"
 
 

@@ -108,9 +108,7 @@ def measure(series: Series, base: Base, targets: Iterable[Target]) -> Table:
     return Table(series.root.name, series.digest, base.commit, tuple(releases), tuple(rows))
 
 
-def measure_release(
-    series: Series, base: Base, target: Target
-) -> tuple[Release, tuple[Cell, ...]]:
+def measure_release(series: Series, base: Base, target: Target) -> tuple[Release, tuple[Cell, ...]]:
     """Return one column of the table: the release, and its cells in the order of the series."""
     snapshot = target.snapshot
     found = carry(series, base, snapshot, keep_going=True)
