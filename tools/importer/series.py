@@ -20,7 +20,7 @@ from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
-OPTIONAL = ("Expires", "Budget")
+OPTIONAL = ("Expires", "Budget", "Rewrite")
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
