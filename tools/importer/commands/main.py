@@ -11,17 +11,19 @@ import difflib
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
 from tools.importer.apply import ApplyError
-from tools.importer.commands.context import Command, Context
+from tools.importer.commands import abort, continue_, import_, skip, status
+from tools.importer.commands.context import Access, Command, Context
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import load_project
 from tools.importer.report import JsonReport, Report, make_report
-from tools.importer.series import SeriesError
+from tools.importer.session import lock, pending, recover
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (import_, continue_, skip, abort, status)
 
 _DEFAULT = "import"
 _EPILOG = """exit status:
@@ -40,7 +42,7 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     try:
         code = _run(arguments, commands, report)
         error = ""
-    except (UserError, SeriesError, ApplyError) as problem:
+    except (UserError, ApplyError) as problem:
         code, error = ExitCode.USER_ERROR, str(problem)
     except EnvironmentProblem as problem:
         code, error = ExitCode.ENVIRONMENT, str(problem)
@@ -64,7 +66,24 @@ def _run(argv: list[str], commands: Sequence[Command], report: Report) -> ExitCo
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
     cwd = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
     project = load_project((cwd / root).resolve(), shared.project)
-    return command.run(args, Context(project, report, shared.dry_run, cwd))
+    return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
+
+
+def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
+    """Run a command on a whole tree, alone if it writes."""
+    root, state = context.project.workspace, context.project.state
+    access = getattr(command, "ACCESS", Access.WRITES)
+    alone = access is not Access.READS and not context.dry_run
+    with ExitStack() as held:
+        if alone:
+            held.enter_context(lock(state))
+        if access is not Access.UNDOES and pending(state):
+            # Also for a dry run: what it would show is worth nothing on half a tree.
+            with nullcontext() if alone else lock(state):
+                said = recover(root, state)
+            if said:
+                context.report.say(said)
+        return command.run(args, context)
 
 
 def _with_command(words: list[str], commands: Sequence[Command]) -> list[str]:
