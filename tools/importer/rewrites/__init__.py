@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Semantic rewrites: patches that a rule makes of each upstream tree, with a guard for what it misses."""
 
-from tools.importer.rewrites.patch_file import patch_files, render_rewrite
+from tools.importer.rewrites.patch_file import (
+    patch_files,
+    regenerated_patch,
+    render_rewrite,
+    same_patch,
+)
 from tools.importer.rewrites.reach import Modules
-from tools.importer.rewrites.regenerate import (
+from tools.importer.rewrites.run import (
     HEADER,
     Rewritten,
     check_guards,
@@ -30,6 +35,8 @@ __all__ = [
     "generated",
     "patch_files",
     "regenerate",
+    "regenerated_patch",
     "render_rewrite",
     "run_rule",
+    "same_patch",
 ]

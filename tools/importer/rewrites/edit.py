@@ -20,17 +20,22 @@ from tools.importer.rewrites.sites import Site, line_starts
 
 def rewritten_call(rule: Rule, text: str) -> str | None:
     """Return the call that takes the place of `text`; None where no operation of the rule fits."""
+    plain = text.replace("\r\n", "\n")
+    crlf = plain != text
+    if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
+        return None  # newlines of two kinds in one call
     # In parentheses, as it stands in the file: a method call may break before its dot.
-    call = cst.parse_expression(f"({text})")
+    call = cst.parse_expression(f"({plain})")
     assert isinstance(call, cst.Call)
-    if cst.Module([]).code_for_node(call) != f"({text})":
+    if cst.Module([]).code_for_node(call) != f"({plain})":
         return None  # never seen; to write it back would change what nobody asked to change
     for operation in rule.operations:
         found = m.extract(call, operation.call)
         if found is not None:
             path = found[PATH]
             assert isinstance(path, cst.BaseExpression)
-            return cst.Module([]).code_for_node(_replace(call, path, rule.target, operation))[1:-1]
+            new = cst.Module([]).code_for_node(_replace(call, path, rule.target, operation))[1:-1]
+            return new.replace("\n", "\r\n") if crlf else new
     return None
 
 

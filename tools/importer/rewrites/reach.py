@@ -22,6 +22,9 @@ class Modules:
 
     _parsed: dict[tuple[str, bytes], Module | None] = field(default_factory=dict)
 
+    def __len__(self) -> int:
+        return len(self._parsed)
+
     def get(self, path: str, data: bytes) -> Module | None:
         """Return the parsed file, or None where Python could not read it (see `readable`)."""
         key = (path, data)

@@ -10,7 +10,7 @@ import libcst.matchers as m
 
 from tools.importer.rewrites.rule import PATH, Kept, Operation, Rule
 
-_ARGUMENT = m.Arg(value=m.SaveMatchedNode(m.DoNotCare(), PATH), keyword=None)
+_ARGUMENT = m.Arg(value=m.SaveMatchedNode(m.DoNotCare(), PATH), keyword=None, star="")
 _UTF_8 = m.MatchIfTrue(lambda text: text.strip("\"'").lower() in ("utf-8", "utf8"))
 _ENCODING = m.Arg(keyword=m.Name("encoding"), value=m.SimpleString(value=_UTF_8))
 _TEXT = m.SimpleString(value=m.MatchIfTrue(lambda text: text.strip("\"'") in ("r", "rt")))

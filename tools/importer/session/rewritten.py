@@ -54,9 +54,9 @@ def decide_rewrites(
 
 def _by_rule(series: Series, tree: Snapshot, patch: Patch) -> bytes:
     # Late: rules need libcst, and most series have none.
-    from tools.importer.rewrites import regenerate
+    from tools.importer.rewrites import regenerated_patch
 
-    return regenerate(series, tree, patch)
+    return regenerated_patch(patch, tree, tree.label)
 
 
 def _files_after(

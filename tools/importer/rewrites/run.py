@@ -36,9 +36,11 @@ class Rewritten:
     unread: tuple[str, ...]
 
 
-def regenerate(rule_name: str, snapshot: Snapshot, label: str) -> dict[str, Blob]:
+def regenerate(
+    rule_name: str, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+) -> dict[str, Blob]:
     """Return the files that the rule changes in a tree. Raises UserError (see `run_rule`)."""
-    return dict(run_rule(find_rule(rule_name), snapshot, label).files)
+    return dict(run_rule(find_rule(rule_name, rules), snapshot, label).files)
 
 
 def run_rule(
@@ -83,13 +85,18 @@ def check_guards(
         _check_left(rule, _sort_out(rule, sites)[1], label)
 
 
-def decisions(series: Series, snapshot: Snapshot, label: str) -> dict[str, Decision]:
-    """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches."""
+def decisions(
+    series: Series, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+) -> dict[str, Decision]:
+    """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches.
+
+    A file that such a patch changed before, and does no more, is there as it is upstream.
+    """
     found: dict[str, Decision] = {}
     tree = snapshot
     for patch in generated(series):
         files: dict[str, Blob | None] = {diff.path: tree.read(diff.path) for diff in patch.files}
-        files |= regenerate(patch.header[HEADER], tree, label)
+        files |= regenerate(patch.header[HEADER], tree, label, rules=rules)
         tree = OverlaySnapshot(tree, files)
         found[patch.name] = Resolved(files)
     return found
@@ -107,12 +114,12 @@ def generated(series: Series) -> list[Patch]:
     return found
 
 
-def find_rule(name: str) -> Rule:
+def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
     """Return the rule of that name. Raises UserError."""
-    for rule in RULES:
+    for rule in rules:
         if rule.name == name:
             return rule
-    known = ", ".join(rule.name for rule in RULES)
+    known = ", ".join(rule.name for rule in rules)
     raise UserError(f"{TABLE}: no rewrite '{name}'. Name one of: {known}")
 
 
