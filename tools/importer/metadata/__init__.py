@@ -7,6 +7,7 @@ from tools.importer.metadata.licence import (
     check_licence,
     licence_file,
     load_record,
+    words_digest,
 )
 from tools.importer.metadata.metadata_file import (
     UPDATE,
@@ -42,5 +43,6 @@ __all__ = [
     "load_record",
     "render_all",
     "render_workspace",
+    "words_digest",
     "write_all",
 ]

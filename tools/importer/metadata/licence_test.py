@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from dataclasses import field as dataclass_field
 from pathlib import Path
 
 import pytest
@@ -19,30 +17,26 @@ from tools.importer.metadata.licence import (
     words_digest,
 )
 from tools.importer.project import Project
-from tools.importer.snapshot import SYMLINK, Blob
+from tools.importer.snapshot import SYMLINK, Blob, DictSnapshot
 
 _TEXT = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat you like.\n"
 _OTHER = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat we like.\nPay first.\n"
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(DictSnapshot):
     """A snapshot of a few files; it carries `kinds` whether it has them or not."""
 
-    label: str
-    files: Mapping[str, Blob]
-    kinds: Collection[str] = ("LICENSE", "NOTICE")
-    commit: str | None = None
-    pin: Mapping[str, object] = dataclass_field(default_factory=dict)
-
-    def paths(self) -> Collection[str]:
-        return self.files.keys()
-
-    def read(self, path: str) -> Blob | None:
-        return self.files.get(path)
+    def __init__(
+        self,
+        label: str,
+        files: Mapping[str, Blob],
+        kinds: Collection[str] = ("LICENSE", "NOTICE"),
+    ) -> None:
+        super().__init__(label, files)
+        self._kinds = kinds
 
     def carries(self, path: str) -> bool:
-        return path in self.kinds
+        return path in self._kinds
 
 
 def _tree(label: str, kinds: Collection[str] = ("LICENSE", "NOTICE"), **files: bytes) -> Tree:

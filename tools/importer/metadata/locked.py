@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from tools.importer.errors import UserError
 from tools.importer.metadata.starlark import calls
-from tools.importer.metadata.vendored import read_json
+from tools.importer.metadata.vendored import read_json, read_text
 
 LICENCES = "third_party/licences.json"
 
@@ -47,16 +47,18 @@ def wheels(workspace: Path) -> Wheels:
     """Read the lock of wheels. Raises UserError."""
     file = workspace / "third_party" / "pypi" / "lock.json"
     lock, licences = read_json(file), _licences(workspace, "pypi")
+    rows, of_torch = lock.get("packages"), lock.get("torch_requires")
+    if not (isinstance(rows, dict) and isinstance(of_torch, list)):
+        raise UserError(
+            f"{file}: no 'packages' or 'torch_requires'. Run third_party/pypi/update.py"
+        )
     try:
-        rows, of_torch = lock["packages"], lock["torch_requires"]
-        assert isinstance(rows, dict)
-        assert isinstance(of_torch, list)
         packages = tuple(_wheel(key, row, licences.get(key, "")) for key, row in rows.items())
-    except KeyError as error:
-        raise UserError(f"{file}: key {error} is missing. Run third_party/pypi/update.py") from None
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{file}: {error!r}. Run third_party/pypi/update.py") from None
     _refuse_strays(licences, rows, "pypi")
-    requirements = workspace / "third_party" / "pypi" / "requirements.in"
-    lines = (line.split("#", 1)[0] for line in requirements.read_text("utf-8").splitlines())
+    requirements = read_text(workspace / "third_party" / "pypi" / "requirements.in")
+    lines = (line.split("#", 1)[0] for line in requirements.splitlines())
     names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
     asked = {_key(name[1]) for name in names if name}
     return Wheels(packages, tuple(sorted(asked & rows.keys())), tuple(of_torch))
@@ -65,31 +67,32 @@ def wheels(workspace: Path) -> Wheels:
 def modules(workspace: Path) -> tuple[Locked, ...]:
     """Read the modules that MODULE.bazel takes. Raises UserError."""
     licences = _licences(workspace, "bazel")
-    deps = calls(workspace / "MODULE.bazel", "bazel_dep")
-    found = tuple(
-        Locked(
-            key=str(dep["name"]),
-            name=str(dep["name"]),
-            version=str(dep["version"]),
-            purl=f"pkg:bazel/{dep['name']}@{dep['version']}",
-            licence=licences.get(str(dep["name"]), ""),
-        )
-        for dep in deps
-    )
+    file = workspace / "MODULE.bazel"
+    found = []
+    for dep in calls(file, "bazel_dep"):
+        name, version = dep.get("name"), dep.get("version")
+        if not (isinstance(name, str) and isinstance(version, str)):
+            raise UserError(f"{file}: bazel_dep '{name}' has no version. Pin it there")
+        purl = f"pkg:bazel/{name}@{version}"
+        found.append(Locked(name, name, version, purl, licences.get(name, "")))
     _refuse_strays(licences, (module.key for module in found), "bazel")
-    return found
+    return tuple(found)
 
 
 def own_module(workspace: Path) -> tuple[str, str]:
     """Name and version of the workspace itself. Raises UserError."""
     for call in calls(workspace / "MODULE.bazel", "module"):
-        return str(call["name"]), str(call["version"])
-    raise UserError(f"{workspace / 'MODULE.bazel'}: no module(...). Give it a name and a version")
+        if {"name", "version"} <= call.keys():
+            return str(call["name"]), str(call["version"])
+    raise UserError(
+        f"{workspace / 'MODULE.bazel'}: no module(...) with a name and a version. Add them"
+    )
 
 
 def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:
     needs = row["requires"]
-    assert isinstance(needs, list)
+    if not isinstance(needs, list):
+        raise TypeError(f"requires of {key} is no list")
     distribution, version = str(row["distribution"]), str(row["version"])
     # Package URLs have PyPI's own normal form of names: lower case, dashes.
     name = _key(distribution).replace("_", "-")

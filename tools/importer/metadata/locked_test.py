@@ -31,7 +31,7 @@ def test_modules_and_the_workspace_itself(root: Path) -> None:
     assert modules(root) == (Locked("rules", "rules", "2", "pkg:bazel/rules@2", ""),)
     assert own_module(root) == ("ws", "0.1")
     (root / "MODULE.bazel").write_text("")
-    with pytest.raises(UserError, match=r"no module\(\.\.\.\)"):
+    with pytest.raises(UserError, match=r"no module\(\.\.\.\) with a name"):
         own_module(root)
 
 
@@ -51,7 +51,31 @@ def test_a_package_without_a_licence_is_unknown(root: Path) -> None:
         wheels(root)
 
 
-def test_a_lock_of_another_form(root: Path) -> None:
-    (root / "third_party" / "pypi" / "lock.json").write_text("{}")
-    with pytest.raises(UserError, match="lock.json: key 'packages' is missing. Run third_party"):
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"packages"', '"rows"', "no 'packages' or 'torch_requires'"),
+        ('"sha256"', '"sha1"', r"KeyError\('sha256'\)"),
+        ('"requires": []', '"requires": 1', "requires of a_b is no list"),
+        ("{", "[", r"lock\.json:1: "),
+    ],
+)
+def test_a_lock_of_another_form(root: Path, old: str, new: str, message: str) -> None:
+    file = root / "third_party" / "pypi" / "lock.json"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+    with pytest.raises(UserError, match=message):
         wheels(root)
+
+
+def test_files_that_every_checkout_has(root: Path) -> None:
+    (root / "third_party" / "pypi" / "requirements.in").unlink()
+    with pytest.raises(UserError, match="requirements.in: no such file. Restore it"):
+        wheels(root)
+
+
+def test_a_module_without_a_version(root: Path) -> None:
+    (root / "MODULE.bazel").write_text('bazel_dep(name = "rules")\n')
+    with pytest.raises(UserError, match="bazel_dep 'rules' has no version"):
+        modules(root)

@@ -90,13 +90,14 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
     """Yield the tarballs of third_party/sources.bzl. Raises UserError."""
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")
-    assert isinstance(pins, dict)
+    if not isinstance(pins, dict):
+        raise UserError(f"{file}: _SOURCES is no dictionary. See third_party/README.md")
     for name, pin in sorted(pins.items()):
         try:
             version = source_version(pin["strip_prefix"])
             url, sha256 = pin["urls"][0], pin["sha256"]
             debian = (pin["debian_file"], pin["debian_sha256"])
-        except (KeyError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{file}: '{name}': {error}. See third_party/README.md") from None
         where = f"checksum=sha256:{sha256}&download_url={quote(url, safe='')}"
         yield Vendored(
@@ -150,14 +151,22 @@ def buildifier(workspace: Path) -> Vendored:
 def read_json(file: Path) -> Mapping[str, object]:
     """Read a JSON object. Raises UserError."""
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{file}: no such file. Restore it: `git checkout -- {file}`") from None
+        data = json.loads(read_text(file))
     except json.JSONDecodeError as error:
         raise UserError(f"{file}:{error.lineno}: {error.msg}. Correct the line") from None
     if not isinstance(data, dict):
         raise UserError(f"{file}: holds a {type(data).__name__}, not an object. Correct it")
     return data
+
+
+def read_text(file: Path) -> str:
+    """Read a file that every checkout has. Raises UserError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file. Restore it: `git checkout -- {file}`") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: {error}. Write it as UTF-8") from None
 
 
 def _git_purl(url: str, name: str, commit: str) -> str:
