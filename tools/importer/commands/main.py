@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -48,6 +49,19 @@ COMMANDS: tuple[Command, ...] = (
 )
 
 _DEFAULT = "import"
+
+# What a machine does to any program; every other OSError here is a bug.
+_MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
 _EPILOG = """exit status:
   0  done
   1  something for you to put right; one line says what
@@ -67,6 +81,10 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     except (UserError, ApplyError) as problem:
         code, error = ExitCode.USER_ERROR, str(problem)
     except EnvironmentProblem as problem:
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except OSError as problem:
+        if problem.errno not in _MACHINE:
+            raise
         code, error = ExitCode.ENVIRONMENT, str(problem)
     except KeyboardInterrupt:
         print("import.py: interrupted", file=sys.stderr)

@@ -15,7 +15,7 @@ from tools.importer.session.reimport import (
     load_source,
     replay,
 )
-from tools.importer.session.rewritten import decide_rewrites
+from tools.importer.session.rewritten import check_rewrites, decide_rewrites
 from tools.importer.session.stopping import (
     SESSION_FILES,
     back_to_desk,
@@ -50,6 +50,7 @@ __all__ = [
     "Unsettled",
     "back_to_desk",
     "check_committed",
+    "check_rewrites",
     "current_label",
     "decide_rewrites",
     "directory_changes",
