@@ -19,14 +19,20 @@ from typing import NoReturn
 from tools.importer.apply import ApplyError
 from tools.importer.commands import (
     abort,
+    cherry_pick,
     continue_,
+    drift,
     drop,
     edit,
+    export,
     import_,
+    metadata,
     new,
     refresh,
+    rewrites,
     skip,
     status,
+    vendor,
     verify,
 )
 from tools.importer.commands.context import Access, Command, Context
@@ -45,7 +51,13 @@ COMMANDS: tuple[Command, ...] = (
     refresh,
     new,
     drop,
+    cherry_pick,
+    rewrites,
     verify,
+    drift,
+    metadata,
+    export,
+    vendor,
 )
 
 _DEFAULT = "import"

@@ -47,7 +47,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Picked:
-    """`files` of the series directory; empty when the patched tree has the change already."""
+    """`files` are all of the series directory; empty when the patched tree has the change already."""
 
     name: str
     files: Mapping[str, bytes]
@@ -229,15 +229,13 @@ def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) ->
     """Return the new files of the series: checked as any series is, with its base recorded."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
-    files = {"series": index + f"{name}\n".encode(), name: data}
+    files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}
+    files |= {"series": index + f"{name}\n".encode(), name: data}
     with tempfile.TemporaryDirectory(prefix="cherry-pick-") as scratch:
         root = Path(scratch)
-        for patch in series.patches:
-            (root / patch.name).write_bytes((series.root / patch.name).read_bytes())
         for file, content in files.items():
             (root / file).write_bytes(content)
         try:
-            files.update(base_files(record_base(load_series(root), snapshot)))
+            return {**files, **base_files(record_base(load_series(root), snapshot))}
         except SeriesError as error:
             raise UserError(str(error).replace(scratch, str(series.root))) from None
-    return files

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
@@ -17,7 +18,13 @@ class CommitSnapshot:
         self._repository = repository
         self.commit = commit
         self.label = commit[:12]
-        self.pin: Mapping[str, object] = {"kind": "git", "commit": commit}
+        self.pin: Mapping[str, object] = {
+            "kind": "git",
+            "tag": None,
+            "url": os.fspath(repository.place),
+            "ref": commit,
+            "commit": commit,
+        }
 
     def paths(self) -> Collection[str]:
         return self._files.keys()

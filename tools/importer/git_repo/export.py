@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import datetime
 import enum
-import os
-import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +16,7 @@ from tools.importer.git_repo.checkout import names
 from tools.importer.git_repo.commit_snapshot import CommitSnapshot
 from tools.importer.git_repo.exclusive import exclusive
 from tools.importer.git_repo.letter import Letter, letter_of, mbox
+from tools.importer.git_repo.plain_file import write_file
 from tools.importer.git_repo.repository import Person, Repository, TreeEntry
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob
@@ -207,23 +206,9 @@ def _letter(series: Series, patch: Patch) -> Letter:
 
 
 def _write(file: Path, data: bytes, dry_run: bool) -> State:
-    """Write a file whole, or not at all when it is the same."""
     old = file.read_bytes() if file.is_file() else None
     if old == data:
         return State.UNCHANGED
-    state = State.NEW if old is None else State.REPLACED
-    if dry_run:
-        return state
-    file.parent.mkdir(parents=True, exist_ok=True)
-    handle, aside = tempfile.mkstemp(dir=file.parent, prefix=".export-")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(aside, 0o644)
-        os.replace(aside, file)
-    except BaseException:
-        os.unlink(aside)
-        raise
-    return state
+    if not dry_run:
+        write_file(file, data)
+    return State.NEW if old is None else State.REPLACED

@@ -295,6 +295,11 @@ class Repository:
         return self
 
 
+def is_repository(path: Path) -> bool:
+    """Whether `path` is the top of a repository, with or without a working tree."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
 def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
     """Return what `git update-index -z --index-info` reads; None removes a path.
 
