@@ -9,11 +9,21 @@ from pathlib import Path
 
 from third_party.torch.unpack import read_pin
 from tools.importer.commands.context import Access, Context
-from tools.importer.editing import pinned_wheel
+from tools.importer.editing import open_release, pinned_wheel, tree_up_to
 from tools.importer.engine import read_base
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.origins import open_pin
-from tools.importer.verify import Difference, Rebuilt, check_base, compare, hash_tree, rebuild
+from tools.importer.snapshot import OverlaySnapshot
+from tools.importer.verify import (
+    Difference,
+    Rebuilt,
+    check_base,
+    check_vendored,
+    compare,
+    hash_tree,
+    read_vendored,
+    rebuild,
+)
 
 NAME = "verify"
 HELP = "rebuild the pinned tree and name every path that differs (exit status 1: some do)"
@@ -26,9 +36,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--wheel", metavar="FILE", help="the pinned wheel, to fetch nothing")
 
+    parser.add_argument("--into", metavar="REPO", help="compare a vendored tree in this repository")
+    parser.add_argument("--at", metavar="DIR", help="with --into: the directory of the tree there")
+    parser.add_argument("--branch", help="with --into: of that branch (the one checked out)")
+
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
     project, report = context.project, context.report
+    if bool(args.into) != bool(args.at) or (args.branch and not args.into):
+        raise UserError("--into names the repository, --at the directory in it. Give both")
     pin = read_pin(project.pin)
     wheel = context.cwd / args.wheel if args.wheel else pinned_wheel(project, report)
     if not wheel.is_file():
@@ -36,6 +52,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     seam = project.pin.parent / "seam" / "_utils_internal.py"
     rebuilt = rebuild(wheel, pin, project.series_of(pin.tag), seam, report)
     differences = [*rebuilt.differences, *_base(context, project.series_of(pin.tag))]
+    if args.into:
+        differences += _vendored(context, args)
     if args.tree:
         differences += _tree(context, context.cwd / args.tree, rebuilt)
     for difference in differences:
@@ -63,11 +81,20 @@ def _base(context: Context, directory: Path) -> list[Difference]:
         return check_base(base, open_pin(context.project, context.report, base.pin))
 
 
+def _vendored(context: Context, args: argparse.Namespace) -> list[Difference]:
+    found = read_vendored(context.cwd / args.into, args.at, args.branch)
+    release = open_release(context.project, context.report, found.labels.tag)
+    series = release.series
+    files = tree_up_to(release, len(series.patches))
+    patched = OverlaySnapshot(release.snapshot, files)
+    return check_vendored(found, patched, series.digest, context.report)
+
+
 def _tree(context: Context, tree: Path, rebuilt: Rebuilt) -> Iterator[Difference]:
     if rebuilt.tree_hash is None:
         raise UserError(
             f"{tree} cannot be compared: {rebuilt.differences[0]}. Put that right first"
         )
-    if (tree / "SOURCE_INFO.json").is_file():
+    if (tree / "site").is_dir():
         tree = tree / "site"
     yield from compare("tree", rebuilt.entries, hash_tree(tree, context.report))
