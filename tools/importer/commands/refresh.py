@@ -48,6 +48,11 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
             f"{unfinished.inputs['name']} is made, and a later patch waits for you. "
             "Run `import.py status`"
         )
+    if unfinished is not None and unfinished.project != project.name:
+        raise UserError(
+            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
+            f"--project {unfinished.project}"
+        )
     if unfinished is None or unfinished.command != EDITING:
         raise UserError(
             "no patch is being edited. Begin with `import.py edit PATCH` or `import.py new SUBJECT`"

@@ -11,9 +11,9 @@ from pathlib import Path
 from third_party.torch.unpack import read_pin, tree_hash_of
 from tools.importer.editing.release import Release, built_label
 from tools.importer.editing.staged import staged
-from tools.importer.engine import base_files, record_base
+from tools.importer.engine import apply_to_snapshot, base_files, record_base
 from tools.importer.project import Project
-from tools.importer.session.transaction import Transaction
+from tools.importer.session import Transaction, check_rewrites
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,17 @@ def publication(
     pinned = None
     last: tuple[str, ...] = ()
     with staged(files, release.directory) as series:
-        base = base_files(record_base(series, release.snapshot))
+        recorded = record_base(series, release.snapshot)
+        patched = apply_to_snapshot(series, release.snapshot, absent=recorded.absent)
+        check_rewrites(series, release.snapshot, patched)
+        base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
         # Comments and the base may change without the tree.
         moves = series.digest != release.series.digest
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
+            for name, data in base.items():
+                (series.root / name).write_bytes(data)  # a build reads there what no wheel holds
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
