@@ -10,7 +10,7 @@ from tools.importer.editing.patch_change import (
     refuse_absent,
     refuse_generated,
 )
-from tools.importer.editing.publication import Publication, publication, rebased_base
+from tools.importer.editing.publication import Publication, anew, publication
 from tools.importer.editing.release import Release, built_label, series_directory
 from tools.importer.editing.series_edit import (
     Kind,
@@ -29,6 +29,7 @@ __all__ = [
     "Rebased",
     "Release",
     "SeriesEdit",
+    "anew",
     "built_label",
     "changed_patch",
     "new_header",
@@ -40,7 +41,6 @@ __all__ = [
     "position_of",
     "publication",
     "rebase",
-    "rebased_base",
     "refuse_absent",
     "refuse_generated",
     "series_directory",

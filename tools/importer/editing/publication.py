@@ -33,10 +33,16 @@ class Publication:
 
 
 def publication(
-    project: Project, release: Release, files: Mapping[str, bytes], wheel: Callable[[], Path]
+    project: Project,
+    release: Release,
+    files: Mapping[str, bytes],
+    wheel: Callable[[], Path],
+    *,
+    as_it_lies: bool = False,
 ) -> Publication:
     """Work out everything for the new series `files`; `wheel` is called when the build's pin moves.
 
+    `as_it_lies`: the files are those that are there, and nobody knows what the pin was made from.
     Raises UserError where the series is not one that a build would take.
     """
     out: dict[str, bytes | None] = {}
@@ -53,7 +59,7 @@ def publication(
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
         # Comments and the base may change without the tree.
-        moves = series.digest != release.series.digest
+        moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
             for name, data in base.items():
@@ -65,11 +71,11 @@ def publication(
     return Publication(out, last, pinned)
 
 
-def rebased_base(project: Project, release: Release) -> Publication:
-    """Record the base anew for the series as it is."""
-    directory = release.directory.relative_to(project.workspace).as_posix()
-    files = base_files(record_base(release.series, release.snapshot))
-    return Publication({f"{directory}/{name}": data for name, data in files.items()}, (), None)
+def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
+    """Work out what follows from a series that was changed by hand: its base, and the build's hash."""
+    names = ["series", *(patch.name for patch in release.series.patches)]
+    files = {name: (release.directory / name).read_bytes() for name in names}
+    return publication(project, release, files, wheel, as_it_lies=True)
 
 
 def _seam(project: Project) -> Path:
