@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from tools.importer.errors import UserError
-from tools.importer.origins.safe_path import check_link, check_nesting, check_path
+from tools.importer.origins.safe_path import check_link, check_nesting, check_path, is_gits_own
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -128,7 +128,10 @@ class _Writer:
             tree.comment = json.dumps({"top": top, "commit": commit}).encode()
 
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
-        path = check_path(_plain(member.path), self._name)
+        path = _plain(member.path)
+        if is_gits_own(path):
+            return  # somebody packed a checkout
+        check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
         if member.same is not None:

@@ -17,7 +17,8 @@ def test_plain_paths(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\\b", "a\0b", ".git/config", ".GIT/x"]
+    "path",
+    ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\\b", "a\0b", ".git/config", "a/.GIT/x"],
 )
 def test_paths_that_are_refused(path: str) -> None:
     with pytest.raises(UserError, match="^x.tar: the path .* distrust it$"):
