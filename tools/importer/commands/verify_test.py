@@ -109,3 +109,18 @@ def test_comments_of_a_series_change_nothing(sample: SampleWheel) -> None:
     index.write_text("# Why.\n" + index.read_text())
     assert _run(sample, "verify") == 0
     assert _run(sample, "refresh", "--base") == 4
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", None])
+def test_a_lost_base_is_recorded_from_the_builds_wheel(
+    sample: SampleWheel, damage: str | None
+) -> None:
+    base = sample.patches / "base.json"
+    before = base.read_bytes()
+    if damage is None:
+        base.unlink()
+    else:
+        base.write_text(damage)
+    assert _run(sample, "verify") == 1
+    assert _run(sample, "refresh", "--base") == 0
+    assert base.read_bytes() == before
