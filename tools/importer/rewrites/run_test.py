@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tools.importer.engine import Change, Outcome, carry, record_base, render_patch
 from tools.importer.errors import UserError
 from tools.importer.rewrites.patch_file import patch_files, regenerated_patch, same_patch
-from tools.importer.rewrites.run import check_guards, decisions, generated, run_rule
 from tools.importer.rewrites.rule import Kept, Rule
+from tools.importer.rewrites.run import check_guards, decisions, generated, run_rule
 from tools.importer.rewrites.torch_rules import MODULE_LISTING, PACKED_RESOURCES
 from tools.importer.series import Series, load_series
 from tools.importer.snapshot import Blob, DictSnapshot, OverlaySnapshot
@@ -162,7 +162,7 @@ def test_the_guard_looks_at_the_patched_tree() -> None:
 
 
 def test_what_is_outside_the_scope_is_not_looked_at() -> None:
-    files = {path: b"open(__file__)\n" for path in ("tools/a.py", "torch/testing/b.py")}
+    files = dict.fromkeys(("tools/a.py", "torch/testing/b.py"), b"open(__file__)\n")
     assert run_rule(_rule({"v1": {}}), _snapshot(files), "v1").files == {}
 
 
