@@ -53,7 +53,7 @@ class Cache:
         """Return the tree's zip of that archive; `make` writes it to a path when it is not there."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
-            with self.scratch() as directory, self.writing():
+            with self.scratch() as directory:
                 make(directory / "tree.zip")
                 _publish(directory / "tree.zip", target)
         return target
@@ -68,7 +68,7 @@ class Cache:
 
     def note(self, name: str, data: Mapping[str, str]) -> None:
         """Note `data` under `name`, a file's name."""
-        with self.scratch() as directory, self.writing():
+        with self.scratch() as directory:
             (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
             _publish(directory / "note", self.root / "names" / name)
 
@@ -81,7 +81,8 @@ class Cache:
             _sweep(place)
             directory = Path(tempfile.mkdtemp(dir=place))
         try:
-            yield directory
+            with self.writing():
+                yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 

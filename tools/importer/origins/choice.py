@@ -23,7 +23,12 @@ from tools.importer.origins.origin import (
     near,
     text_of,
 )
-from tools.importer.origins.wheel import SourceWheelOrigin, WheelOrigin, wheel_settings
+from tools.importer.origins.wheel import (
+    SourceWheelOrigin,
+    WheelOrigin,
+    read_build_pin,
+    wheel_settings,
+)
 from tools.importer.project import Project
 from tools.importer.report import Report
 
@@ -42,6 +47,7 @@ def resolve(
     UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
     """
     wanted = Wanted(tag, ref)
+    _check_style(project, tag)
     candidates = _candidates(project, report, user_cache(), wanted, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
@@ -64,7 +70,7 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
-        wheel.KIND: lambda: _wheels(project, report, cache)[0],
+        wheel.KIND: lambda: _configured(project, _wheels(project, report, cache), wheel.KIND)[0],
         debian.KIND: lambda: DebianOrigin(text_of(pin, "package"), cache, report),
         git_origin.KIND: lambda: GitOrigin(text_of(pin, "url"), cache, report),
         local.ARCHIVE_KIND: lambda: ArchiveOrigin(None, cache, report),
@@ -95,12 +101,7 @@ def _candidates(
         ]
     table = {wheel.KIND: _wheels, git_origin.KIND: _git, debian.KIND: _debian}
     if origin in table:
-        found = table[origin](project, report, cache)
-        if not found:
-            raise UserError(
-                f"import.json of {project.name} has no settings of '{origin}'. Add them"
-            )
-        return found
+        return _configured(project, table[origin](project, report, cache), origin)
     if origin.startswith("git+") or "://" in origin:
         return [GitOrigin(origin, cache, report)]
     path = Path(os.path.abspath(origin))
@@ -113,6 +114,12 @@ def _candidates(
     raise UserError(
         f"'{origin}' is no origin: not {', '.join(sorted(table))} or git+URL, and no such path. Name one"
     )
+
+
+def _configured(project: Project, origins: list[Origin], kind: str) -> list[Origin]:
+    if not origins:
+        raise UserError(f"import.json of {project.name} has no settings of '{kind}'. Add them")
+    return origins
 
 
 def _wheels(project: Project, report: Report, cache: Cache) -> list[Origin]:
@@ -131,6 +138,15 @@ def _git(project: Project, report: Report, cache: Cache) -> list[Origin]:
 def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
     settings = project.origins.get(debian.KIND)
     return [DebianOrigin(settings["package"], cache, report)] if settings else []
+
+
+def _check_style(project: Project, tag: str | None) -> None:
+    """A release without its `v` would be found, and its series would lie in another directory."""
+    usual = read_build_pin(project.pin).get("tag")
+    if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
+        raise UserError(
+            f"no {tag} of {project.name}: its tags are as {usual}. Did you mean v{tag}?"
+        )
 
 
 def _tell(

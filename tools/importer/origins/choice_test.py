@@ -110,6 +110,20 @@ def test_a_tag_and_a_ref(project: Project, tree: Path) -> None:
         resolve(project, Lines(), tag="v1", ref="main", origin=str(tree))
 
 
+def test_a_release_without_its_v(project: Project) -> None:
+    project.pin.write_text('{"tag": "v2.13.0"}')
+    message = r"no 2\.14\.1 of torch: its tags are as v2\.13\.0\. Did you mean v2\.14\.1\?"
+    with pytest.raises(UserError, match=message):
+        resolve(project, Lines(), tag="2.14.1")
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_a_bad_pin_of_the_build(project: Project, text: str) -> None:
+    project.pin.write_text(text)
+    with pytest.raises(UserError, match=r"pin\.json: .*Restore the file"):
+        resolve(project, Lines(), tag="v2.14.1")
+
+
 def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     project = make_project(
@@ -142,6 +156,7 @@ def test_an_origin_without_settings(project: Project) -> None:
     ("pin", "message"),
     [
         ({}, "has no text under 'kind'"),
+        ({"kind": "wheel"}, "has no settings of 'wheel'"),
         ({"kind": "svn"}, "no origin of kind 'svn'. There are: debian, git, tarball, tree, wheel"),
         ({"kind": "tree", "path": "/x", "hash": 1}, "/x: no such directory"),
         ({"kind": "git", "url": "/x", "commit": "main"}, "the pin's commit is 'main', not 40 hex"),
