@@ -30,6 +30,10 @@ from tools.importer.tree import file_digest
 _STALE_SECONDS = 24 * 3600
 
 
+class CacheProblem(EnvironmentProblem):
+    """The cache's disk is full, or may not be written."""
+
+
 @dataclass(frozen=True)
 class Cache:
     """A directory that any number of processes may use at once."""
@@ -105,11 +109,15 @@ class Cache:
         try:
             yield
         except OSError as error:
-            where = error.filename or self.root
-            raise EnvironmentProblem(
-                f"cannot write the cache, {self.root}: {where}: {error.strerror or error}."
-                " Make room there, or set XDG_CACHE_HOME to another directory"
-            ) from error
+            where = f"{error.filename}: " if error.filename else ""
+            raise self.problem(f"{where}{error.strerror or error}") from error
+
+    def problem(self, words: str) -> CacheProblem:
+        """The error of a cache that cannot be written: no other origin would fare better."""
+        return CacheProblem(
+            f"cannot write the cache, {self.root}: {words}. Make room there, or set XDG_CACHE_HOME to"
+            " another directory"
+        )
 
 
 def user_cache() -> Cache:

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import debian, git_origin, local, wheel
-from tools.importer.origins.cache import Cache, user_cache
+from tools.importer.origins.cache import Cache, CacheProblem, user_cache
 from tools.importer.origins.debian import DebianOrigin
 from tools.importer.origins.git_mirror import is_repository
 from tools.importer.origins.git_origin import GitOrigin
@@ -48,7 +49,8 @@ def resolve(
     """
     wanted = Wanted(tag, ref)
     _check_style(project, tag)
-    candidates = _candidates(project, report, user_cache(), wanted, origin)
+    cache = user_cache()
+    candidates = _candidates(project, report, cache, wanted, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
     for candidate in candidates:
@@ -57,7 +59,11 @@ def resolve(
         except NotHereError as error:
             missing.append(error)
             passed.append(f"{candidate.title}: {error}")
+        except CacheProblem:
+            raise
         except EnvironmentProblem as error:
+            if os.strerror(errno.ENOSPC) in str(error):  # a tool's words
+                raise cache.problem(str(error)) from error
             passed.append(f"{candidate.title}: {error}")
         else:
             _tell(report, snapshot, candidate, passed)

@@ -11,7 +11,7 @@ import pytest
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import choice, open_pin, resolve
-from tools.importer.origins.cache import user_cache
+from tools.importer.origins.cache import CacheProblem, user_cache
 from tools.importer.origins.local import TreeOrigin
 from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Wanted
 from tools.importer.origins.origin_fixtures import Lines, make_project
@@ -95,6 +95,18 @@ def test_out_of_reach(
     _fates(monkeypatch, fates)
     with pytest.raises(EnvironmentProblem, match=r"^v1\.0\.1 of torch is out of reach: .*--origin"):
         resolve(project, Lines(), tag="v1.0.1")
+
+
+def test_a_full_disk_ends_it_at_once(
+    project: Project, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (
+        CacheProblem("cannot write the cache"),
+        EnvironmentProblem("apt: write (28: No space left on device)"),
+    ):
+        _fates(monkeypatch, [error, tree])
+        with pytest.raises(CacheProblem, match="cannot write the cache"):
+            resolve(project, Lines(), tag="v1.0.1")
 
 
 def test_a_persons_mistake_is_not_passed_over(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import multiprocessing
 import os
 import shutil
 import socket
@@ -215,6 +216,19 @@ def test_across_a_network_only_the_commit_comes(
         assert depth == tree.commit
     upstream.rename(upstream.with_name("moved"))
     assert open_pin(project, Lines(), tree.pin).read("torch/x.py") == Blob(b"one\r\n")
+
+
+def test_processes_at_once(project: Project, server: str) -> None:
+    def fetch(tag: str) -> None:
+        assert resolve(project, Lines(), tag=tag, origin=f"{server}/upstream").read("torch/x.py")
+
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=fetch, args=(tag,)) for tag in ("v1.0.0", "v1.1.0") * 2]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
 
 
 def test_a_plain_web_server_gives_whole_histories(project: Project, upstream: Path) -> None:

@@ -120,6 +120,8 @@ def _last_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
     last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
+    if last == "Exception:":  # pip's own traceback follows, its last line is what happened
+        last = lines[-1]
     broken = next((line for line in lines if any(mark in line for mark in _UNREACHED)), None)
     if broken is None:
         return last

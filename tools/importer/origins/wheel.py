@@ -14,7 +14,7 @@ from pathlib import Path
 from third_party.pypi import target
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import machine_pip
-from tools.importer.origins.cache import Cache
+from tools.importer.origins.cache import Cache, CacheProblem
 from tools.importer.origins.machine_pip import Request
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
 from tools.importer.origins.safe_path import check_path
@@ -136,6 +136,8 @@ class WheelOrigin:
         for request in requests:
             try:
                 return self._fetch(request, wanted, pin)
+            except CacheProblem:
+                raise
             except (NotHereError, EnvironmentProblem) as error:
                 if isinstance(error, NotHereError):
                     answered = True
