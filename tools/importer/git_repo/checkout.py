@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.errors import UserError
 from tools.importer.git_repo.containment import Globs
 from tools.importer.git_repo.repository import GITLINK, Repository, TreeEntry, index_info
 from tools.importer.report import Report
@@ -65,6 +65,9 @@ class Checkout:
 
     def check_clean(self, at: str, keep: Globs) -> None:
         """Refuse local edits below `at`, and a repository in the middle of something."""
+        lock = self.repository.git_dir / "index.lock"
+        if lock.exists():
+            raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
         for name, what in _BUSY.items():
             if (self.repository.git_dir / name).exists():
                 raise UserError(
@@ -120,29 +123,23 @@ class Checkout:
         """Write the files, then the index. Raises UserError at a file that changed since the plan."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
-            try:
-                # Deepest first, so that a directory is empty when a file takes its name.
-                for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
-                    if step.entry is None:
-                        self._delete(step)
+            # Deepest first, so that a directory is empty when a file takes its name.
+            for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
+                if step.entry is None:
+                    self._delete(step)
+                    progress.advance()
+            with self.repository.staging() as aside:
+                self._stage(writes, aside)
+                plain = [step for step in writes if step.path not in self._converted]
+                oids = [step.entry.oid for step in plain if step.entry]
+                for step, data in zip(plain, self.repository.blobs(oids), strict=True):
+                    self._write(f"{aside}/file", data, step.entry)
+                    self._place(step, f"{aside}/file")
+                    progress.advance()
+                for step in writes:
+                    if step.path in self._converted:
+                        self._place(step, f"{aside}/files/{step.path}")
                         progress.advance()
-                with self.repository.staging() as aside:
-                    self._stage(writes, aside)
-                    plain = [step for step in writes if step.path not in self._converted]
-                    oids = [step.entry.oid for step in plain if step.entry]
-                    for step, data in zip(plain, self.repository.blobs(oids), strict=True):
-                        self._write(f"{aside}/file", data, step.entry)
-                        self._place(step, f"{aside}/file")
-                        progress.advance()
-                    for step in writes:
-                        if step.path in self._converted:
-                            self._place(step, f"{aside}/files/{step.path}")
-                            progress.advance()
-            except OSError as error:
-                raise EnvironmentProblem(
-                    f"{error.filename or self.root}: {error.strerror}. "
-                    "Put it right and run it again: it goes on where it stopped"
-                ) from error
         self._write_index(plan.index)
 
     def _check_index(self, changes: Mapping[str, Change]) -> None:
