@@ -270,3 +270,24 @@ def test_edits_away_from_other_patches_are_all_that_changes(
     assert [each.name for each in after.series.patches] == [
         each.name for each in release.series.patches
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [("text = open(__file__ + '.txt').read()", True), ("text = 'quiet'", False)],
+)
+def test_what_rules_guard_does_not_slip_in_by_an_edit(
+    project: Project, release: Release, line: str, refused: bool
+) -> None:
+    """In a series with patches of rules, a written patch must not undo what they are for."""
+    first = release.directory / "first.patch"
+    first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
+    release = reopened(release.directory)
+    edit = _replace(release, "third", {"torch/b.py": Blob(f"{line}\n".encode())})
+    files = rebase(release, edit).files
+    assert files is not None
+    if refused:
+        with pytest.raises(UserError, match="1 left on a path from __file__: torch/b.py:1"):
+            publication(project, release, files, _no_wheel)
+    else:
+        assert publication(project, release, files, _no_wheel).pinned is None
