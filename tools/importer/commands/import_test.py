@@ -220,6 +220,40 @@ def test_the_change_of_a_deleted_file_may_go_to_another(sample: SampleWorkspace)
     assert "b/torch/c.py" in patch_of(sample, "v2", "second")
 
 
+def test_a_decision_that_cannot_be_published_is_not_kept(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patch = sample.root / "patches/torch/v1/second.patch"
+    patch.write_text(patch.read_text().replace("Test: t.py::t", "Test: t.py::t\nBudget: 1"))
+    sample.release("v2", CLASH)
+    assert import_(sample, "v2") == 2
+    resolve(sample, "torch/b.py", edited(B, row_20="row 20\nof both"))
+    assert sample.run("continue") == 1
+    err = capsys.readouterr().err
+    assert "v2/second.patch: adds 2 lines, over its Budget of 1" in err
+    assert err.count("\n") == 1
+    assert sample.run("status") == 2
+    # The header may be corrected meanwhile, or the file.
+    patch.write_text(patch.read_text().replace("Budget: 1", "Budget: 2"))
+    assert sample.run("continue") == 0
+
+
+def test_a_licence_that_changed_has_to_be_read_first(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.release("v2", MOVED)
+    assert import_(sample, "v2") == 0
+    before = sample.files()
+    sample.release("v3", {**MOVED, "LICENSE": "Ask first.\n"})
+    assert import_(sample, "v3") == 1
+    assert "--acknowledge-licence" in capsys.readouterr().err
+    assert sample.files() == before
+    assert import_(sample, "v3", "--acknowledge-licence") == 0
+    assert (
+        sample.files()["third_party/torch/licence.json"] != before["third_party/torch/licence.json"]
+    )
+
+
 def test_a_file_that_nobody_has_is_not_taken_into_the_patch(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -262,6 +296,19 @@ def test_another_series_of_that_release_is_not_overwritten(
     assert sample.files() == before
     assert import_(sample, "v2", "--overwrite") == 0
     assert "line thirty" in patch_of(sample, "v2", "third")
+
+
+def test_nobody_settles_conflicts_for_a_series_that_may_not_be_written(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.release("v2", CLASH)
+    (sample.root / "patches/torch/v2").mkdir()
+    assert import_(sample, "v2") == 1
+    assert "second.patch would stop here for a decision" in capsys.readouterr().err
+    assert not (sample.root / ".import").exists()
+    assert import_(sample, "v2", "--overwrite") == 2
+    resolve(sample, "torch/b.py", edited(B, row_20="row 20 of both"))
+    assert sample.run("continue") == 0
 
 
 def test_edits_that_git_has_not_seen_stop_it(

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.importer.errors import UserError
+from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.git_repo import (
     LocalEditsError,
     Outcome,
@@ -478,6 +479,64 @@ def test_a_killed_run_does_not_lose_what_was_edited_since(repo: Path) -> None:
     bring(repo, source(after, tag="v2"))
     assert on_disk(repo / AT) == after
     assert clean(repo)
+
+
+def test_a_full_disk_is_said_and_the_next_run_goes_on(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring(repo, source(TREE))
+    after = {**TREE, "a": Blob(b"a"), "torch/__init__.py": Blob(b"new\n")}
+    head = git(repo, "rev-parse", "HEAD")
+    shutil.move(repo / ".git/objects/pack", repo / ".git/pack")
+    (repo / ".git/objects/pack").write_text("in the way")
+    many = {**after, **{f"many/{number}": Blob(b"%d" % number) for number in range(200)}}
+    with pytest.raises(EnvironmentProblem, match="git fast-import .*: exit status"):
+        bring(repo, source(many, tag="v2"))
+    assert git(repo, "rev-parse", "HEAD") == head
+    (repo / ".git/objects/pack").unlink()
+    shutil.move(repo / ".git/pack", repo / ".git/objects/pack")
+
+    def full(staged: str | Path, target: str | Path) -> None:
+        if AT in str(target):
+            raise OSError(errno.ENOSPC, "No space left on device", target)
+        os.rename(staged, target)
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(
+        EnvironmentProblem, match="No space left on device.*goes on where it stopped"
+    ):
+        bring(repo, source(after, tag="v2"))
+    monkeypatch.undo()
+    assert git(repo, "rev-parse", "HEAD") != head
+    assert on_disk(repo / AT) == TREE
+    again = bring(repo, source(after, tag="v2"))
+    assert (again.outcome, again.caught_up) == (Outcome.UNCHANGED, True)
+    assert on_disk(repo / AT) == after
+    assert clean(repo)
+
+
+def test_a_lock_of_another_git_is_named(repo: Path) -> None:
+    (repo / ".git/index.lock").touch()
+    with pytest.raises(UserError, match="index.lock: another git is at work"):
+        bring(repo, source(TREE))
+
+
+@pytest.mark.parametrize("keep", ["", "/torch/**", "x\nSeries-Digest: forged"])
+def test_a_glob_that_could_not_match_or_forge_a_label_is_refused(repo: Path, keep: str) -> None:
+    with pytest.raises(UserError, match="not a glob of paths below the destination"):
+        bring(repo, source(TREE), keep=(keep,))
+
+
+def test_what_is_no_repository_is_said(tmp_path: Path, repo: Path) -> None:
+    with pytest.raises(UserError, match="no such directory"):
+        bring(tmp_path / "nowhere", source(TREE))
+    with pytest.raises(UserError, match="not the top of a git repository. Clone"):
+        bring(tmp_path, source(TREE))
+    with pytest.raises(UserError, match=r"It is inside .*mono: name that"):
+        bring(repo / "third_party", source(TREE))
+    git(tmp_path, "init", "--quiet", "--object-format=sha256", "sha256")
+    with pytest.raises(UserError, match="its objects are sha256"):
+        bring(tmp_path / "sha256", source(TREE))
 
 
 def test_two_at_a_time_are_refused(repo: Path) -> None:
