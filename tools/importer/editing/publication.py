@@ -11,7 +11,7 @@ from pathlib import Path
 from third_party.torch.unpack import read_pin, tree_hash_of
 from tools.importer.editing.release import Release, built_label
 from tools.importer.editing.staged import staged
-from tools.importer.engine import apply_to_snapshot, base_files, record_base
+from tools.importer.engine import apply_to_snapshot, base_files, header_of, record_base
 from tools.importer.project import Project
 from tools.importer.session import Transaction, check_rewrites
 
@@ -54,8 +54,9 @@ def publication(
     last: tuple[str, ...] = ()
     with staged(files, release.directory) as series:
         recorded = record_base(series, release.snapshot)
-        patched = apply_to_snapshot(series, release.snapshot, absent=recorded.absent)
-        check_rewrites(series, release.snapshot, patched)
+        if as_it_lies or _concerns_rules(release, files):
+            patched = apply_to_snapshot(series, release.snapshot, absent=recorded.absent)
+            check_rewrites(series, release.snapshot, patched)
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
         # Comments and the base may change without the tree.
@@ -76,6 +77,23 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
+
+
+def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
+    """Whether a changed patch has to do with paths of sources, which rules of rewrites guard.
+
+    They read all of upstream for that, which takes longer than all the rest.
+    """
+    changed: list[bytes] = []
+    for name in {*files, *(patch.name for patch in release.series.patches)}:
+        path = release.directory / name
+        pair = [path.read_bytes() if path.exists() else b"", files.get(name, b"")]
+        changed += pair if pair[0] != pair[1] else []
+    return any(b"__file__" in _diff_of(data) for data in changed)
+
+
+def _diff_of(data: bytes) -> bytes:
+    return data[len(header_of(data)) :]
 
 
 def _seam(project: Project) -> Path:
