@@ -8,6 +8,7 @@ from tools.importer.rewrites.patch_file import (
     same_patch,
 )
 from tools.importer.rewrites.reach import Modules
+from tools.importer.rewrites.rule import Kept, Operation, Rule
 from tools.importer.rewrites.run import (
     HEADER,
     Rewritten,
@@ -18,7 +19,6 @@ from tools.importer.rewrites.run import (
     regenerate,
     run_rule,
 )
-from tools.importer.rewrites.rule import Kept, Operation, Rule
 from tools.importer.rewrites.torch_rules import RULES
 
 __all__ = [

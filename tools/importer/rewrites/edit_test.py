@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
-from tools.importer.rewrites.reach import Modules, find_sites
+from tools.importer.rewrites.reach import Modules, reach
 from tools.importer.rewrites.torch_rules import PACKED_RESOURCES as RULE
 
 _NEW = "torch._utils_internal.open_resource"
@@ -54,7 +54,7 @@ def test_what_the_new_call_could_not_do_is_left(call: str) -> None:
 
 def _rewritten(data: bytes) -> bytes | None:
     modules = Modules()
-    sites, _ = find_sites({"a.py": data}, RULE.guarded, modules)
+    sites = reach({"a.py": data}, modules).sites(RULE.guarded)
     module = modules.get("a.py", data)
     assert module is not None
     pairs = [(site, rewritten_call(RULE, site.text) or "") for site in sites]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tools.importer.engine import Change, Outcome, carry, record_base, render_patch
 from tools.importer.errors import UserError
 from tools.importer.rewrites.patch_file import patch_files, regenerated_patch, same_patch
-from tools.importer.rewrites.run import check_guards, decisions, generated, run_rule
 from tools.importer.rewrites.rule import Kept, Rule
+from tools.importer.rewrites.run import check_guards, decisions, generated, run_rule
 from tools.importer.rewrites.torch_rules import MODULE_LISTING, PACKED_RESOURCES
 from tools.importer.series import Series, load_series
 from tools.importer.snapshot import Blob, DictSnapshot, OverlaySnapshot
@@ -141,9 +141,9 @@ def test_a_kept_call_stays_and_another_beside_it_does_not() -> None:
     done = run_rule(rule, _snapshot({**_V1, "torch/b.py": body}), "v1")
     assert [str(site) for site in done.kept[kept]] == ["torch/b.py:2: open(__file__, 'rb')"]
     assert set(done.files) == {"torch/a.py"}
+    more = _snapshot({**_V1, "torch/b.py": body + b"    return Path(__file__).read_bytes()\n"})
     with pytest.raises(UserError, match="2 left on a path"):
-        more = body + b"    return Path(__file__).read_bytes()\n"
-        run_rule(rule, _snapshot({**_V1, "torch/b.py": more}), "v1")
+        run_rule(rule, more, "v1")
 
 
 def test_a_variable_in_the_way_is_told() -> None:
@@ -162,7 +162,7 @@ def test_the_guard_looks_at_the_patched_tree() -> None:
 
 
 def test_what_is_outside_the_scope_is_not_looked_at() -> None:
-    files = {path: b"open(__file__)\n" for path in ("tools/a.py", "torch/testing/b.py")}
+    files = dict.fromkeys(("tools/a.py", "torch/testing/b.py"), b"open(__file__)\n")
     assert run_rule(_rule({"v1": {}}), _snapshot(files), "v1").files == {}
 
 
