@@ -20,7 +20,7 @@ from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
-OPTIONAL = ("Expires", "Budget", "Rewrite")
+OPTIONAL = ("Expires", "Budget", "Cherry-pick", "Rewrite")
 
 # What a new patch says until its author has said it: none of it passes the check of the header.
 TEMPLATE = {
@@ -31,7 +31,7 @@ TEMPLATE = {
     "Test": "<the test that fails without it>",
 }
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
+PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
 _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
@@ -101,7 +101,7 @@ def load_series(root: Path) -> Series:
         if not name:
             continue
         where = f"{index}:{number}"
-        if not _NAME.fullmatch(name):
+        if not PATCH_NAME.fullmatch(name):
             raise SeriesError(
                 f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case"
             )

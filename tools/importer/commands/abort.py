@@ -7,7 +7,15 @@ import argparse
 
 from tools.importer.commands.context import Access, Context
 from tools.importer.errors import ExitCode
-from tools.importer.session import SESSION_FILES, forget, pending, recover, roll_back
+from tools.importer.session import (
+    DESK,
+    SESSION_FILES,
+    back_to_desk,
+    forget,
+    pending,
+    recover,
+    roll_back,
+)
 
 NAME = "abort"
 HELP = "forget what is under way; the workspace is as before it"
@@ -33,6 +41,14 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         if taken_back:
             report.say(taken_back)
         recover(project.workspace, state)
+        edit = back_to_desk(state)
+        if edit is not None:
+            report.say(
+                f"back at the desk: {edit.inputs['name']} is in .import/{DESK} as you left it; "
+                "`import.py refresh` tries again, `import.py abort` forgets it"
+            )
+            report.result({"outcome": "editing", "patch": edit.inputs["name"]})
+            return ExitCode.DONE
         forget(state)
         report.say("aborted: the workspace is as before")
     report.result({"outcome": "aborted", "dry_run": context.dry_run})

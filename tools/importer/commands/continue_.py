@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.importing import go_on, resume
+from tools.importer.commands.resuming import resume
 from tools.importer.errors import ExitCode
 from tools.importer.session import (
     read_resolution,
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 {"outcome": "unsettled", "patch": stop.patch, "left": [str(each) for each in left]}
             )
             return ExitCode.CONFLICT
-    work, source, new = resume(context, unfinished)
+    resumed = resume(context, unfinished)
     if stop is not None:
-        decisions[stop.patch] = read_resolution(state, stop, new)
-    return go_on(context, work, source, new, decisions)
+        decisions[stop.patch] = read_resolution(state, stop, resumed.new)
+    return resumed.go_on(decisions)

@@ -16,7 +16,9 @@ HELP = "take a patch out of the series; later ones are rebased"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("patch", metavar="PATCH", help="its name in `series`, .patch may be left out")
+    parser.add_argument(
+        "patch", metavar="PATCH", help="its name in `series`, .patch may be left out"
+    )
     parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
 
 

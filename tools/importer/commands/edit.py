@@ -23,7 +23,9 @@ HELP = "change a patch in the middle of the series; `refresh` rebases the later 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("patch", metavar="PATCH", help="its name in `series`, .patch may be left out")
+    parser.add_argument(
+        "patch", metavar="PATCH", help="its name in `series`, .patch may be left out"
+    )
     parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
 
 

@@ -50,7 +50,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     # Late: origins bring git, pip and apt, which no other command of this family needs.
     from tools.importer.origins import resolve
 
-    new = resolve(project, report, tag=args.tag, ref=args.ref, origin=args.origin)
+    origin = args.origin
+    if origin and (context.cwd / origin).exists():
+        origin = str(context.cwd / origin)
+    new = resolve(project, report, tag=args.tag, ref=args.ref, origin=origin)
     work = Import(
         label,
         source.digest,

@@ -26,7 +26,7 @@ from tools.importer.session import (
 )
 from tools.importer.snapshot import Snapshot
 
-_COMMAND = "import"
+COMMAND = "import"
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,6 @@ class Import:
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
     """Return the inputs of an unfinished import, unchanged since it began. Raises UserError."""
     project = context.project
-    if unfinished.command != _COMMAND or unfinished.project != project.name:
-        raise UserError(
-            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
-            f"--project {unfinished.project}"
-        )
     work = Import(**unfinished.inputs)  # type: ignore[arg-type]
     source = load_source(project, work.source)
     if source.digest != work.digest:
@@ -95,7 +90,7 @@ def _stop(
     if context.dry_run:
         report.say(f"would stop at {stopped.patch.name}")
     else:
-        unfinished = Unfinished(_COMMAND, project.name, asdict(work), decisions)
+        unfinished = Unfinished(COMMAND, project.name, asdict(work), decisions)
         stop_at(project.state, unfinished, stopped, source.series.root)
         report.say(
             f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files below"
@@ -175,7 +170,7 @@ def _data(
     pin: Mapping[str, object] | None,
 ) -> dict[str, object]:
     return {
-        "command": _COMMAND,
+        "command": COMMAND,
         "project": context.project.name,
         "from": work.source,
         "to": work.label,

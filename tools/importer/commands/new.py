@@ -20,7 +20,7 @@ from tools.importer.editing import (
     tree_up_to,
 )
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.series import REASONS
+from tools.importer.series import PATCH_NAME, REASONS
 from tools.importer.session import refuse_unfinished
 from tools.importer.snapshot import OverlaySnapshot
 
@@ -59,6 +59,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     header = new_header(args.subject, values)
     name = args.name or patch_name(args.subject)
     name = name if name.endswith(".patch") else f"{name}.patch"
+    if not PATCH_NAME.fullmatch(name):
+        raise UserError(f"'{name}' is no name of a patch. Use <subject>.patch in kebab case")
     release = open_release(context.project, context.report, args.series)
     patches = release.series.patches
     if any(patch.name == name for patch in patches):

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from tools.importer.commands.context import Context
 from tools.importer.commands.summary import carry_data, change_lines, changes_data
 from tools.importer.editing import (
-    DESK,
     Desk,
     Kind,
     Publication,
@@ -19,43 +17,29 @@ from tools.importer.editing import (
     pinned_wheel,
     publication,
     rebase,
+    tree_of,
 )
 from tools.importer.engine import Carry, Decision, Outcome
-from tools.importer.errors import ExitCode, UserError
+from tools.importer.errors import ExitCode
 from tools.importer.session import (
+    EDITING,
     SESSION_FILES,
     Changes,
     Transaction,
     Unfinished,
     stop_at,
+    write_unfinished,
 )
 from tools.importer.snapshot import Snapshot
 
-# Names of what is under way: a desk with a person at it, and a rebase that met a conflict.
-EDITING, REBASING = "edit", "refresh"
+COMMAND = "refresh"
 
 
-@dataclass(frozen=True)
-class Rebase:
-    """An unfinished rebase: `new` is the tree that the stopped patch goes onto."""
-
-    release: Release
-    edit: SeriesEdit
-
-    @property
-    def new(self) -> Snapshot:
-        return self.release.snapshot
-
-
-def resume(context: Context, unfinished: Unfinished) -> Rebase:
-    """Return the inputs of an unfinished rebase. Raises UserError."""
-    if unfinished.command != REBASING or unfinished.project != context.project.name:
-        raise UserError(
-            f"{unfinished.command} of {unfinished.project} is under way, with no conflict. "
-            "Run `import.py refresh`, or `import.py abort`"
-        )
+def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdit, Snapshot]:
+    """Return the inputs of an unfinished rebase, and the tree that later patches go onto."""
     edit = SeriesEdit.from_json(unfinished.inputs)
-    return Rebase(open_release(context.project, context.report, edit.label), edit)
+    release = open_release(context.project, context.report, edit.label)
+    return release, edit, tree_of(release, edit)
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
@@ -78,16 +62,14 @@ def go_on(
         if context.dry_run:
             report.say(f"would stop at {stopped.patch.name}")
         else:
-            unfinished = Unfinished(REBASING, project.name, inputs_of(edit), decisions)
+            unfinished = Unfinished(COMMAND, project.name, inputs_of(edit), decisions)
             stop_at(project.state, unfinished, stopped, release.directory)
             report.say(f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files")
             report.say("below .import/conflict, then `import.py continue`; or skip, or abort")
         report.result(_data(context, edit, rebased.carried, "stopped", Changes(), None))
         return ExitCode.CONFLICT
     with report.progress("Proving the series and hashing the tree"):
-        result = publication(
-            project, release, rebased.files, lambda: pinned_wheel(project, report)
-        )
+        result = publication(project, release, rebased.files, lambda: pinned_wheel(project, report))
     return publish(context, edit, rebased.carried, result)
 
 
@@ -102,7 +84,7 @@ def publish(
     if context.dry_run:
         changes = transaction.changes()
     else:
-        changes = transaction.publish(last=result.last, clears=(*SESSION_FILES, DESK))
+        changes = transaction.publish(last=result.last, clears=SESSION_FILES)
     for line in change_lines(changes):
         report.say(line)
     if result.pinned:
@@ -116,8 +98,6 @@ def begin(
     context: Context, release: Release, edit: SeriesEdit, count: int, header: bytes, only: list[str]
 ) -> ExitCode:
     """Lay out the desk for `edit` and say what to do there."""
-    from tools.importer.session import write_unfinished
-
     project, report = context.project, context.report
     desk = Desk(project.state)
     shown = desk.root.relative_to(project.workspace)
@@ -166,7 +146,7 @@ def _data(
     pinned: str | None,
 ) -> dict[str, object]:
     return {
-        "command": edit.kind.value if edit.kind is Kind.DROP else REBASING,
+        "command": edit.kind.value if edit.kind is Kind.DROP else COMMAND,
         "project": context.project.name,
         "release": edit.label,
         "patch": edit.name,

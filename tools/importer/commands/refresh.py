@@ -7,7 +7,7 @@ import argparse
 from dataclasses import replace
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.rebasing import EDITING, REBASING, go_on, publish
+from tools.importer.commands.rebasing import COMMAND, go_on, publish
 from tools.importer.editing import (
     Desk,
     Kind,
@@ -16,12 +16,13 @@ from tools.importer.editing import (
     changed_patch,
     new_patch,
     open_release,
+    open_unrecorded,
     position_of,
     rebased_base,
     with_subject,
 )
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.session import read_unfinished, refuse_unfinished
+from tools.importer.session import EDITING, read_unfinished, refuse_unfinished
 
 NAME = "refresh"
 HELP = "make the patch from the edited files; later ones are rebased on it"
@@ -42,7 +43,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     if args.series:
         raise UserError("--series is for --base: the edit under way knows its release")
     unfinished = read_unfinished(project.state)
-    if unfinished is not None and unfinished.command == REBASING:
+    if unfinished is not None and unfinished.command == COMMAND:
         raise UserError(
             f"{unfinished.inputs['name']} is made, and a later patch waits for you. "
             "Run `import.py status`"
@@ -83,6 +84,6 @@ def _patch(
 
 def _record_base(args: argparse.Namespace, context: Context) -> ExitCode:
     refuse_unfinished(context.project.state)
-    release = open_release(context.project, context.report, args.series)
+    release = open_unrecorded(context.project, context.report, args.series)
     edit = SeriesEdit(Kind.REPLACE, release.label, release.series.digest, "base.json")
     return publish(context, edit, None, rebased_base(context.project, release))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.importing import go_on, resume
+from tools.importer.commands.resuming import resume
 from tools.importer.engine import Skip
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import require_unfinished
@@ -21,8 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
     unfinished = require_unfinished(context.project.state)
+    resumed = resume(context, unfinished)
     if unfinished.stop is None:
         raise UserError("no patch is stopped at: a command was killed. Run `import.py continue`")
-    work, source, new = resume(context, unfinished)
-    decisions = {**unfinished.decisions, unfinished.stop.patch: Skip()}
-    return go_on(context, work, source, new, decisions)
+    return resumed.go_on({**unfinished.decisions, unfinished.stop.patch: Skip()})

@@ -8,7 +8,7 @@ import argparse
 from tools.importer.commands.context import Access, Context
 from tools.importer.engine import Skip
 from tools.importer.errors import ExitCode
-from tools.importer.session import read_unfinished, unsettled, waits_for_files
+from tools.importer.session import DESK, EDITING, read_unfinished, unsettled, waits_for_files
 
 NAME = "status"
 HELP = "say what is under way and what the next step is (exit status 2: a patch waits)"
@@ -31,6 +31,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report.say(what)
     for name, decision in unfinished.decisions.items():
         report.say(f"  decided: {name} ({'skipped' if isinstance(decision, Skip) else 'resolved'})")
+    if unfinished.command == EDITING:
+        report.say(f"edit the files in .import/{DESK}; next: `import.py refresh`, or abort")
+        report.result({"under_way": EDITING, "patch": inputs["name"], "release": inputs["label"]})
+        return ExitCode.CONFLICT
     stop = unfinished.stop if waits_for_files(state, unfinished) else None
     left = unsettled(state, stop) if stop else []
     if stop is None:

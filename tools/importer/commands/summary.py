@@ -76,6 +76,8 @@ def _names(result: Carry, outcome: Outcome) -> list[str]:
 def _note(result: PatchResult) -> str:
     if HEADER in result.patch.header and result.outcome in _KEPT:
         return f"made anew by rule {result.patch.header[HEADER]}"
+    if result.outcome is Outcome.RESOLVED:
+        return "as you settled it"
     return result.note
 
 

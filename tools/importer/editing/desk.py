@@ -12,10 +12,10 @@ from tools.importer.editing.series_edit import tree_up_to
 from tools.importer.editing.work_tree import WorkTree, is_text
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.report import Report
+from tools.importer.session import DESK
 from tools.importer.snapshot import Blob, OverlaySnapshot
 
-DIRECTORY = "edit"
-_STAGED = "edit.new"
+_STAGED = f"{DESK}.new"
 _HEADER = "header"
 
 
@@ -23,7 +23,7 @@ class Desk:
     """One desk per workspace: `state` is the project's state directory."""
 
     def __init__(self, state: Path) -> None:
-        self.root = state / DIRECTORY
+        self.root = state / DESK
         self._staged = state / _STAGED
         self.tree = WorkTree(self.root)
         self.header_file = self.root / _HEADER

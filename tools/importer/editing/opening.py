@@ -7,9 +7,10 @@ import json
 from pathlib import Path
 
 from tools.importer.editing.release import Release, series_directory
-from tools.importer.engine import read_base
+from tools.importer.engine import read_base, record_base
+from tools.importer.engine.base import JSON_FILE
 from tools.importer.errors import UserError
-from tools.importer.origins import open_pin
+from tools.importer.origins import open_pin, resolve
 from tools.importer.origins.cache import user_cache
 from tools.importer.project import Project
 from tools.importer.report import Report
@@ -22,6 +23,16 @@ def open_release(project: Project, report: Report, label: str | None = None) -> 
     series = load_series(directory)
     base = read_base(directory)
     return Release(directory.name, directory, series, base, open_pin(project, report, base.pin))
+
+
+def open_unrecorded(project: Project, report: Report, label: str | None = None) -> Release:
+    """Open a series whose base is to be recorded: upstream is what the old record says, if any."""
+    directory = series_directory(project, label)
+    if (directory / JSON_FILE).exists():
+        return open_release(project, report, label)
+    snapshot = resolve(project, report, tag=directory.name)
+    series = load_series(directory)
+    return Release(directory.name, directory, series, record_base(series, snapshot), snapshot)
 
 
 def pinned_wheel(project: Project, report: Report) -> Path:

@@ -30,8 +30,8 @@ def series_directory(project: Project, label: str | None = None) -> Path:
     """Return the directory of a release's series, the build's by default. Raises UserError."""
     label = label or built_label(project)
     directory = project.series_of(label)
-    if not (directory / "series").is_file():
-        known = sorted(file.parent.name for file in project.series.glob("*/series"))
+    known = sorted(file.parent.name for file in project.series.glob("*/series"))
+    if label not in known:
         near = difflib.get_close_matches(label, known, n=1)
         hint = f" Did you mean {near[0]}?" if near else f" There are: {', '.join(known) or 'none'}"
         raise UserError(f"{directory}: no series of {label}.{hint}")

@@ -19,7 +19,7 @@ from tools.importer.editing.staged import staged
 from tools.importer.engine import Carry, Decision, apply_to_snapshot, carry
 from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
-from tools.importer.snapshot import Blob, OverlaySnapshot
+from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 INDEX = "series"
 
@@ -84,8 +84,8 @@ def rebase(
             f"{release.directory}: the series is another one than when {edit.name} was begun. "
             "Keep your files, then `import.py abort` and begin again"
         )
-    first, before = _position(release.series, edit)
-    tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
+    first, _ = _position(release.series, edit)
+    tree = tree_of(release, edit)
     carried = carry(
         release.series,
         release.base,
@@ -95,6 +95,16 @@ def rebase(
         old=release.snapshot,
     )
     return Rebased(carried, None if carried.stopped else _files(carried, edit))
+
+
+def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
+    """Return upstream's tree with the changed patch, and those before it, in."""
+    _, before = _position(release.series, edit)
+    tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
+    tree.label = f"{release.label} with {edit.name}"  # what a conflict calls its first side
+    if edit.kind is Kind.DROP:
+        tree.label = f"{release.label} without {edit.name}"
+    return tree
 
 
 def position_of(series: Series, name: str) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tools.importer.editing.patch_change import changed_patch, new_patch
@@ -172,14 +172,8 @@ def test_the_first_patch_of_all(project: Project, release: Release) -> None:
     assert after.series.patches[0].name == "zero.patch"
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(index=st.integers(0, 2))
-def test_a_patch_dropped_and_put_back_is_the_same(
-    tmp_path_factory: pytest.TempPathFactory, index: int
-) -> None:
-    project = make_project(tmp_path_factory.mktemp("workspace"))
+@pytest.mark.parametrize("index", [0, 1, 2])
+def test_a_patch_dropped_and_put_back_is_the_same(project: Project, index: int) -> None:
     b = UPSTREAM["torch/b.py"]
     release = make_release(
         project,
@@ -238,3 +232,41 @@ def test_a_header_alone_can_change(release: Release) -> None:
     old = (release.directory / "first.patch").read_bytes()
     new = changed_patch(release, 0, header("Another subject"), {})
     assert new == old.replace(b"Patch first", b"Another subject")
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    index=st.integers(0, 2),
+    lines=st.lists(
+        st.tuples(st.sampled_from([1, 2, 9, 10, 11, 19, 20, 21, 31, 32, 40]), st.integers(0, 2)),
+        unique_by=lambda pair: pair[0],
+    ),
+)
+def test_edits_away_from_other_patches_are_all_that_changes(
+    tmp_path_factory: pytest.TempPathFactory, index: int, lines: list[tuple[int, int]]
+) -> None:
+    """Lines of upstream removed, doubled or kept: the final tree differs by just that."""
+    project = make_project(tmp_path_factory.mktemp("workspace"))
+    release = make_release(
+        project,
+        [
+            ("first", {"torch/a.py": _ONE}),
+            ("second", {"torch/a.py": _TWO}),
+            ("third", {"torch/a.py": _THREE}),
+        ],
+    )
+
+    def edited(blob: Blob) -> Blob:
+        text = blob.data.decode()
+        for number, count in lines:
+            text = text.replace(f"line {number}\n", f"line {number}\n" * count)
+        return Blob(text.encode())
+
+    patch = release.series.patches[index].name
+    now = [_ONE, _TWO, _THREE][index]
+    edit = _replace(release, patch.removesuffix(".patch"), {"torch/a.py": edited(now)})
+    after = _published(project, release, rebase(release, edit).files)
+    assert _tree(after) == {"torch/a.py": edited(_THREE)}
+    assert [each.name for each in after.series.patches] == [
+        each.name for each in release.series.patches
+    ]

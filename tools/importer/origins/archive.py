@@ -8,6 +8,8 @@ comment says which top directory is not part of the tree, and the commit where t
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
 import lzma
 import re
@@ -18,7 +20,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from tools.importer.errors import UserError
 from tools.importer.origins.safe_path import check_link, check_nesting, check_path
@@ -27,7 +29,13 @@ from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _CHUNK = 1 << 20
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_BAD_ARCHIVE = (tarfile.TarError, zipfile.BadZipFile, EOFError, lzma.LZMAError, zlib.error)
+_BAD_ARCHIVE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    lzma.LZMAError,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -58,8 +66,16 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
             with zipfile.ZipFile(archive) as packed:
                 _Writer(out, name).write(_zip_members(packed), packed)
         else:
-            with tarfile.open(archive, "r|*", encoding="utf-8", errors="surrogateescape") as tar:
-                _Writer(out, name).write(_tar_members(tar, name), tar)
+            with _decompressed(archive) as plain:
+                counted = _Counted(plain)
+                with tarfile.open(
+                    fileobj=cast(IO[bytes], counted),  # tarfile only reads
+                    mode="r|",
+                    encoding="utf-8",
+                    errors="surrogateescape",
+                ) as tar:
+                    _Writer(out, name).write(_tar_members(tar, name), tar)
+                    counted.check_end(tar.offset)
     except _BAD_ARCHIVE as error:
         raise UserError(
             f"{name}: not a whole archive (tar, plain or .gz, .bz2, .xz; or zip): {error}."
@@ -143,6 +159,39 @@ class _Writer:
         for path, target in self._links.items():
             check_link(path.removeprefix(top), target, self._name)
         check_nesting(self._modes, self._name)
+
+
+def _decompressed(archive: Path) -> IO[bytes]:
+    """The plain tar, from modules that know a cut-off file; tarfile's own streams do not."""
+    with archive.open("rb") as start:
+        magic = start.read(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(archive)  # type: ignore[return-value]
+    if magic.startswith(b"BZh"):
+        return bz2.open(archive)
+    return lzma.open(archive) if magic == b"\xfd7zXZ\x00" else archive.open("rb")
+
+
+class _Counted:
+    """Counts what tarfile reads: a tar that was cut between two files looks whole to it."""
+
+    def __init__(self, plain: IO[bytes]) -> None:
+        self._plain, self._count = plain, 0
+
+    def read(self, size: int) -> bytes:
+        try:
+            data = self._plain.read(size)
+        except OSError as error:  # what bz2 and gzip say of bad bytes
+            raise tarfile.ReadError(str(error)) from error
+        self._count += len(data)
+        return data
+
+    def check_end(self, offset: int) -> None:
+        """Read on, to where compressed files have their sums; a tar ends with a block of zeros."""
+        while self.read(_CHUNK):
+            pass
+        if self._count < offset + tarfile.BLOCKSIZE:
+            raise EOFError("its end is missing")
 
 
 def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[_Member]:

@@ -3,6 +3,7 @@
 
     files/<sha256>       archives as they were fetched
     trees/<sha256>.zip   the tree of the archive of that hash, for reading by path
+    names/<name>         the hash of a file that its origin never changes under that name
     git/, apt/           state of those tools
     scratch/             unfinished; what a killed process left goes after a day
 
@@ -13,11 +14,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +57,20 @@ class Cache:
                 make(directory / "tree.zip")
                 _publish(directory / "tree.zip", target)
         return target
+
+    def named(self, name: str) -> Mapping[str, str] | None:
+        """What was noted under `name`, if anything."""
+        try:
+            data = json.loads((self.root / "names" / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return data if isinstance(data, dict) else None
+
+    def note(self, name: str, data: Mapping[str, str]) -> None:
+        """Note `data` under `name`, a file's name."""
+        with self.scratch() as directory, self.writing():
+            (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
+            _publish(directory / "note", self.root / "names" / name)
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -42,7 +42,7 @@ def resolve(
     UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
     """
     wanted = Wanted(tag, ref)
-    candidates = _candidates(project, report, user_cache(), origin)
+    candidates = _candidates(project, report, user_cache(), wanted, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
     for candidate in candidates:
@@ -81,8 +81,10 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
 
 
 def _candidates(
-    project: Project, report: Report, cache: Cache, origin: str | None
+    project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:
+    if origin is None and wanted.version is None:
+        return _git(project, report, cache)  # the others know releases only
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -117,8 +119,8 @@ def _wheels(project: Project, report: Report, cache: Cache) -> list[Origin]:
     settings = wheel_settings(project)
     if settings is None:
         return []
-    kinds = (WheelOrigin, SourceWheelOrigin)
-    return [kind(settings, cache, report) for kind in kinds]
+    native = WheelOrigin(settings, cache, report)
+    return [native, SourceWheelOrigin(settings, cache, report, native)]
 
 
 def _git(project: Project, report: Report, cache: Cache) -> list[Origin]:
@@ -153,7 +155,8 @@ def _failure(
     project: Project, wanted: Wanted, missing: Sequence[NotHereError], passed: Sequence[str]
 ) -> Exception:
     said = "; ".join(passed) or f"import.json of {project.name} names no origin"
-    if not missing:
+    reached = len(passed) == len(missing) or any(error.complete for error in missing)
+    if not missing or not reached:
         return EnvironmentProblem(
             f"{wanted.name} of {project.name} is out of reach: {said}. Point --origin at a mirror,"
             " a directory or an archive"

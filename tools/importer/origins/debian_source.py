@@ -87,6 +87,7 @@ class DebianArchive:
             f"no {package} {upstream} in Debian's {', '.join(self._suites)}"
             f" (there: {', '.join(known) or 'none'})",
             known=[f"v{upstream_version(version)}" for version in known],
+            complete=False,
         )
 
     def download(self, file: SourceFile, directory: Path) -> Path:

@@ -37,6 +37,22 @@ _ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
 }
 
+# Set in hooks, and no business of ours.
+_UNSET = (
+    "env",
+    *(
+        word
+        for name in (
+            "GIT_DIR",
+            "GIT_COMMON_DIR",
+            "GIT_INDEX_FILE",
+            "GIT_OBJECT_DIRECTORY",
+            "GIT_WORK_TREE",
+        )
+        for word in ("-u", name)
+    ),
+)
+
 # Reading depends on nobody's settings. Fetching does: how a network is reached (proxies, certificates,
 # credentials, mirrors) is the user's, and a commit id says whether the right thing came.
 _NO_SETTINGS = {
@@ -74,9 +90,11 @@ class GitMirror:
 
     def has(self, commit: str) -> bool:
         """Whether the commit, and its tree, are in the cached repository by now."""
+        if not self.directory.is_dir():
+            return False
         try:
             self.read("cat-file", ["-e", f"{commit}^{{tree}}"])
-        except (GitError, OSError):
+        except GitError:
             return False
         return True
 
@@ -106,7 +124,12 @@ class GitMirror:
     def git(self) -> Git:
         """GitPython's git on the cached repository, with nobody's settings."""
         git = _git_class()(os.fspath(self.directory))
-        git.update_environment(**_ENVIRONMENT, **_NO_SETTINGS, **self._place())
+        place = {
+            "GIT_DIR": os.fspath(self.directory),
+            "GIT_COMMON_DIR": os.fspath(self.directory),
+            "GIT_OBJECT_DIRECTORY": os.fspath(self.directory / "objects"),
+        }
+        git.update_environment(**_ENVIRONMENT, **_NO_SETTINGS, **place)
         return git
 
     def _prepare(self) -> None:
@@ -121,9 +144,13 @@ class GitMirror:
                 self.directory.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(new, self.directory)
         if self.local is not None:
+            objects = _objects(self.local)
             alternates = self.directory / "objects" / "info" / "alternates"
             alternates.parent.mkdir(exist_ok=True)
-            alternates.write_text(f"{_objects(self.local)}\n", encoding="utf-8")
+            _replace(alternates, os.fsencode(objects) + b"\n")
+            shallow = objects.parent / "shallow"
+            if shallow.is_file():  # where its history ends, ours does
+                _replace(self.directory / "shallow", shallow.read_bytes())
         # We hold the lock, and so does any git that a killed process of ours left: these are dead.
         for dead in self.directory.rglob("*.lock"):
             dead.unlink(missing_ok=True)
@@ -143,20 +170,21 @@ class GitMirror:
             self._run("fetch", [*options, *ends], seconds=_FETCH_SECONDS, lock=lock)
 
     def _run(self, command: str, arguments: list[str], *, seconds: int, lock: int = -1) -> str:
-        place = self._place() if self.directory.is_dir() and command == "fetch" else {}
         with self._cache.scratch() as scratch:
-            environment = {**place, **self._trust(scratch)}
-            # Outside of any repository of the caller's, whose settings would count.
-            environment.setdefault("GIT_CEILING_DIRECTORIES", os.fspath(scratch.parent))
+            environment = {
+                **self._trust(scratch),
+                # No repository around the cache has a say.
+                "GIT_CEILING_DIRECTORIES": os.fspath(scratch.parent),
+            }
             return _run_git(
-                command, arguments, cwd=scratch, environment=environment, seconds=seconds, lock=lock
+                command,
+                arguments,
+                cwd=scratch,
+                git_dir=os.fspath(self.directory) if command == "fetch" else None,
+                environment=environment,
+                seconds=seconds,
+                lock=lock,
             )
-
-    def _place(self) -> dict[str, str]:
-        return {
-            "GIT_DIR": os.fspath(self.directory),
-            "GIT_OBJECT_DIRECTORY": os.fspath(self.directory / "objects"),
-        }
 
     def _trust(self, scratch: Path) -> Mapping[str, str]:
         """Settings for reading an origin on this disk: only that another user may own it.
@@ -166,7 +194,9 @@ class GitMirror:
         if self.local is None:
             return {}
         settings = scratch / "config"
-        settings.write_text(f'[safe]\n\tdirectory = "{_quoted(self.local)}"\n', encoding="utf-8")
+        places = [_quoted(place) for place in (self.local, self.local / ".git")]
+        lines = "".join(f'\tdirectory = "{place}"\n' for place in places)
+        settings.write_text(f"[safe]\n{lines}", encoding="utf-8")
         return {**_NO_SETTINGS, "GIT_CONFIG_GLOBAL": os.fspath(settings)}
 
     def _source(self) -> str:
@@ -213,9 +243,13 @@ def _local(url: str) -> Path | None:
 def _objects(repository: Path) -> Path:
     """The directory of a local repository's objects, also for a linked worktree."""
     text = _run_git(
-        "rev-parse", ["--git-common-dir"], cwd=repository, seconds=_LIST_SECONDS,
-        environment={**_NO_SETTINGS, "GIT_CONFIG_NOSYSTEM": "1", "GIT_DIR": _git_dir(repository)},
-    )  # fmt: skip
+        "rev-parse",
+        ["--git-common-dir"],
+        cwd=repository,
+        git_dir=_git_dir(repository),
+        environment=_NO_SETTINGS,
+        seconds=_LIST_SECONDS,
+    )
     return (repository / text.strip() / "objects").resolve()
 
 
@@ -237,12 +271,14 @@ def _run_git(
     cwd: Path,
     environment: Mapping[str, str],
     seconds: int,
+    git_dir: str | None = None,
     lock: int = -1,
 ) -> str:
+    place = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
     status, out, words = git.execute(
         # coreutils' timeout ends git also when this process was killed.
-        ["timeout", "-k", "5", str(seconds), "git", command, *arguments],
+        [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *place, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,
         env={**_ENVIRONMENT, **environment},
@@ -273,3 +309,11 @@ def _one_line(words: object) -> str:
 
 def _quoted(path: Path) -> str:
     return os.fspath(path).replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _replace(file: Path, data: bytes) -> None:
+    """Write a file whole; readers of the repository hold no lock."""
+    if not file.is_file() or file.read_bytes() != data:
+        new = file.with_name(f"{file.name}.new")
+        new.write_bytes(data)
+        os.replace(new, file)

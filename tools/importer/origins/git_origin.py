@@ -101,11 +101,12 @@ class GitSnapshot:
         if entry is None:
             return None
         # One `git cat-file --batch` answers all reads.
-        _, kind, _, data = self._git.get_object_data(entry.oid)
-        if kind != b"blob":
+        try:
+            _, _, _, data = self._git.get_object_data(entry.oid)
+        except ValueError as error:
             raise EnvironmentProblem(
-                f"{self._source}: {path} is a {kind}. Run git fsck on the origin"
-            )
+                f"{self._source}: {path}, blob {entry.oid}, cannot be read: {error}. Run git fsck there"
+            ) from error
         if entry.mode == SYMLINK:
             check_link(path, data.decode("utf-8", "surrogateescape"), self._source)
         return Blob(bytes(data), entry.mode)

@@ -103,7 +103,7 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
     listed = _VERSIONS.search(said)
     versions = [] if listed is None or listed[1] == "none" else listed[1].split(", ")
     where = request.index or "the indexes that pip is set to"
-    if versions or (listed and not any(mark in said for mark in _UNREACHED)):
+    if listed and not any(mark in said for mark in _UNREACHED):
         return NotHereError(
             f"no {request.requirement} at {where}",
             known=[f"v{name.partition('+')[0]}" for name in versions],
@@ -117,5 +117,9 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
 def _last_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
-    broken = [line for line in lines if line.startswith("WARNING: Retrying")]
-    return "; ".join([*broken[:1], *errors[-1:]])[:400] or "no message"
+    last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
+    broken = next((line for line in lines if any(mark in line for mark in _UNREACHED)), None)
+    if broken is None:
+        return last
+    reason = re.search(r"(\[Errno [^']*|Read timed out|HTTP error \d+[^)]*)", broken)
+    return f"{last}, after failed connections{f' ({reason[1]})' if reason else ''}"

@@ -45,11 +45,15 @@ class Wanted:
 
 
 class NotHereError(Exception):
-    """The origin answered, and has no such release. One line; `known` are names that it has."""
+    """The origin answered, and has no such release. One line; `known` are names that it has.
 
-    def __init__(self, message: str, *, known: Iterable[str] = ()) -> None:
+    `complete` is False where a release may well exist that this kind of origin never has.
+    """
+
+    def __init__(self, message: str, *, known: Iterable[str] = (), complete: bool = True) -> None:
         super().__init__(message)
         self.known = tuple(known)
+        self.complete = complete
 
 
 @runtime_checkable

@@ -32,8 +32,6 @@ _SOURCE_PLATFORMS = (
     ("win_amd64",),
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
-_SOURCE_PYTHON = "3.11"
-_OTHER_PYTHONS = ("3.13", "3.12", "3.10")
 
 # As in //third_party/pypi: replaces the address of the index with the builds without CUDA.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
@@ -73,11 +71,17 @@ class WheelOrigin:
 
     def __init__(self, settings: WheelSettings, cache: Cache, report: Report) -> None:
         self._settings, self._cache, self._report = settings, cache, report
+        self.listed: tuple[str, ...] = ()
 
     def find(self, wanted: Wanted) -> WheelSnapshot:
         version = _version(wanted)
-        local = f"+{self._settings.local}" if self._settings.local else ""
-        return self._first(_native_requests(self._settings, version + local), wanted)
+        if self._settings.local:
+            version += f"+{self._settings.local}"
+        try:
+            return self._noted(version, _native_requests(self._settings, version), wanted)
+        except NotHereError as error:
+            self.listed = error.known
+            raise
 
     def open(self, pin: Pin) -> WheelSnapshot:
         """Give a pinned wheel of either origin."""
@@ -97,22 +101,35 @@ class WheelOrigin:
             return self._first(iter(requests), Wanted(tag=text_of(pin, "tag")), pin)
         return WheelSnapshot(file, self._settings, dict(pin))
 
+    def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> WheelSnapshot:
+        """A wheel that an earlier call fetched, since no index changes one; else the first to be had."""
+        name = f"{self._settings.project}-{version}"
+        noted = self._cache.named(name)
+        file = self._cache.file(noted["sha256"]) if noted else None
+        if noted is not None and file is not None:
+            return _snapshot(file, noted["filename"], noted["sha256"], wanted, self._settings)
+        found = self._first(requests, wanted)
+        self._cache.note(name, {key: text_of(found.pin, key) for key in ("filename", "sha256")})
+        return found
+
     def _first(
         self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
     ) -> WheelSnapshot:
         """The first of the requests that pip can fulfil; else what is best known of the failures."""
-        missing: NotHereError | None = None
-        problem: EnvironmentProblem | None = None
+        said: list[str] = []
+        known: list[str] = []
+        answered = False
         for request in requests:
             try:
                 return self._fetch(request, wanted, pin)
-            except NotHereError as error:
-                missing = missing or error
-            except EnvironmentProblem as error:
-                problem = problem or error
-        if missing is not None and problem is not None:
-            raise NotHereError(f"{missing}; {problem}", known=missing.known)
-        raise missing or problem or NotHereError(f"no wheel of {wanted.name} was asked for")
+            except (NotHereError, EnvironmentProblem) as error:
+                if isinstance(error, NotHereError):
+                    answered = True
+                    known += error.known
+                said += [text for text in [str(error)] if text not in said]
+        if answered:
+            raise NotHereError("; ".join(said), known=known)
+        raise EnvironmentProblem("; ".join(said))
 
     def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> WheelSnapshot:
         label = f"Fetching {request.requirement} with pip"
@@ -133,9 +150,18 @@ class SourceWheelOrigin(WheelOrigin):
 
     title = "another platform's wheel, for its sources"
 
+    def __init__(
+        self, settings: WheelSettings, cache: Cache, report: Report, native: WheelOrigin
+    ) -> None:
+        super().__init__(settings, cache, report)
+        self._native = native
+
     def find(self, wanted: Wanted) -> WheelSnapshot:
         version = _version(wanted)
-        return self._first(_source_requests(self._settings, version), wanted)
+        listed = self._native.listed
+        if listed and _plain(f"v{version}") not in map(_plain, listed):
+            raise NotHereError(f"no wheel of {version} for any build", known=listed)
+        return self._noted(version, _source_requests(self._settings, version), wanted)
 
 
 class WheelSnapshot:
@@ -214,6 +240,11 @@ def _version(wanted: Wanted) -> str:
     return wanted.version
 
 
+def _plain(version: str) -> str:
+    """2.14.0-rc3 and 2.14.0rc3 are the same."""
+    return version.replace("-", "")
+
+
 def _indexes(settings: WheelSettings) -> Iterator[str | None]:
     """The user's own indexes, then the one that the build's pin names."""
     yield None
@@ -228,15 +259,11 @@ def _native_requests(settings: WheelSettings, version: str) -> Iterator[Request]
 
 
 def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]:
-    def request(python: str, platforms: tuple[str, ...]) -> Request:
-        options = (f"--python-version={python}", *(f"--platform={name}" for name in platforms))
-        return Request(settings.project, version, options)
-
+    python = "--python-version={}.{}".format(*target.PYTHON)
     for platforms in _SOURCE_PLATFORMS:
-        yield request(_SOURCE_PYTHON, platforms)
+        options = (python, *(f"--platform={name}" for name in platforms))
+        yield Request(settings.project, version, options)
     yield Request(settings.project, version, tuple(target.pip_options()))
-    for python in _OTHER_PYTHONS:
-        yield request(python, _SOURCE_PLATFORMS[0])
 
 
 def _options_for(filename: str) -> tuple[str, ...]:

@@ -15,9 +15,10 @@ from tools.importer.session.reimport import (
     load_source,
     replay,
 )
-from tools.importer.session.rewritten import decide_rewrites
+from tools.importer.session.rewritten import check_rewrites, decide_rewrites
 from tools.importer.session.stopping import (
     SESSION_FILES,
+    back_to_desk,
     forget,
     refuse_unfinished,
     require_unfinished,
@@ -26,6 +27,8 @@ from tools.importer.session.stopping import (
 )
 from tools.importer.session.transaction import Changes, Transaction
 from tools.importer.session.unfinished import (
+    DESK,
+    EDITING,
     Stop,
     StopFile,
     Unfinished,
@@ -34,6 +37,8 @@ from tools.importer.session.unfinished import (
 )
 
 __all__ = [
+    "DESK",
+    "EDITING",
     "SESSION_FILES",
     "Carried",
     "Changes",
@@ -43,7 +48,9 @@ __all__ = [
     "Transaction",
     "Unfinished",
     "Unsettled",
+    "back_to_desk",
     "check_committed",
+    "check_rewrites",
     "current_label",
     "decide_rewrites",
     "directory_changes",

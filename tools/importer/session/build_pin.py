@@ -6,26 +6,15 @@ from __future__ import annotations
 import json
 import tempfile
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
+from third_party.torch.unpack import tree_hash_of
 from tools.importer.errors import UserError
+from tools.importer.origins import OriginSnapshot
+from tools.importer.origins.cache import user_cache
 from tools.importer.project import Project
 from tools.importer.report import Report
 from tools.importer.session.reimport import Carried, write_directory
 from tools.importer.snapshot import Snapshot
-
-
-@runtime_checkable
-class NativeWheel(Snapshot, Protocol):
-    """The wheel of the build's platform: the one kind of origin that the build can use."""
-
-    @property
-    def natives(self) -> bool:
-        """Whether it really is that wheel."""
-
-    @property
-    def file(self) -> Path:
-        """The wheel itself."""
 
 
 def moved_pin(
@@ -35,11 +24,13 @@ def moved_pin(
 
     Raises UserError when the patched tree cannot be made.
     """
-    if not isinstance(new, NativeWheel) or not new.natives:
+    if not (isinstance(new, OriginSnapshot) and new.natives):
         return None
-    # Late: the one part that knows how this project's tree is made from its wheel.
-    from third_party.torch.unpack import tree_hash_of
-
+    for key in ("version", "filename", "sha256"):
+        if not isinstance(new.pin.get(key), str):
+            raise UserError(f"the wheel of {new.label}: its origin did not tell its {key}")
+    wheel = user_cache().file(str(new.pin["sha256"]))
+    assert wheel is not None, "an opened wheel is in the cache"
     old = json.loads(project.pin.read_text(encoding="utf-8"))
     seam = project.pin.parent / "seam" / "_utils_internal.py"
     with (
@@ -47,10 +38,7 @@ def moved_pin(
         report.progress(f"Hashing the patched tree of {new.label}"),
     ):
         write_directory(Path(scratch), carried.files)
-        tree = tree_hash_of(new.file, Path(scratch), seam)
-    for key in ("version", "filename", "sha256"):
-        if not isinstance(new.pin.get(key), str):
-            raise UserError(f"the wheel of {new.label}: its origin did not tell its {key}")
+        tree = tree_hash_of(wheel, Path(scratch), seam)
     return {
         "tag": new.label,
         "commit": new.commit,

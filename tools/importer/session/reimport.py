@@ -24,7 +24,7 @@ from tools.importer.engine import (
 from tools.importer.errors import UserError
 from tools.importer.project import Project
 from tools.importer.series import Series, SeriesError, load_series
-from tools.importer.session.rewritten import decide_rewrites
+from tools.importer.session.rewritten import check_rewrites, decide_rewrites
 from tools.importer.snapshot import Snapshot
 
 _OURS = ("*.patch", "series", "base.json", "base.lines")
@@ -97,7 +97,7 @@ def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> 
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
         return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
-    made_anew = decide_rewrites(source.series, source.base, new, decisions)
+    made_anew = decide_rewrites(source.series, new)
     return carry(source.series, source.base, new, decisions={**made_anew, **decisions})
 
 
@@ -106,6 +106,7 @@ def finish(result: Carry, new: Snapshot) -> Carried:
 
     Raises UserError.
     """
+    check_rewrites(result.series, new, result.files)
     files = result.series_files()
     with tempfile.TemporaryDirectory(prefix="series-") as scratch:
         write_directory(Path(scratch), files)

@@ -1,76 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches that a rule makes: with a header `Rewrite: <rule>` they are made anew, never merged.
-
-The rule runs on the new tree with all earlier patches in it, and what it makes stands in for a person's
-decision on that patch.
-"""
+"""Patches that a rule makes: with a header `Rewrite: <rule>` they are made anew, never merged."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from tools.importer.apply import apply_patch
-from tools.importer.engine import Base, Decision, Resolved, carry
-from tools.importer.errors import UserError
-from tools.importer.series import Patch, Series
+from tools.importer.engine import Decision
+from tools.importer.series import Series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
-from tools.importer.unified import DiffError, parse_diff
 
 HEADER = "Rewrite"
 
-Regenerate = Callable[[Series, Snapshot, Patch], bytes]
+
+def decide_rewrites(series: Series, new: Snapshot) -> dict[str, Decision]:
+    """Return what the rules make of the new tree, as decisions on their patches. Raises UserError."""
+    if not _has_rewrites(series):
+        return {}
+    # Late: rules need libcst, and many series have none.
+    from tools.importer.rewrites import decisions
+
+    return decisions(series, new, new.label)
 
 
-def decide_rewrites(
-    series: Series,
-    base: Base,
-    new: Snapshot,
-    decisions: Mapping[str, Decision],
-    *,
-    regenerate: Regenerate | None = None,
-) -> dict[str, Decision]:
-    """Return the decision on each patch of a rule, as far as the carry gets. Raises UserError.
+def check_rewrites(series: Series, new: Snapshot, files: Mapping[str, Blob | None]) -> None:
+    """Raise UserError where the new tree, with `files` of all patches in it, escapes a rule."""
+    if not _has_rewrites(series):
+        return
+    from tools.importer.rewrites import check_guards
 
-    A person's own decision on such a patch stands.
-    """
-    made: dict[str, Decision] = {}
-    for index, patch in enumerate(series.patches):
-        if HEADER not in patch.header or patch.name in decisions:
-            continue
-        before = carry(
-            dataclasses.replace(series, patches=series.patches[:index]),
-            base,
-            new,
-            decisions={**made, **decisions},
-        )
-        if before.stopped:
-            break
-        tree = OverlaySnapshot(new, before.files)
-        data = (regenerate or _by_rule)(series, tree, patch)
-        made[patch.name] = Resolved(_files_after(series, tree, patch, data))
-    return made
+    check_guards(OverlaySnapshot(new, files), new.label)
 
 
-def _by_rule(series: Series, tree: Snapshot, patch: Patch) -> bytes:
-    # Late: rules need libcst, and most series have none.
-    from tools.importer.rewrites import regenerated_patch
-
-    return regenerated_patch(patch, tree, tree.label)
-
-
-def _files_after(
-    series: Series, tree: Snapshot, patch: Patch, data: bytes
-) -> dict[str, Blob | None]:
-    """Return the files of the old patch and of the one made anew, as the new one has them."""
-    try:
-        diffs = parse_diff(data)
-    except DiffError as error:
-        raise UserError(
-            f"{series.root / patch.name}: rule '{patch.header[HEADER]}' made no patch of it ({error}). "
-            "Run the rule's test"
-        ) from error
-    files: dict[str, Blob | None] = {}
-    apply_patch(dataclasses.replace(patch, files=diffs), files, tree.read)
-    untouched = {path for diff in patch.files for path in diff.paths} - set(files)
-    return {**files, **{path: tree.read(path) for path in untouched}}
+def _has_rewrites(series: Series) -> bool:
+    return any(HEADER in patch.header for patch in series.patches)

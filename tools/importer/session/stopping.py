@@ -24,6 +24,8 @@ from tools.importer.session.conflict import (
     stop_of,
 )
 from tools.importer.session.unfinished import (
+    DESK,
+    EDITING,
     STATE_FILE,
     Unfinished,
     read_unfinished,
@@ -31,7 +33,7 @@ from tools.importer.session.unfinished import (
 )
 
 # All that an unfinished command keeps, in the order in which it is deleted.
-SESSION_FILES = (STATE_FILE, SUMMARY, DIRECTORY, STAGED)
+SESSION_FILES = (STATE_FILE, SUMMARY, DIRECTORY, STAGED, DESK)
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
@@ -48,6 +50,25 @@ def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
+def back_to_desk(state: Path) -> Unfinished | None:
+    """Undo a rebase that a person's edit stopped at; the edit is at the desk as it was.
+
+    Returns what is under way then; None where no edit is to go back to.
+    """
+    try:
+        unfinished = read_unfinished(state)
+    except UserError:
+        return None  # nothing in a damaged file can be gone back to
+    if unfinished is None or unfinished.command == EDITING or not (state / DESK).is_dir():
+        return None
+    if unfinished.inputs.get("kind") not in ("replace", "insert"):
+        return None
+    edit = dataclasses.replace(unfinished, command=EDITING, decisions={}, stop=None)
+    write_unfinished(state, edit)
+    hide_conflict(state)
+    return edit
+
+
 def forget(state: Path) -> None:
     """Delete what an unfinished command keeps."""
     for name in SESSION_FILES:
@@ -61,6 +82,10 @@ def forget(state: Path) -> None:
 def refuse_unfinished(state: Path) -> None:
     """Raise UserError when a command waits for a person: another must not start over it."""
     unfinished = read_unfinished(state)
+    if unfinished is not None and unfinished.command == EDITING:
+        raise UserError(
+            f"{unfinished.inputs['name']} is being edited. Run `import.py refresh` or `abort` first"
+        )
     if unfinished is not None:
         at = f" at {unfinished.stop.patch}" if unfinished.stop else ""
         raise UserError(

@@ -140,7 +140,7 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
     raise AssertionError("the publication never ended")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=4), st.integers(25, 60))
 def test_killed_again_and_again(kills: list[tuple[int, bool]], first: int) -> None:
     """Recovery and taking back are killed too, in any mixture; the end is always a whole tree."""

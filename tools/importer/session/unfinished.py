@@ -21,6 +21,10 @@ from tools.importer.session.journal import sync_directory, write_durably
 from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
+
+# The command of a person at the desk: it waits for `refresh`, and no patch is stopped at.
+EDITING = "edit"
+DESK = "edit"
 _FORMAT = 1
 
 

@@ -66,7 +66,7 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
     items.sort(key=lambda item: item.file_size, reverse=True)
     local = threading.local()
     opened: list[zipfile.ZipFile] = []
-    with report.progress(f"Reading {wheel.name}", len(items)) as progress:
+    with report.progress("Reading the wheel", len(items)) as progress:
 
         def work(item: zipfile.ZipInfo) -> Member | str:
             if not hasattr(local, "archive"):  # a file handle each: no lock between threads

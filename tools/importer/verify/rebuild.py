@@ -33,11 +33,11 @@ def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) ->
     Every fault is a difference with its path. Raises UserError when `wheel` is no wheel.
     """
     differences: list[Difference] = []
-    with report.progress(f"Checking {wheel.name}"):
+    with report.progress("Checking the wheel"):
         found = file_digest(wheel)
     if found != pin.wheel_sha256:
         note = f"sha256 {found}, {pin.file} wants {pin.wheel_sha256}"
-        differences.append(Difference("pin", Kind.CHANGED, wheel.name, note))
+        differences.append(Difference("pin", Kind.CHANGED, str(wheel), note))
     contents = hash_wheel(wheel, report)
     differences += check_record(wheel, contents)
     if contents.damaged:

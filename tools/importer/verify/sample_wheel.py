@@ -5,13 +5,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
+import shutil
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from third_party.torch.unpack import Pin, build_tree, read_pin
+from tools.importer.engine import base_files, record_base
+from tools.importer.origins import open_pin
+from tools.importer.origins.cache import user_cache
+from tools.importer.project import load_project
+from tools.importer.report import JsonReport
+from tools.importer.series import load_series
 
 COMMIT = "c" * 40
 RECORD = "torch-1.0+cpu.dist-info/RECORD"
@@ -88,6 +96,25 @@ class SampleWheel:
         self.write_pin(tree_hash=build.tree_hash)
         return out / "site"
 
+    def record_base(self) -> None:
+        """Put the wheel into the cache, and record it as what the series was made against."""
+        with user_cache().scratch() as directory:
+            user_cache().keep(Path(shutil.copy(self.wheel, directory)))
+        pin = {
+            "kind": "wheel",
+            "tag": "v1.0",
+            "project": "torch",
+            "version": "1.0+cpu",
+            "filename": self.wheel.name,
+            "sha256": self.pin.wheel_sha256,
+            "commit": COMMIT,
+            "natives": True,
+        }
+        snapshot = open_pin(load_project(self.root), JsonReport(io.StringIO()), pin)
+        base = record_base(load_series(self.patches), snapshot)
+        for name, data in base_files(base).items():
+            (self.patches / name).write_bytes(data)
+
 
 def make_sample(root: Path) -> SampleWheel:
     """Write everything, with a pin whose tree_hash is not known yet."""
@@ -97,6 +124,16 @@ def make_sample(root: Path) -> SampleWheel:
     sample.patches.mkdir(parents=True)
     (sample.patches / "series").write_text("say-new.patch\n")
     (sample.patches / "say-new.patch").write_text(PATCH)
+    contents = "third_party/torch/wheel_contents.json"
+    (root / contents).write_text(json.dumps({"roots": ["torch"], "built": [], "left_out": []}))
+    settings = {
+        "name": "torch",
+        "pin": "third_party/torch/pin.json",
+        "series": "patches/torch",
+        "metadata": "third_party/torch/METADATA",
+        "origins": {"wheel": {"project": "torch", "local_version": "cpu", "contents": contents}},
+    }
+    (root / "third_party/torch/import.json").write_text(json.dumps(settings))
     sample.pack(FILES)
     sample.write_pin()
     return sample
