@@ -42,8 +42,6 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report.result({"series": release.label, "patches": sorted(made), "stale": stale})
     if not args.update:
         return ExitCode.DONE
-    if not stale:
-        return ExitCode.NOTHING_TO_DO
     return _publish({name: made[name] for name in stale}, release, context)
 
 
@@ -92,7 +90,7 @@ def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> 
     changes = transaction.changes() if context.dry_run else transaction.publish()
     for path in (*changes.added, *changes.changed):
         context.report.say(f"{'would write' if context.dry_run else 'wrote'} {path}")
-    return ExitCode.DONE
+    return ExitCode.DONE if changes else ExitCode.NOTHING_TO_DO
 
 
 def _names(series: Series) -> list[str]:
