@@ -12,7 +12,7 @@ from tools.importer.commands.context import Context
 from tools.importer.editing import Release, open_release
 from tools.importer.engine import apply_to_snapshot, base_files, record_base
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.rewrites import check_guards, patch_files, same_patch
+from tools.importer.rewrites import RULES, check_guards, patch_files, same_patch
 from tools.importer.series import Series, load_series
 from tools.importer.session import Transaction, refuse_unfinished
 from tools.importer.snapshot import OverlaySnapshot, Snapshot
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report = context.report
     release = open_release(context.project, report, args.series)
     with report.progress(f"running the rules on {release.label}"):
-        made = patch_files(release.series, release.snapshot, release.label)
+        made = patch_files(release.series, release.snapshot, release.label, rules=RULES)
         stale = [name for name, data in made.items() if not _is_current(release, name, data)]
         if not args.update:
             _refuse(stale, release)
@@ -62,7 +62,7 @@ def _check_guards(series: Series, snapshot: Snapshot, label: str) -> None:
     touched = {diff.path for patch in series.patches for diff in patch.files}
     absent = [path for path in touched if not snapshot.carries(path)]
     files = apply_to_snapshot(series, snapshot, absent=absent)
-    check_guards(OverlaySnapshot(snapshot, files), label)
+    check_guards(OverlaySnapshot(snapshot, files), label, rules=RULES)
 
 
 def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
