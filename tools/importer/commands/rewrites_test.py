@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.importer.commands import rewrites
+from tools.importer import rewrites
 from tools.importer.commands.sample_workspace import SampleWorkspace, make_workspace
 from tools.importer.engine import base_files, record_base
 from tools.importer.origins.local import TreeOrigin
 from tools.importer.origins.origin import Wanted
 from tools.importer.report import make_report
-from tools.importer.rewrites import RULES
 from tools.importer.series import load_series
 
 _READS = 'import torch\n\nwith open(__file__ + "/../words.txt") as f:\n    words = f.read()\n'
@@ -24,7 +25,7 @@ _PATCH = "patches/torch/v1/packed-resources.patch"
 @pytest.fixture
 def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
     """A release with one call for the rule, and a series that knows nothing of it yet."""
-    rule, guard = RULES
+    rule, guard = rewrites.RULES
     small = dataclasses.replace(rule, expected={"v1": {"torch/a.py": 1}}, kept=())
     monkeypatch.setattr(rewrites, "RULES", (small, dataclasses.replace(guard, kept=())))
     sample = make_workspace(tmp_path)
@@ -89,3 +90,9 @@ def test_a_call_that_is_left_stops_it(
         assert sample.run("rewrites", option, "--series", "v1") == 1
         error = capsys.readouterr().err
         assert "module-listing, v1: 1 left on a path from __file__: torch/c.py:2: os.list" in error
+
+
+def test_other_commands_do_not_wait_for_libcst() -> None:
+    program = "import sys, tools.importer.commands.main; print('libcst' in sys.modules)"
+    answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+    assert answer.stdout == b"False\n"
