@@ -148,7 +148,8 @@ def _publish(
         report.say(f"the build stays where it is: {new.label} has no natives for it in this origin")
     elif pin_path in changes.changed:
         report.say(
-            "the build's pin moved: run `./bazelw run //third_party/pypi:update`, then the tests"
+            "the build's pin moved: run third_party/pypi/update.py, then `import.py metadata`, then "
+            "the tests"
         )
     outcome = "published" if changes else "nothing to do"
     report.result(_data(context, work, result, outcome, changes, pin))
