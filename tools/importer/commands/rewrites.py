@@ -12,7 +12,6 @@ from tools.importer.commands.context import Context
 from tools.importer.editing import Release, open_release
 from tools.importer.engine import apply_to_snapshot, base_files, record_base
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.rewrites import check_guards, patch_files, same_patch
 from tools.importer.series import Series, load_series
 from tools.importer.session import Transaction, refuse_unfinished
 from tools.importer.snapshot import OverlaySnapshot, Snapshot
@@ -29,10 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    # Late: libcst takes half a second to import, and no other command should wait for it.
+    from tools.importer import rewrites
+
     report = context.report
     release = open_release(context.project, report, args.series)
     with report.progress(f"running the rules on {release.label}"):
-        made = patch_files(release.series, release.snapshot, release.label)
+        made = rewrites.patch_files(
+            release.series, release.snapshot, release.label, rules=rewrites.RULES
+        )
         stale = [name for name, data in made.items() if not _is_current(release, name, data)]
         if not args.update:
             _refuse(stale, release)
@@ -42,12 +46,12 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report.result({"series": release.label, "patches": sorted(made), "stale": stale})
     if not args.update:
         return ExitCode.DONE
-    if not stale:
-        return ExitCode.NOTHING_TO_DO
     return _publish({name: made[name] for name in stale}, release, context)
 
 
 def _is_current(release: Release, name: str, data: bytes) -> bool:
+    from tools.importer.rewrites import same_patch
+
     file = release.directory / name
     return file.exists() and same_patch(file.read_bytes(), data)
 
@@ -61,10 +65,12 @@ def _refuse(stale: list[str], release: Release) -> None:
 
 
 def _check_guards(series: Series, snapshot: Snapshot, label: str) -> None:
+    from tools.importer.rewrites import RULES, check_guards
+
     touched = {diff.path for patch in series.patches for diff in patch.files}
     absent = [path for path in touched if not snapshot.carries(path)]
     files = apply_to_snapshot(series, snapshot, absent=absent)
-    check_guards(OverlaySnapshot(snapshot, files), label)
+    check_guards(OverlaySnapshot(snapshot, files), label, rules=RULES)
 
 
 def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
@@ -92,7 +98,7 @@ def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> 
     changes = transaction.changes() if context.dry_run else transaction.publish()
     for path in (*changes.added, *changes.changed):
         context.report.say(f"{'would write' if context.dry_run else 'wrote'} {path}")
-    return ExitCode.DONE
+    return ExitCode.DONE if changes else ExitCode.NOTHING_TO_DO
 
 
 def _names(series: Series) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
-from tools.importer.rewrites.reach import Modules, find_sites
+from tools.importer.rewrites.reach import Modules, reach
 from tools.importer.rewrites.torch_rules import PACKED_RESOURCES as RULE
 
 _NEW = "torch._utils_internal.open_resource"
@@ -20,6 +20,7 @@ _NEW = "torch._utils_internal.open_resource"
         ("open( a / b )", f"{_NEW}( a / b )"),
         ("open(\n    p,  # which\n)", f"{_NEW}(\n    p,  # which\n)"),
         ("open(\r\n    join(\r\n        a, b)\r\n)", f"{_NEW}(\r\n    join(\r\n        a, b)\r\n)"),
+        ("Path(p).open()", f"{_NEW}(Path(p))"),
         ("_read_file(p)", f"{_NEW}(p).read()"),
         ("Path(p).read_text()", f"{_NEW}(Path(p)).read()"),
         ("(a / b).read_text(encoding='utf-8')", f"{_NEW}((a / b)).read()"),
@@ -43,7 +44,8 @@ def test_what_becomes_of_a_call(call: str, new: str) -> None:
         "open(file=p)",
         "open(\r\n    a /\n    b)",
         "os.open(p)",
-        "Path(p).open()",
+        "io.open(p)",
+        'Path(p).open("wb")',
         "Path(p).read_bytes()",
         'Path(p).read_text("utf-16")',
     ],
@@ -54,7 +56,7 @@ def test_what_the_new_call_could_not_do_is_left(call: str) -> None:
 
 def _rewritten(data: bytes) -> bytes | None:
     modules = Modules()
-    sites, _ = find_sites({"a.py": data}, RULE.guarded, modules)
+    sites = reach({"a.py": data}, modules).sites(RULE.guarded)
     module = modules.get("a.py", data)
     assert module is not None
     pairs = [(site, rewritten_call(RULE, site.text) or "") for site in sites]

@@ -52,12 +52,11 @@ class Flow:
 
     def start(self) -> None:
         """Mark `__file__`, `x.__file__` and what inspect tells about files."""
-        for node in self.module.nodes:
-            if isinstance(node, ast.Name | ast.Attribute) and _last(node) == "__file__":
-                if isinstance(node.ctx, ast.Load):
-                    self._mark(node, OWN)
-            elif isinstance(node, ast.Call) and _last(node.func) in ("getfile", "getsourcefile"):
-                self._mark(node, PASSED)  # of whatever object: not always a file of this tree
+        for node in self.module.own_files:
+            self._mark(node, OWN)
+        for call in self.module.calls:
+            if _last(call.func) in ("getfile", "getsourcefile"):
+                self._mark(call, PASSED)  # of whatever object: not always a file of this tree
 
     def take_parameter(self, name: str, parameter: int | str) -> None:
         """A caller elsewhere passes such a path to function (or class) `name`."""

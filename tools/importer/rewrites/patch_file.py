@@ -18,7 +18,12 @@ _CONTEXT = 1  # the patch is made anew for each tree, so its context has nothing
 
 
 def patch_files(
-    series: Series, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+    series: Series,
+    snapshot: Snapshot,
+    label: str,
+    *,
+    rules: Sequence[Rule] = RULES,
+    modules: Modules | None = None,
 ) -> dict[str, bytes]:
     """Return the patch of each rule that rewrites, by file name, as upstream's tree makes it.
 
@@ -28,7 +33,7 @@ def patch_files(
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
     made = {}
-    modules = Modules()
+    modules = Modules() if modules is None else modules
     tree: Snapshot = snapshot
     for name in [*named, *unlisted]:
         done = run_rule(find_rule(name, rules), tree, label, modules=modules)

@@ -5,7 +5,7 @@ import textwrap
 
 import pytest
 
-from tools.importer.rewrites.reach import Modules, find_sites
+from tools.importer.rewrites.reach import Modules, reach
 
 _READS = ("open", "read_text", "read_bytes", "listdir", "glob")
 
@@ -64,9 +64,9 @@ def _lines(**files: str) -> list[str]:
         name.replace("__", "/") + ".py": textwrap.dedent(text).encode()
         for name, text in files.items()
     }
-    sites, unread = find_sites(data, _READS, Modules())
-    assert unread == []
-    return [f"{site.path}:{site.line}" for site in sites]
+    reached = reach(data, Modules())
+    assert reached.unread == ()
+    return [f"{site.path}:{site.line}" for site in reached.sites(_READS)]
 
 
 @pytest.mark.parametrize("text", _REACHED.values(), ids=_REACHED)
@@ -81,7 +81,7 @@ def test_other_paths_are_not(text: str) -> None:
 
 def test_the_line_and_function_are_told() -> None:
     text = b"import os\n\nclass A:\n    def f(self):\n        return open(\n            __file__)\n"
-    ((site,), _) = find_sites({"a.py": text}, _READS, Modules())
+    (site,) = reach({"a.py": text}, Modules()).sites(_READS)
     assert (site.line, site.function, site.callee) == (5, "A.f", "open")
     assert text[site.start : site.end] == b"open(\n            __file__)"
     assert str(site) == "a.py:5: open( __file__)"
@@ -106,15 +106,11 @@ def test_other_files_hand_it_on(user: str) -> None:
 
 
 def test_a_package_hands_it_on_too() -> None:
-    sites, _ = find_sites(
-        {
-            "pkg/sub/__init__.py": b"HERE = __file__\n",
-            "pkg/user.py": b"from pkg.sub import HERE\nopen(HERE)\n",
-        },
-        _READS,
-        Modules(),
-    )
-    assert [site.path for site in sites] == ["pkg/user.py"]
+    files = {
+        "pkg/sub/__init__.py": b"HERE = __file__\n",
+        "pkg/user.py": b"from pkg.sub import HERE\nopen(HERE)\n",
+    }
+    assert [site.path for site in reach(files, Modules()).sites(_READS)] == ["pkg/user.py"]
 
 
 def test_a_function_of_another_file_reads_it() -> None:
@@ -147,7 +143,9 @@ def test_a_wanderer_between_three_files() -> None:
     ids=["latin-1", "no encoding said", "no Python", "null"],
 )
 def test_what_cannot_be_read_is_told(data: bytes) -> None:
-    assert find_sites({"a.py": data, "b.py": b"open(__file__)\n"}, _READS, Modules())[1] == ["a.py"]
+    reached = reach({"a.py": data, "b.py": b"open(__file__)\n"}, Modules())
+    assert reached.unread == ("a.py",)
+    assert [site.path for site in reached.sites(_READS)] == ["b.py"]
 
 
 @pytest.mark.parametrize(
@@ -155,13 +153,14 @@ def test_what_cannot_be_read_is_told(data: bytes) -> None:
 )
 def test_utf_8_by_any_name_is_read(head: bytes) -> None:
     data = head + "x = 'é'; open(__file__)\n".encode()
-    ((site,), unread) = find_sites({"a.py": data}, _READS, Modules())
+    reached = reach({"a.py": data}, Modules())
+    (site,) = reached.sites(_READS)
     assert data[site.start : site.end] == b"open(__file__)"
-    assert unread == []
+    assert reached.unread == ()
 
 
 def test_files_that_name_no_source_are_not_parsed() -> None:
     files = {f"{n}.py": b"open(path)\n" for n in range(50)} | {"a.py": b"open(__file__)\n"}
     modules = Modules()
-    find_sites(files, _READS, modules)
-    assert len(modules) == 1
+    reach(files, modules)
+    assert modules.count == 1

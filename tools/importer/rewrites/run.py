@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tools.importer.engine import Decision, Resolved
 from tools.importer.errors import UserError
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
-from tools.importer.rewrites.reach import Modules, find_sites
+from tools.importer.rewrites.reach import Modules, Reached, reach
 from tools.importer.rewrites.rule import Kept, Rule
 from tools.importer.rewrites.sites import Site
 from tools.importer.rewrites.torch_rules import RULES
@@ -47,9 +47,10 @@ def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
     """Rewrite a tree. Raises UserError where matches are not as expected, or a guarded call is left."""
-    modules = modules or Modules()
+    modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
-    sites, unread = find_sites(files, rule.guarded, modules)
+    reached = reach(files, modules)
+    sites = reached.sites(rule.guarded)
     kept, open_sites = _sort_out(rule, sites)
     edits = [(site, rewritten_call(rule, site.text)) for site in open_sites if rule.operations]
     matched = [(site, text) for site, text in edits if text is not None]
@@ -70,18 +71,22 @@ def run_rule(
             )
         changed[path] = Blob(data, blob.mode)
     after = {path: blob.data for path, blob in changed.items()}
-    left = find_sites({**files, **after}, rule.guarded, modules)[0] if changed else sites
+    left = reach({**files, **after}, modules).sites(rule.guarded) if changed else sites
     _check_left(rule, _sort_out(rule, left)[1], label)
-    return Rewritten(rule, changed, tuple(site for site, _ in matched), kept, tuple(unread))
+    return Rewritten(rule, changed, tuple(site for site, _ in matched), kept, reached.unread)
 
 
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> None:
     """Check a tree with all its patches in: no guarded call is left without a reason. UserError."""
-    modules = modules or Modules()
+    modules = Modules() if modules is None else modules
+    trees: dict[tuple[str, ...], Reached] = {}
     for rule in rules:
-        sites, _ = find_sites(_files(rule, snapshot), rule.guarded, modules)
+        scope = (*rule.scope, "", *rule.outside)
+        if scope not in trees:
+            trees[scope] = reach(_files(rule, snapshot), modules)
+        sites = trees[scope].sites(rule.guarded)
         _check_left(rule, _sort_out(rule, sites)[1], label)
 
 

@@ -141,9 +141,9 @@ def test_a_kept_call_stays_and_another_beside_it_does_not() -> None:
     done = run_rule(rule, _snapshot({**_V1, "torch/b.py": body}), "v1")
     assert [str(site) for site in done.kept[kept]] == ["torch/b.py:2: open(__file__, 'rb')"]
     assert set(done.files) == {"torch/a.py"}
+    more = _snapshot({**_V1, "torch/b.py": body + b"    return Path(__file__).read_bytes()\n"})
     with pytest.raises(UserError, match="2 left on a path"):
-        more = body + b"    return Path(__file__).read_bytes()\n"
-        run_rule(rule, _snapshot({**_V1, "torch/b.py": more}), "v1")
+        run_rule(rule, more, "v1")
 
 
 def test_a_variable_in_the_way_is_told() -> None:

@@ -51,6 +51,13 @@ PACKED_RESOURCES = Rule(
     operations=(
         Operation("open", m.Call(func=m.Name("open"), args=[_ARGUMENT, _AS_TEXT])),
         Operation(
+            "Path.open",
+            m.Call(
+                func=m.Attribute(value=m.SaveMatchedNode(m.DoNotCare(), PATH), attr=m.Name("open")),
+                args=[_AS_TEXT],
+            ),
+        ),
+        Operation(
             "_read_file", m.Call(func=m.Name("_read_file"), args=[_ARGUMENT]), suffix=".read()"
         ),
         Operation(
@@ -69,6 +76,7 @@ PACKED_RESOURCES = Rule(
         Kept("torch/_inductor/codecache.py", "write_atomic", "writes: the mode is a variable"),
         Kept("torch/_inductor/codecache.py", "CUTLASSCodeCache.compile", _CACHE),
         Kept(_TRITON, "TritonScheduling.benchmark_codegened_module.load_cache", _CACHE),
+        Kept(_TRITON, "TritonScheduling.benchmark_fused_nodes.load_cache", _CACHE),
         Kept(_TRITON, "TritonScheduling.benchmark_combo_kernel.load_cache", _CACHE),
         Kept(
             "torch/_inductor/rocm_multiarch_utils.py",
@@ -112,6 +120,13 @@ PACKED_RESOURCES = Rule(
         ),
     ),
     expected={
+        "v2.6.0": {
+            "torch/_inductor/codecache.py": 1,
+            "torch/_inductor/codegen/cpp_wrapper_cpu.py": 1,
+            "torch/_inductor/codegen/cpp_wrapper_cpu_array_ref.py": 1,
+            "torch/package/package_exporter.py": 1,
+            "torch/utils/benchmark/utils/cpp_jit.py": 2,
+        },
         "v2.13.0": _IN_2_13,
         "v2.14.1": {**_IN_2_13, "torch/_inductor/codegen/cpp_wrapper_gpu.py": 1},
     },
@@ -148,6 +163,7 @@ MODULE_LISTING = Rule(
         Kept("torch/__init__.py", "_load_dll_libraries", "Windows", most=2),
         Kept("torch/_inductor/cpp_builder.py", "_remove_dir", _CACHE),
         Kept("torch/_inductor/cpp_builder.py", "_find_libcudart_static", "looks in the CUDA kit"),
+        Kept("torch/_inductor/cpp_builder.py", "_transform_cuda_paths", "looks in the CUDA kit"),
         Kept("torch/_vendor/quack/cache/jit.py", "_hash_source_dir", _CUDA),
     ),
 )
