@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ def sample(tmp_path: Path) -> SampleWorkspace:
     return laid_out(tmp_path)
 
 
-def laid_out(directory: Path, upstream: Path | None = None) -> SampleWorkspace:
-    sample = make_workspace(directory, upstream)
+def laid_out(directory: Path) -> SampleWorkspace:
+    sample = make_workspace(directory)
     sample.series("v1", SERIES)
     return sample
 
@@ -353,42 +354,61 @@ def test_a_series_without_a_base_gets_one(
     assert import_(sample, "v2") == 0
 
 
-def test_killed_at_any_call_nothing_is_lost(tmp_path: Path) -> None:
-    """An import that stops, is resumed and published; each of the three killed at every call."""
-    settled = edited(B, row_20="row 20 of both")
-    whole = laid_out(tmp_path / "whole")
-    whole.release("v2", CLASH)
-    old = whole.files()
-    assert import_(whole, "v2") == 2
-    resolve(whole, "torch/b.py", settled)
-    assert whole.run("continue") == 0
-    new = whole.files()
-
-    stopped = laid_out(tmp_path / "stopped", whole.upstream)
+def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -> None:
+    sample = laid_out(tmp_path)
+    sample.release("v2", CLASH)
+    before = sample.files()
     number = 0
-    while killed_at(number, lambda: import_(stopped, "v2")):
+    while killed_at(number, lambda: import_(sample, "v2")):
         number += 1
-        assert stopped.files() == old
-        code = stopped.run("status")
-        assert code in (0, 2)
-        if code == 2:
-            assert stopped.run("continue") == 2
-            assert ">>>>>>>" in stopped.conflict("torch/b.py").read_text()
-            assert stopped.run("abort") == 0
+        assert sample.files() == before
+        if sample.run("status") == 2:
+            assert sample.run("continue") == 2
+            assert ">>>>>>>" in sample.conflict("torch/b.py").read_text()
+            assert sample.run("abort") == 0
     assert number > 10
 
+
+@pytest.mark.parametrize("release", [CLASH, CLASHES], ids=["publishes", "stops-again"])
+def test_killed_at_any_call_continue_loses_no_decision(
+    tmp_path: Path, release: dict[str, str]
+) -> None:
+    """Killed while it publishes, or while it lays out the next patch's files: go on and all is there."""
+    first = edited(B, row_20="row 20 of both")
+    second = edited(A, line_3="line three", line_30="line 30 of both")
+    begun = laid_out(tmp_path / "begun")
+    begun.release("v2", release)
+    old = begun.files()
+    assert import_(begun, "v2") == 2
+    resolve(begun, "torch/b.py", first)
+    whole = copy_of(begun, tmp_path / "whole")
+    if whole.run("continue") == 2:
+        resolve(whole, "torch/a.py", second)
+        assert whole.run("continue") == 0
+    new = whole.files()
+
     for number in range(1000):
-        sample = laid_out(tmp_path / str(number), whole.upstream)
-        assert import_(sample, "v2") == 2
-        resolve(sample, "torch/b.py", settled)
+        sample = copy_of(begun, tmp_path / str(number))
         killed = killed_at(number, lambda each=sample: each.run("continue"))  # type: ignore[misc]
         if sample.run("status") == 2:
             assert sample.files() == old
-            assert sample.conflict("torch/b.py").read_text() == settled
-            assert sample.run("continue") == 0
+            if sample.conflict("torch/b.py").exists():
+                assert sample.conflict("torch/b.py").read_text() == first
+            code = 2 if sample.conflict("torch/a.py").exists() else sample.run("continue")
+            if code == 2:
+                assert ">>>>>>> third.patch" in sample.conflict("torch/a.py").read_text()
+                resolve(sample, "torch/a.py", second)
+                code = sample.run("continue")
+            assert code == 0
         assert sample.files() == new, number
         # A lock whose holder was killed is free, and all that may be left.
         assert {path.name for path in sample.root.glob(".import/*")} <= {"lock"}
+        shutil.rmtree(sample.root)
         if not killed:
             return
     raise AssertionError("continue never ended")
+
+
+def copy_of(sample: SampleWorkspace, directory: Path) -> SampleWorkspace:
+    shutil.copytree(sample.root, directory, symlinks=True)
+    return SampleWorkspace(directory, sample.upstream)

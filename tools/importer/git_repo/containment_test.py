@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,20 @@ from hypothesis import strategies as st
 
 from tools.importer.errors import UserError
 from tools.importer.git_repo.containment import Globs, check_links, path_fault
+from tools.importer.git_repo.git_fixture import commit_files, git
+from tools.importer.git_repo.vendor_fixture import (
+    TREE,
+    bring,
+    clean,
+    new_monorepo,
+    source,
+)
+from tools.importer.snapshot import SYMLINK, Blob
+
+
+@pytest.fixture(name="repo")
+def _repo(tmp_path: Path) -> Path:
+    return new_monorepo(tmp_path / "mono")
 
 
 @pytest.mark.parametrize(
@@ -105,3 +120,46 @@ def test_plain_paths_have_no_fault() -> None:
 def test_paths_that_leave_have_one(tmp_path: Path) -> None:
     for path in ("", "/a", "a/../b", "..", "a//b", "a/", ".git/a", "a/.GIT/b", "a\0b", "a\\b"):
         assert path_fault(path), path
+
+
+@pytest.mark.parametrize(
+    "at",
+    ["", "/tmp/x", "../x", "a/../../x", "a//b", "./a", ".git/x", "a/.GIT", "README", "README/x"],
+)
+def test_a_destination_outside_is_refused(repo: Path, at: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"--at {at}: ")):
+        bring(repo, source(TREE), at=at)
+    assert clean(repo)
+
+
+def test_a_destination_through_a_link_is_refused(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    commit_files(repo, {"out": Blob(os.fsencode(tmp_path / "elsewhere"), SYMLINK)})
+    with pytest.raises(UserError, match="out is a symbolic link"):
+        bring(repo, source(TREE), at="out/torch")
+    git(repo, "rm", "--quiet", "out")
+    git(repo, "commit", "--quiet", "--message=gone")
+    (repo / "out").symlink_to(tmp_path / "elsewhere")  # in the working tree only
+    with pytest.raises(UserError, match="out is a symbolic link"):
+        bring(repo, source(TREE), at="out/torch")
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../x", "d/../../x", "../torch/d/../../../x"])
+def test_an_upstream_link_that_leaves_the_destination_is_refused(repo: Path, target: str) -> None:
+    tree = {"torch/d": Blob(b"..", SYMLINK), "torch/l": Blob(target.encode(), SYMLINK)}
+    with pytest.raises(UserError, match="torch/l is a symbolic link to"):
+        bring(repo, source(tree))
+    assert clean(repo)
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a/../../x", ".git/config", "a/.Git/hooks/x"])
+def test_an_upstream_path_that_leaves_the_destination_is_refused(repo: Path, path: str) -> None:
+    with pytest.raises(UserError, match="Upstream's tree is damaged"):
+        bring(repo, source({path: Blob(b"")}))
+
+
+@pytest.mark.parametrize("keep", ["", "/torch/**", "x\nSeries-Digest: forged"])
+def test_a_glob_that_could_not_match_or_forge_a_label_is_refused(repo: Path, keep: str) -> None:
+    with pytest.raises(UserError, match="not a glob of paths below the destination"):
+        bring(repo, source(TREE), keep=(keep,))
