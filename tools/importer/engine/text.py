@@ -11,6 +11,9 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
+# Shorter ones are `)`, `else:` and the like.
+_TELLING = 6
+
 
 @dataclass(frozen=True)
 class Text:
@@ -37,12 +40,30 @@ class Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return lines of a text by its marks, from `words`; a line that nobody kept says so."""
+    """Return lines of a text by its marks, from `words`.
+
+    Where nobody kept the lines, one line says how many of `label` they are; what stands between them
+    and tells nothing, such as a blank line, counts with them.
+    """
     if text.lines is not None:
         return list(text.lines[start:stop])
-    return [
-        words.get(text.marks[at])
-        or b"[line %d of %s: neither in the patch nor upstream any more]\n"
-        % (at + 1, label.encode())
-        for at in range(start, stop)
-    ]
+    out: list[bytes] = []
+    hidden = 0  # lines that the note to come counts
+    folded: list[bytes] = []  # known lines behind them that tell nothing
+    for mark in text.marks[start:stop]:
+        word = words.get(mark)
+        if word is None:
+            hidden += len(folded) + 1
+            folded = []
+        elif hidden and len(word.strip()) < _TELLING:
+            folded.append(word)
+        else:
+            out += [*_hidden(hidden, label), *folded, word]
+            hidden, folded = 0, []
+    return [*out, *_hidden(hidden, label), *folded]
+
+
+def _hidden(count: int, label: str) -> list[bytes]:
+    lines = "1 line" if count == 1 else f"{count} lines"
+    note = f"[{lines} of {label}, neither in the patch nor upstream any more]\n"
+    return [note.encode("utf-8", "surrogateescape")] if count else []
