@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-import subprocess
+import dataclasses
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,9 @@ from tools.importer.git_repo import (
     Outcome,
     Source,
 )
+from tools.importer.git_repo.exclusive import exclusive
 from tools.importer.git_repo.fixup import fixup_patch
-from tools.importer.git_repo.git_fixture import commit_files, git, new_repository
+from tools.importer.git_repo.git_fixture import commit_files, git, new_repository, opened
 from tools.importer.git_repo.vendor_fixture import (
     AT,
     COMMIT,
@@ -171,6 +174,7 @@ def test_another_branch_a_bare_and_an_empty_repository(tmp_path: Path, repo: Pat
     bring(repo, source(TREE), branch="refs/heads/imports")
     assert git(repo, "rev-parse", "HEAD") == head
     assert committed(repo, "imports") == TREE
+    assert git(repo, "rev-parse", "imports^") == head  # a new branch begins at HEAD
     assert not (repo / AT).exists()
 
     bare = new_repository(tmp_path / "bare.git", bare=True)
@@ -241,16 +245,18 @@ def test_what_is_no_repository_is_said(tmp_path: Path, repo: Path) -> None:
         bring(tmp_path / "sha256", source(TREE))
 
 
-def test_two_at_a_time_are_refused(repo: Path) -> None:
-    script = f"import fcntl,sys,time\nf=open({str(repo / '.git/importer.lock')!r},'w')\n"
-    script += "fcntl.flock(f,fcntl.LOCK_EX)\nprint('held',flush=True)\ntime.sleep(60)\n"
-    holder = subprocess.Popen(["python3", "-c", script], stdout=subprocess.PIPE)
-    assert holder.stdout
-    holder.stdout.readline()
+def test_two_at_a_time_are_refused_and_the_dead_hold_no_lock(repo: Path) -> None:
+    held, holds = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with opened(repo) as repository, exclusive(repository):
+            os.write(holds, b"held")
+            signal.pause()
+    os.read(held, 4)
     with pytest.raises(UserError, match="another import is at work"):
         bring(repo, source(TREE))
-    holder.kill()
-    holder.communicate()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
     bring(repo, source(TREE))
 
 
@@ -266,3 +272,9 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(repo: Path) -> None:
         bring(repo, racing)
     assert git(repo, "log", "-1", "--format=%s") == "change"
     assert clean(repo)
+
+
+def test_a_directory_of_another_project_is_refused(repo: Path) -> None:
+    bring(repo, source(TREE))
+    with pytest.raises(UserError, match=f"{AT} holds torch, vendored by .*Give jax a directory"):
+        bring(repo, dataclasses.replace(source(TREE), project="jax"))
