@@ -135,7 +135,7 @@ def test_a_ref_and_an_origin_by_path(workspace: Path, capsys: pytest.CaptureFixt
     [
         ((), "no release is named. Name one or more: `import.py drift v2.14.1`"),
         (("v2", "--series", "v9"), "no series. There are: v1"),
-        (("v3",), "Did you mean v"),
+        (("v3",), "no v3 of torch"),
         (("v2", "--output", "no/where"), "Name a file in a directory that exists"),
     ],
 )
