@@ -20,10 +20,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from tools.importer.errors import UserError
-from tools.importer.origins.safe_path import check_link, check_nesting, check_path
+from tools.importer.origins.safe_path import check_link, check_nesting, check_path, is_gits_own
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -32,7 +32,6 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _BAD_ARCHIVE = (
     tarfile.TarError,
     zipfile.BadZipFile,
-    gzip.BadGzipFile,
     EOFError,
     lzma.LZMAError,
     zlib.error,
@@ -70,7 +69,7 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
             with _decompressed(archive) as plain:
                 counted = _Counted(plain)
                 with tarfile.open(
-                    fileobj=counted,  # type: ignore[arg-type]
+                    fileobj=cast(IO[bytes], counted),  # tarfile only reads
                     mode="r|",
                     encoding="utf-8",
                     errors="surrogateescape",
@@ -129,7 +128,10 @@ class _Writer:
             tree.comment = json.dumps({"top": top, "commit": commit}).encode()
 
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
-        path = check_path(_plain(member.path), self._name)
+        path = _plain(member.path)
+        if is_gits_own(path):
+            return  # somebody packed a checkout
+        check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
         if member.same is not None:
@@ -169,7 +171,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
     if magic.startswith(b"\x1f\x8b"):
         return gzip.open(archive)  # type: ignore[return-value]
     if magic.startswith(b"BZh"):
-        return bz2.open(archive)  # type: ignore[return-value]
+        return bz2.open(archive)
     return lzma.open(archive) if magic == b"\xfd7zXZ\x00" else archive.open("rb")
 
 
@@ -180,7 +182,10 @@ class _Counted:
         self._plain, self._count = plain, 0
 
     def read(self, size: int) -> bytes:
-        data = self._plain.read(size)
+        try:
+            data = self._plain.read(size)
+        except OSError as error:  # what bz2 and gzip say of bad bytes
+            raise tarfile.ReadError(str(error)) from error
         self._count += len(data)
         return data
 

@@ -112,10 +112,11 @@ def make_wheel(
 
 def git(repository: Path, *arguments: str) -> str:
     """Run git there with nobody's settings; return what it prints."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     result = subprocess.run(
         ["git", *arguments],
         cwd=repository,
-        env={**os.environ, **GIT_ENVIRONMENT},
+        env={**plain, **GIT_ENVIRONMENT},
         capture_output=True,
         text=True,
         check=True,

@@ -7,6 +7,7 @@ import posixpath
 from collections.abc import Iterable
 
 from tools.importer.errors import UserError
+from tools.importer.names import escapes
 
 
 def check_path(path: str, source: str) -> str:
@@ -18,17 +19,21 @@ def check_path(path: str, source: str) -> str:
         found = "has '..' in it"
     elif "" in parts or "." in parts or "\\" in path or "\0" in path:
         found = "is not a plain path"
-    elif parts[0].lower() == ".git":
+    elif is_gits_own(path):
         found = "is git's own"
     else:
         return path
     raise UserError(f"{source}: the path {path!r} {found}. Nothing was taken from it; distrust it")
 
 
+def is_gits_own(path: str) -> bool:
+    """Whether a path is in a `.git` directory, or is what a worktree has in its place."""
+    return ".git" in path.lower().split("/")
+
+
 def check_link(path: str, target: str, source: str) -> str:
     """Return a link's target when it stays in the tree. Raises UserError."""
-    place = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if target.startswith("/") or place == ".." or place.startswith("../") or "\0" in target:
+    if escapes(path, target) or "\0" in target:
         raise UserError(
             f"{source}: the link {path!r} leads out of the tree, to {target!r}."
             " Nothing was taken from it; distrust it"
