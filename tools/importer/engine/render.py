@@ -12,7 +12,7 @@ from tools.importer.engine.align import changes as line_changes
 from tools.importer.engine.text import Text
 from tools.importer.names import quote
 from tools.importer.series import Patch
-from tools.importer.snapshot import Blob, blob_id
+from tools.importer.snapshot import SYMLINK, Blob, blob_id
 
 _NO_FILE = "0" * 40
 
@@ -85,6 +85,9 @@ def _file(change: Change, context: int) -> bytes:
         return out
     if b"\0" in data or b"\0" in new_data:
         return out + _binary(before, after)
+    if before and after and before.mode == after.mode == SYMLINK:
+        # Only here does a diff tell that the text is a link's target: strict readers ask.
+        out += b"index %s..%s %s\n" % (before.oid.encode(), after.oid.encode(), SYMLINK.encode())
     out += b"--- %s\n" % (old + _tab(old) if before else b"/dev/null")
     out += b"+++ %s\n" % (new + _tab(new) if after else b"/dev/null")
     return out + _hunks(Text.of(data), Text.of(new_data), context)
