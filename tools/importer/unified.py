@@ -9,7 +9,7 @@ modes, symlinks, binary files and quoted names. A copy is refused: write it as a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tools.importer.binary import Binary, BinaryError, read_binary
 from tools.importer.errors import UserError
@@ -68,7 +68,8 @@ class Hunk:
 class FileDiff:
     """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one.
 
-    A mode is None where the diff does not tell it. `binary` takes the place of hunks.
+    A mode is None where the diff does not tell it. `binary` takes the place of hunks. `span` is where
+    it stands in the patch file: its first line, and the one behind its last, counted from 0.
     """
 
     old_path: str | None
@@ -77,6 +78,7 @@ class FileDiff:
     old_mode: str | None = None
     new_mode: str | None = None
     binary: Binary | None = None
+    span: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def path(self) -> str:
@@ -124,11 +126,12 @@ class _Reader:
     def files(self) -> tuple[FileDiff, ...]:
         found: list[FileDiff] = []
         while self.at < len(self.lines):
-            line = self.lines[self.at]
+            line, start = self.lines[self.at], self.at
             if line.startswith(b"diff --git "):
-                found.append(self.git_file())
+                found.append(replace(self.git_file(), span=(start, self.at)))
             elif self.at_pair():
-                found.append(self.text_file(_Header(self.at)))
+                diff = self.text_file(_Header(self.at))
+                found.append(replace(diff, span=(start, self.at)))
             elif line.startswith(b"@@ "):
                 raise self.error("a hunk before any '---' and '+++' pair")
             elif line == _BINARY or line.startswith(b"Binary files "):

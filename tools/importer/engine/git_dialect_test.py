@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -25,8 +23,8 @@ _FEW = settings(
 
 
 @pytest.fixture(name="git", scope="module")
-def _git(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGit]:
-    yield RealGit(tmp_path_factory.mktemp("git"))
+def _git(tmp_path_factory: pytest.TempPathFactory) -> RealGit:
+    return RealGit(tmp_path_factory.mktemp("git"))
 
 
 def _applied(before: Files, patch: bytes) -> Files:

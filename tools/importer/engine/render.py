@@ -27,13 +27,16 @@ class Change:
     after: Blob | None
 
 
-def render_patch(header: bytes, changes: Sequence[Change], *, context: int = 3) -> bytes:
+def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: int = 3) -> bytes:
     """Return a patch file: `header`, an empty line, and the diff of `changes` in their order.
 
+    A change that is bytes is a diff already, and stands as it is.
     Files that are the same before and after are left out. Equal input gives equal bytes: no times, no
     ids (but for binary files, which need them), no headings behind the second `@@`.
     """
-    body = b"".join(_file(change, context) for change in changes)
+    body = b"".join(
+        change if isinstance(change, bytes) else _file(change, context) for change in changes
+    )
     return header.rstrip(b"\n") + b"\n\n" + body
 
 
@@ -66,6 +69,12 @@ def _file(change: Change, context: int) -> bytes:
     before, after = change.before, change.after
     if before == after and change.path == change.new_path:
         return b""
+    if before and after and SYMLINK in (before.mode, after.mode) and before.mode != after.mode:
+        # A link in a file's place is another thing: git knows no change from one to the other.
+        gone = Change(change.path, change.path, before, None)
+        return _file(gone, context) + _file(
+            Change(change.new_path, change.new_path, None, after), context
+        )
     old, new = quote(_name(b"a/", change.path)), quote(_name(b"b/", change.new_path))
     out = b"diff --git %s %s\n" % (old, new)
     if before is None:
