@@ -184,16 +184,20 @@ def _holds(base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark]) -
     """Whether upstream's change has all of the patch's and more beside it.
 
     True where, behind what both begin with and before what both end with, the patch is the base
-    again: so the patch's own change is in that common part. And none of the lines that the patch
-    takes away may be in upstream's version still.
+    again: so the patch's own change is in that common part, which must not be empty: a line that the
+    patch takes out and upstream rewrites is in neither, and yet the patch did not land. And none of
+    the lines that the patch takes away may be in upstream's version still. Where upstream took the
+    whole stretch out, a patch that only takes lines out is in that.
     """
+    if not ours:
+        return not Counter(theirs) - Counter(base)
     head = tail = 0
     shortest = min(len(ours), len(theirs))
     while head < shortest and ours[head] == theirs[head]:
         head += 1
     while tail < shortest - head and ours[-1 - tail] == theirs[-1 - tail]:
         tail += 1
-    if not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
+    if not head + tail or not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
         return False
     removed = Counter(base) - Counter(theirs)
     kept = Counter(ours)
@@ -204,7 +208,7 @@ def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int
     """Whether the patch's remainder is a stretch of the base, at the side where nothing precedes it."""
     size = len(inner)
     if not size:
-        return head + tail > 0
+        return True
     starts = range(len(base) - size + 1)
     if not head:
         starts = starts[:1]
