@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import bisect
 import difflib
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,7 +42,7 @@ class Change:
 
 def align(old: Sequence[Mark], new: Sequence[Mark]) -> list[Match]:
     """Return what the two have in common, in order, as maximal runs."""
-    return list(_align(tuple(old), tuple(new)))
+    return _joined(_blocks(old, new, 0, len(old), 0, len(new)))
 
 
 def changes(old: Sequence[Mark], new: Sequence[Mark]) -> list[Change]:
@@ -69,12 +68,6 @@ def settle(old: Sequence[Mark], new: Sequence[Mark], found: Sequence[Change]) ->
         out.append(change)
     out.reverse()
     return out
-
-
-# A merge, and the judgement on it, ask for the same pair: a third of the time of a carry.
-@functools.lru_cache(maxsize=4)
-def _align(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> tuple[Match, ...]:
-    return tuple(_joined(_blocks(old, new, 0, len(old), 0, len(new))))
 
 
 def _trim(old: Sequence[Mark], new: Sequence[Mark], change: Change) -> Change | None:
