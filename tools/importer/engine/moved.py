@@ -46,8 +46,9 @@ def _best(marks: Sequence[Mark], paths: Sequence[str], new: Snapshot) -> Found:
     scores: list[tuple[float, str]] = []
     for path in paths:
         blob = new.read(path)
-        if blob is None:
-            continue
+        size = blob.data.count(b"\n") if blob is not None else 0
+        if blob is None or size < _LIKENESS * len(marks) - 1 or size * _LIKENESS > len(marks):
+            continue  # too short or too long to have half of the lines in common
         text = Text.of(blob.data)
         both = (wanted & text.counts).total()
         score = both / max(len(marks), len(text.marks), 1)
