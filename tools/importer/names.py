@@ -52,6 +52,8 @@ def quote(name: bytes) -> bytes:
 
 def shown(name: bytes | str, *, limit: int = 200) -> str:
     """Return what came from a file as one printable line for a message, cut at `limit` characters."""
+    if isinstance(name, str) and len(name) <= limit and name.isprintable():
+        return name
     data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
     text = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")

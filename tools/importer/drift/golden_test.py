@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.importer.drift import Table, Target, from_document, measure, to_json, to_text
-from tools.importer.engine import apply_to_snapshot, read_base, record_base
+from tools.importer.engine import Outcome, apply_to_snapshot, carry, read_base, record_base
 from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins import open_pin
 from tools.importer.origins.wheel import WheelSnapshot, wheel_settings
@@ -100,3 +100,30 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
     snapshot = _snapshot(label, base.pin)
     assert record_base(series, snapshot) == base
     assert apply_to_snapshot(series, snapshot)
+
+
+# What was settled by hand on the way there needs a person on the way back, and nothing else does.
+_BACK = {
+    "v2.6.0": {
+        "inductor-worker-entry.patch": Outcome.CONFLICT,
+        "aoti-runtime-sources.patch": Outcome.CONFLICT,
+        "cpp-extension-paths.patch": Outcome.CONFLICT,
+        "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
+    },
+    "v2.14.1": {},
+}
+
+
+@pytest.mark.parametrize("label", _BACK)
+def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
+    """From marks alone: the release that the series is of is not read."""
+    home = _PROJECT.series_of(_table().series)
+    series = load_series(_PROJECT.series_of(label))
+    wheel = _wheel(read_base(home).pin)
+    found = carry(series, read_base(series.root), wheel, keep_going=True)
+    changed = {
+        result.patch.name: result.outcome
+        for result in found.results
+        if result.data != (home / result.patch.name).read_bytes()
+    }
+    assert changed == _BACK[label]

@@ -107,6 +107,7 @@ class _Work:
     ours: dict[str, Blob | None] = field(default_factory=dict)
     landed: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history = History(self.series, self.base, self.new, self.old)

@@ -24,7 +24,7 @@ from tools.importer.engine.scenario import (
     scratch,
 )
 from tools.importer.series import load_series
-from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, DictSnapshot
+from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, DictSnapshot, OverlaySnapshot
 
 _LINES = [f"line {number}\n" for number in range(40)]
 _TEXT = "".join(_LINES)
@@ -415,6 +415,24 @@ def test_a_patch_that_git_wrote_of_a_file_that_becomes_a_link(tmp_path: Path) ->
     scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, {"p": {"a": _LINK}})
     assert [diff.new_path for diff in scenario.series.patches[0].files] == [None, "a"]
     assert scenario.to(over(scenario.old, {"z": "other\n"})).files == {"a": _LINK}
+
+
+def test_patches_that_are_in_already_are_only_replayed(tmp_path: Path) -> None:
+    """As when a patch in the middle is edited: the new tree is the old one with those before it."""
+    steps: dict[str, Texts] = {"p": {"a": _PATCHED}, "q": {"a": None}, "r": {"a": "anew\n"}}
+    scenario = make_scenario(tmp_path, {"a": _TEXT, "z": "z\n"}, steps)
+    new = OverlaySnapshot(DictSnapshot("old", scenario.old), over({}, {"a": _PATCHED}))
+    carried = carry(scenario.series, scenario.base, new, first=1)
+    assert [result.outcome for result in carried.results] == [Outcome.CLEAN] * 2
+
+
+@pytest.mark.parametrize("others", [0, 200])
+def test_a_moved_file_is_found_among_many(tmp_path: Path, others: int) -> None:
+    scenario = make_scenario(tmp_path, {"d/a.py": _TEXT, "z": "z\n"}, {"p": {"d/a.py": _PATCHED}})
+    new: dict[str, str] = {f"e/{n}.py": "x\n" * n for n in range(others)}
+    new |= {"e/b.py": _UPSTREAM, "z": "z\n"}
+    carried = scenario.to(over({}, new))
+    assert {path for path, blob in carried.files.items() if blob} == {"e/b.py"}
 
 
 def test_a_suspect_says_how_upstream_differs(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ class Old:
             return False
         if self.blob is not None:
             return self.blob.data == other.data
-        return self.oid is not None and self.oid == other.oid
+        if self.oid is not None:
+            return self.oid == other.oid
+        return self.marks == Text.of(other.data).marks
 
 
 @dataclass(frozen=True)

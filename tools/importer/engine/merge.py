@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.importer.engine.align import Change, changes
+from tools.importer.engine.align import Change, Match, align, changes, gaps, settle
 from tools.importer.engine.marks import Mark
 from tools.importer.engine.text import Text, known_lines
 
@@ -44,12 +44,14 @@ class Region:
 class Merge:
     """`lines` hold conflict markers where `conflicts` has a region.
 
-    `edits` are the places where the result differs from ours, in the positions of both.
+    `edits` are the places where the result differs from ours, in the positions of both; `matches` are
+    the lines that ours has from the base.
     """
 
     lines: tuple[bytes, ...]
     conflicts: tuple[Region, ...]
     edits: tuple[Change, ...]
+    matches: tuple[Match, ...] = ()
 
 
 def merge_texts(
@@ -67,7 +69,8 @@ def merge_texts(
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()
-    our_changes = changes(base.marks, ours.marks)
+    matches = align(base.marks, ours.marks)
+    our_changes = settle(base.marks, ours.marks, gaps(matches, len(base.marks), len(ours.marks)))
     their_changes = changes(base.marks, theirs.marks)
     out: list[bytes] = []
     conflicts: list[Region] = []
@@ -88,7 +91,7 @@ def merge_texts(
             out += region.theirs
         edits.append(Change(region.ours_start, region.ours_stop, begin, len(out)))
     out += ours.lines[at:]
-    return Merge(tuple(out), tuple(conflicts), tuple(edits))
+    return Merge(tuple(out), tuple(conflicts), tuple(edits), tuple(matches))
 
 
 def _regions(
