@@ -8,22 +8,72 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import NoReturn
 
 from tools.importer.apply import ApplyError
-from tools.importer.commands.context import Command, Context
+from tools.importer.commands import (
+    abort,
+    cherry_pick,
+    continue_,
+    drift,
+    drop,
+    edit,
+    export,
+    import_,
+    metadata,
+    new,
+    refresh,
+    rewrites,
+    skip,
+    status,
+    vendor,
+    verify,
+)
+from tools.importer.commands.context import Access, Command, Context
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import load_project
 from tools.importer.report import JsonReport, Report, make_report
-from tools.importer.series import SeriesError
+from tools.importer.session import lock, pending, recover
 
-COMMANDS: tuple[Command, ...] = ()
+COMMANDS: tuple[Command, ...] = (
+    import_,
+    continue_,
+    skip,
+    abort,
+    status,
+    edit,
+    refresh,
+    new,
+    drop,
+    cherry_pick,
+    rewrites,
+    verify,
+    drift,
+    metadata,
+    export,
+    vendor,
+)
 
 _DEFAULT = "import"
+
+# What a machine does to any program; every other OSError here is a bug.
+_MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
 _EPILOG = """exit status:
   0  done
   1  something for you to put right; one line says what
@@ -40,9 +90,13 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     try:
         code = _run(arguments, commands, report)
         error = ""
-    except (UserError, SeriesError, ApplyError) as problem:
+    except (UserError, ApplyError) as problem:
         code, error = ExitCode.USER_ERROR, str(problem)
     except EnvironmentProblem as problem:
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except OSError as problem:
+        if problem.errno not in _MACHINE:
+            raise
         code, error = ExitCode.ENVIRONMENT, str(problem)
     except KeyboardInterrupt:
         print("import.py: interrupted", file=sys.stderr)
@@ -62,9 +116,32 @@ def _run(argv: list[str], commands: Sequence[Command], report: Report) -> ExitCo
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     # Started by hand, from a checkout, it works on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
-    cwd = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
+    cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
-    return command.run(args, Context(project, report, shared.dry_run, cwd))
+    return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
+
+
+def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
+    """Run a command on a whole tree, alone if it writes."""
+    root, state = context.project.workspace, context.project.state
+    access = getattr(command, "ACCESS", Access.WRITES)
+    alone = access is not Access.READS and not context.dry_run
+    with ExitStack() as held:
+        if alone:
+            held.enter_context(lock(state))
+        if access is not Access.UNDOES and pending(state):
+            # Also for a dry run: what it would show is worth nothing on half a tree.
+            with nullcontext() if alone else lock(state):
+                said = recover(root, state)
+            if said:
+                context.report.say(said)
+        return command.run(args, context)
+
+
+def _called_from() -> Path:
+    """The caller's directory: tools/import.py and Bazel start this program in another one."""
+    told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
+    return Path(next(filter(None, told), None) or os.getcwd())
 
 
 def _with_command(words: list[str], commands: Sequence[Command]) -> list[str]:

@@ -30,6 +30,10 @@ from tools.importer.tree import file_digest
 _STALE_SECONDS = 24 * 3600
 
 
+class CacheProblem(EnvironmentProblem):
+    """The cache's disk is full, or may not be written."""
+
+
 @dataclass(frozen=True)
 class Cache:
     """A directory that any number of processes may use at once."""
@@ -53,7 +57,7 @@ class Cache:
         """Return the tree's zip of that archive; `make` writes it to a path when it is not there."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
-            with self.scratch() as directory, self.writing():
+            with self.scratch() as directory:
                 make(directory / "tree.zip")
                 _publish(directory / "tree.zip", target)
         return target
@@ -68,7 +72,7 @@ class Cache:
 
     def note(self, name: str, data: Mapping[str, str]) -> None:
         """Note `data` under `name`, a file's name."""
-        with self.scratch() as directory, self.writing():
+        with self.scratch() as directory:
             (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
             _publish(directory / "note", self.root / "names" / name)
 
@@ -81,7 +85,8 @@ class Cache:
             _sweep(place)
             directory = Path(tempfile.mkdtemp(dir=place))
         try:
-            yield directory
+            with self.writing():
+                yield directory
         finally:
             shutil.rmtree(directory, ignore_errors=True)
 
@@ -104,11 +109,15 @@ class Cache:
         try:
             yield
         except OSError as error:
-            where = error.filename or self.root
-            raise EnvironmentProblem(
-                f"cannot write the cache, {self.root}: {where}: {error.strerror or error}."
-                " Make room there, or set XDG_CACHE_HOME to another directory"
-            ) from error
+            where = f"{error.filename}: " if error.filename else ""
+            raise self.problem(f"{where}{error.strerror or error}") from error
+
+    def problem(self, words: str) -> CacheProblem:
+        """The error of a cache that cannot be written: no other origin would fare better."""
+        return CacheProblem(
+            f"cannot write the cache, {self.root}: {words}. Make room there, or set XDG_CACHE_HOME to"
+            " another directory"
+        )
 
 
 def user_cache() -> Cache:

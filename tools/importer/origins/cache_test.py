@@ -7,9 +7,6 @@ import hashlib
 import multiprocessing
 import os
 import resource
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -18,7 +15,6 @@ import pytest
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins.cache import Cache, user_cache
 
-_ROOT = Path(__file__).absolute().parents[3]
 _DATA = b"x" * 100_000
 _SHA256 = hashlib.sha256(_DATA).hexdigest()
 
@@ -89,24 +85,23 @@ def test_processes_at_once(tmp_path: Path) -> None:
 
 
 def test_a_killed_writer_leaves_no_file_and_its_scratch_goes(tmp_path: Path) -> None:
-    program = (
-        "import sys, time; from pathlib import Path; from tools.importer.origins.cache import Cache\n"
-        "cache = Cache(Path(sys.argv[1]))\n"
-        "def make(out):\n"
-        "    out.write_bytes(b'half'); print(flush=True); time.sleep(60)\n"
-        f"with cache.locked('one'): cache.tree('{_SHA256}', make)\n"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program, tmp_path],
-        cwd=_ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdout=subprocess.PIPE,
-    )
-    assert child.stdout is not None
-    assert child.stdout.readline() == b"\n"
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    child.stdout.close()
+    context = multiprocessing.get_context("fork")
+    half = context.Event()
+
+    def write() -> None:
+        def make(out: Path) -> None:
+            out.write_bytes(b"half")
+            half.set()
+            time.sleep(60)
+
+        with Cache(tmp_path).locked("one"):
+            Cache(tmp_path).tree(_SHA256, make)
+
+    child = context.Process(target=write)
+    child.start()
+    assert half.wait(timeout=30)
+    child.kill()
+    child.join()
     cache = Cache(tmp_path)
     assert not list(tmp_path.glob("trees/*"))
     (left,) = (tmp_path / "scratch").iterdir()

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import debian, git_origin, local, wheel
-from tools.importer.origins.cache import Cache, user_cache
+from tools.importer.origins.cache import Cache, CacheProblem, user_cache
 from tools.importer.origins.debian import DebianOrigin
 from tools.importer.origins.git_mirror import is_repository
 from tools.importer.origins.git_origin import GitOrigin
@@ -23,7 +24,12 @@ from tools.importer.origins.origin import (
     near,
     text_of,
 )
-from tools.importer.origins.wheel import SourceWheelOrigin, WheelOrigin, wheel_settings
+from tools.importer.origins.wheel import (
+    SourceWheelOrigin,
+    WheelOrigin,
+    read_build_pin,
+    wheel_settings,
+)
 from tools.importer.project import Project
 from tools.importer.report import Report
 
@@ -42,7 +48,9 @@ def resolve(
     UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
     """
     wanted = Wanted(tag, ref)
-    candidates = _candidates(project, report, user_cache(), wanted, origin)
+    _check_style(project, tag)
+    cache = user_cache()
+    candidates = _candidates(project, report, cache, wanted, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
     for candidate in candidates:
@@ -51,7 +59,11 @@ def resolve(
         except NotHereError as error:
             missing.append(error)
             passed.append(f"{candidate.title}: {error}")
+        except CacheProblem:
+            raise
         except EnvironmentProblem as error:
+            if os.strerror(errno.ENOSPC) in str(error):  # a tool's words
+                raise cache.problem(str(error)) from error
             passed.append(f"{candidate.title}: {error}")
         else:
             _tell(report, snapshot, candidate, passed)
@@ -64,7 +76,7 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
-        wheel.KIND: lambda: _wheels(project, report, cache)[0],
+        wheel.KIND: lambda: _configured(project, _wheels(project, report, cache), wheel.KIND)[0],
         debian.KIND: lambda: DebianOrigin(text_of(pin, "package"), cache, report),
         git_origin.KIND: lambda: GitOrigin(text_of(pin, "url"), cache, report),
         local.ARCHIVE_KIND: lambda: ArchiveOrigin(None, cache, report),
@@ -95,12 +107,7 @@ def _candidates(
         ]
     table = {wheel.KIND: _wheels, git_origin.KIND: _git, debian.KIND: _debian}
     if origin in table:
-        found = table[origin](project, report, cache)
-        if not found:
-            raise UserError(
-                f"import.json of {project.name} has no settings of '{origin}'. Add them"
-            )
-        return found
+        return _configured(project, table[origin](project, report, cache), origin)
     if origin.startswith("git+") or "://" in origin:
         return [GitOrigin(origin, cache, report)]
     path = Path(os.path.abspath(origin))
@@ -113,6 +120,12 @@ def _candidates(
     raise UserError(
         f"'{origin}' is no origin: not {', '.join(sorted(table))} or git+URL, and no such path. Name one"
     )
+
+
+def _configured(project: Project, origins: list[Origin], kind: str) -> list[Origin]:
+    if not origins:
+        raise UserError(f"import.json of {project.name} has no settings of '{kind}'. Add them")
+    return origins
 
 
 def _wheels(project: Project, report: Report, cache: Cache) -> list[Origin]:
@@ -131,6 +144,15 @@ def _git(project: Project, report: Report, cache: Cache) -> list[Origin]:
 def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
     settings = project.origins.get(debian.KIND)
     return [DebianOrigin(settings["package"], cache, report)] if settings else []
+
+
+def _check_style(project: Project, tag: str | None) -> None:
+    """A release without its `v` would be found, and its series would lie in another directory."""
+    usual = read_build_pin(project.pin).get("tag")
+    if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
+        raise UserError(
+            f"no {tag} of {project.name}: its tags are as {usual}. Did you mean v{tag}?"
+        )
 
 
 def _tell(

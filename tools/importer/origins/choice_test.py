@@ -11,7 +11,7 @@ import pytest
 
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import choice, open_pin, resolve
-from tools.importer.origins.cache import user_cache
+from tools.importer.origins.cache import CacheProblem, user_cache
 from tools.importer.origins.local import TreeOrigin
 from tools.importer.origins.origin import NotHereError, OriginSnapshot, Pin, Wanted
 from tools.importer.origins.origin_fixtures import Lines, make_project
@@ -97,6 +97,18 @@ def test_out_of_reach(
         resolve(project, Lines(), tag="v1.0.1")
 
 
+def test_a_full_disk_ends_it_at_once(
+    project: Project, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error in (
+        CacheProblem("cannot write the cache"),
+        EnvironmentProblem("apt: write (28: No space left on device)"),
+    ):
+        _fates(monkeypatch, [error, tree])
+        with pytest.raises(CacheProblem, match="cannot write the cache"):
+            resolve(project, Lines(), tag="v1.0.1")
+
+
 def test_a_persons_mistake_is_not_passed_over(
     project: Project, tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -108,6 +120,20 @@ def test_a_persons_mistake_is_not_passed_over(
 def test_a_tag_and_a_ref(project: Project, tree: Path) -> None:
     with pytest.raises(UserError, match=r"both a tag \(v1\) and a ref \(main\) are given"):
         resolve(project, Lines(), tag="v1", ref="main", origin=str(tree))
+
+
+def test_a_release_without_its_v(project: Project) -> None:
+    project.pin.write_text('{"tag": "v2.13.0"}')
+    message = r"no 2\.14\.1 of torch: its tags are as v2\.13\.0\. Did you mean v2\.14\.1\?"
+    with pytest.raises(UserError, match=message):
+        resolve(project, Lines(), tag="2.14.1")
+
+
+@pytest.mark.parametrize("text", ["", "[]"])
+def test_a_bad_pin_of_the_build(project: Project, text: str) -> None:
+    project.pin.write_text(text)
+    with pytest.raises(UserError, match=r"pin\.json: .*Restore the file"):
+        resolve(project, Lines(), tag="v2.14.1")
 
 
 def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,6 +168,7 @@ def test_an_origin_without_settings(project: Project) -> None:
     ("pin", "message"),
     [
         ({}, "has no text under 'kind'"),
+        ({"kind": "wheel"}, "has no settings of 'wheel'"),
         ({"kind": "svn"}, "no origin of kind 'svn'. There are: debian, git, tarball, tree, wheel"),
         ({"kind": "tree", "path": "/x", "hash": 1}, "/x: no such directory"),
         ({"kind": "git", "url": "/x", "commit": "main"}, "the pin's commit is 'main', not 40 hex"),

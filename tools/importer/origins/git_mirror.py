@@ -35,6 +35,9 @@ _ENVIRONMENT = {
     "GIT_NO_REPLACE_OBJECTS": "1",  # the pin is of the real objects
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
+    # A server that stalls is given up after a minute.
+    "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
+    "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
 # Set in hooks, and no business of ours.
@@ -106,6 +109,18 @@ class GitMirror:
                 self._fetch(commit, lock)
             # A ref of ours: gc of this repository must not take it.
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
+
+    def expand(self, short: str) -> str | None:
+        """The commit that a short id stands for, in an origin on this disk."""
+        if self.local is None:
+            return None
+        with self._cache.locked(self._lock), self._cache.writing():
+            self._prepare()
+        try:
+            found = self.read("rev-parse", ["--verify", "--quiet", f"{short}^{{commit}}"])
+        except GitError:
+            return None
+        return found.decode("ascii").strip()
 
     def read(self, command: str, arguments: list[str]) -> bytes:
         """Run a command on the cached repository. Raises GitError."""

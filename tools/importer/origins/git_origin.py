@@ -20,6 +20,7 @@ KIND = "git"
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHORT = 12
+_SHORT_COMMIT = re.compile(r"[0-9a-f]{7,39}")
 _PEELED = "^{}"
 _SUBMODULE = "160000"
 
@@ -44,6 +45,8 @@ class GitOrigin:
                     mirror.read("rev-parse", ["--verify", f"{commit}^{{commit}}"]).decode().strip()
                 )
         except GitError as error:
+            if _COMMIT.fullmatch(wanted.name) and "not our ref" in error.words:
+                raise NotHereError(f"no commit {wanted.name} in {mirror.url}") from error
             raise EnvironmentProblem(f"{mirror.url}: {error}") from error
         pin = {
             "kind": KIND,
@@ -152,6 +155,10 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
         commit = found.get(name + _PEELED) or found.get(name)
         if commit:
             return name, commit
+    if wanted.ref is not None and _SHORT_COMMIT.fullmatch(wanted.ref):
+        commit = mirror.expand(wanted.ref)
+        if commit:
+            return commit, commit
     known = [
         name for name in mirror.refs("refs/tags/*", "refs/heads/*") if not name.endswith(_PEELED)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import multiprocessing
 import os
 import shutil
 import socket
@@ -75,7 +76,7 @@ def test_a_tag(project: Project, upstream: Path) -> None:
 @pytest.mark.parametrize("address", ["git+file://{}", "file://{}", "git+{}", "{}", "{}/.git"])
 def test_refs_by_every_address(project: Project, upstream: Path, address: str) -> None:
     head = git(upstream, "rev-parse", "HEAD")
-    for ref in ("main", "v1.1.0", head, "HEAD"):
+    for ref in ("main", "v1.1.0", head, head[:8], "HEAD", "refs/heads/main"):
         tree = resolve(project, Lines(), ref=ref, origin=address.format(upstream))
         assert (tree.commit, tree.label) == (head, head[:12])
         assert tree.read("run") == Blob(b"#!", EXECUTABLE)
@@ -137,6 +138,12 @@ def test_an_unknown_tag_has_near_misses(project: Project, upstream: Path) -> Non
         UserError, match=r"no v1\.1\.1 among the 3 refs of .*mean v1\.1\.0, v1\.0\.0\?"
     ):
         resolve(project, Lines(), tag="v1.1.1", origin="git")
+
+
+@pytest.mark.parametrize("commit", ["0123abcd", "0123456789" * 4])
+def test_an_unknown_commit(project: Project, upstream: Path, commit: str) -> None:
+    with pytest.raises(UserError, match=f"no {commit} of torch: git: no .*{commit}"):
+        resolve(project, Lines(), ref=commit, origin="git")
 
 
 def test_another_users_repository(
@@ -209,6 +216,19 @@ def test_across_a_network_only_the_commit_comes(
         assert depth == tree.commit
     upstream.rename(upstream.with_name("moved"))
     assert open_pin(project, Lines(), tree.pin).read("torch/x.py") == Blob(b"one\r\n")
+
+
+def test_processes_at_once(project: Project, server: str) -> None:
+    def fetch(tag: str) -> None:
+        assert resolve(project, Lines(), tag=tag, origin=f"{server}/upstream").read("torch/x.py")
+
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=fetch, args=(tag,)) for tag in ("v1.0.0", "v1.1.0") * 2]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0] * 4
 
 
 def test_a_plain_web_server_gives_whole_histories(project: Project, upstream: Path) -> None:

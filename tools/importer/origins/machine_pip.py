@@ -44,7 +44,9 @@ def download(request: Request, directory: Path) -> Path:
     requirements = directory / "requirements.txt"
     line = request.requirement + (f" --hash=sha256:{request.sha256}" if request.sha256 else "")
     requirements.write_text(line + "\n", encoding="utf-8")
+    (directory / "tmp").mkdir()
     result = _pip(
+        directory / "tmp",
         "download", "--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar=off",
         "--disable-pip-version-check", *(["--require-hashes"] if request.sha256 else []),
         *_PATIENCE, *request.options, f"--dest={directory}", f"--requirement={requirements}",
@@ -74,22 +76,22 @@ def _command() -> tuple[str, ...]:
         raise EnvironmentProblem(f"pip: {error}") from error
 
 
-def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     # Nothing is installed: a user's wish for a virtualenv, or for other versions, has no bearing.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": "",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
+        "TMPDIR": str(scratch),  # large files pass through it, and /tmp may be small
     }  # fmt: skip
-    with tempfile.TemporaryDirectory() as directory:
-        return subprocess.run(
-            [*_command(), *arguments],
-            cwd=directory,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+    return subprocess.run(
+        [*_command(), *arguments],
+        cwd=scratch,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
 
 
 def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exception:
@@ -118,6 +120,8 @@ def _last_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
     last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
+    if last == "Exception:":  # pip's own traceback follows, its last line is what happened
+        last = lines[-1]
     broken = next((line for line in lines if any(mark in line for mark in _UNREACHED)), None)
     if broken is None:
         return last

@@ -14,9 +14,10 @@ from pathlib import Path
 from third_party.pypi import target
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import machine_pip
-from tools.importer.origins.cache import Cache
+from tools.importer.origins.cache import Cache, CacheProblem
 from tools.importer.origins.machine_pip import Request
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
+from tools.importer.origins.safe_path import check_path
 from tools.importer.origins.wheel_contents import WheelContents, kind_of, read_contents
 from tools.importer.origins.zip_tree import ZipMembers, open_zip
 from tools.importer.project import Project
@@ -62,6 +63,19 @@ def wheel_settings(project: Project) -> WheelSettings | None:
     return WheelSettings(
         name, settings.get("local_version"), _extra_index(project.pin), read_contents(contents)
     )
+
+
+def read_build_pin(pin: Path) -> dict[str, object]:
+    """Read what the build is pinned to: {} where it is to nothing yet. Raises UserError."""
+    try:
+        data = json.loads(pin.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{pin}: {error}. Restore the file") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{pin}: holds no JSON object. Restore the file")
+    return data
 
 
 class WheelOrigin:
@@ -122,6 +136,8 @@ class WheelOrigin:
         for request in requests:
             try:
                 return self._fetch(request, wanted, pin)
+            except CacheProblem:
+                raise
             except (NotHereError, EnvironmentProblem) as error:
                 if isinstance(error, NotHereError):
                     answered = True
@@ -174,7 +190,7 @@ class WheelSnapshot:
             file,
             packed,
             {
-                item.filename: item
+                check_path(item.filename, text_of(pin, "filename")): item
                 for item in packed.infolist()
                 if not item.is_dir() and contents.is_upstream(item.filename)
             },
@@ -285,10 +301,6 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 def _extra_index(pin: Path) -> str | None:
     """The index that the build's pin names, which has the builds without CUDA."""
-    if not pin.is_file():
-        return None
-    try:
-        index = json.loads(pin.read_text(encoding="utf-8")).get("wheel", {}).get("extra_index")
-    except (ValueError, AttributeError) as error:
-        raise UserError(f"{pin}: {error}. Restore the file") from error
+    found = read_build_pin(pin).get("wheel")
+    index = found.get("extra_index") if isinstance(found, dict) else None
     return index if isinstance(index, str) else None

@@ -138,6 +138,13 @@ def test_a_wheel_that_says_another_version(project: Project, tmp_path: Path) -> 
         resolve(project, Lines(), tag="v2.14.1")
 
 
+@pytest.mark.parametrize("name", ["torch/../../x.py", "torch//x.py"])
+def test_a_hostile_wheel(project: Project, tmp_path: Path, name: str) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu", files={name: b""})
+    with pytest.raises(UserError, match=r"^torch-2\.14\.1\+cpu-.*\.whl: the path .* distrust it"):
+        resolve(project, Lines(), tag="v2.14.1")
+
+
 def test_an_unknown_tag_has_near_misses(project: Project, tmp_path: Path) -> None:
     for version in ("2.14.0+cpu", "2.14.1+cpu", "1.0"):
         make_wheel(tmp_path / "wheels", version)

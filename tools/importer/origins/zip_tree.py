@@ -11,7 +11,8 @@ from pathlib import Path
 from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.archive import mode_of, read_summary
 from tools.importer.origins.origin import Pin
-from tools.importer.snapshot import Blob
+from tools.importer.origins.safe_path import check_link
+from tools.importer.snapshot import SYMLINK, Blob
 
 
 def open_zip(file: Path) -> zipfile.ZipFile:
@@ -37,9 +38,12 @@ class ZipMembers:
         if member is None:
             return None
         try:
-            return Blob(self._packed.read(member), mode_of(member))
+            blob = Blob(self._packed.read(member), mode_of(member))
         except (OSError, zipfile.BadZipFile, zlib.error) as error:
             raise _damaged(self._file, error) from error
+        if blob.mode == SYMLINK:
+            check_link(path, blob.data.decode("utf-8", "surrogateescape"), self._file.name)
+        return blob
 
 
 class ArchiveSnapshot:
