@@ -70,7 +70,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
-    table = measure(series, base, targets())
+    # Late: rules need libcst, and only series that have some.
+    from tools.importer.session import decide_rewrites
+
+    table = measure(series, base, targets(), remake=decide_rewrites)
     _write(args, context, table)
     report.result(to_document(table))
     return ExitCode.CONFLICT if args.exit_code and table.stops else ExitCode.DONE

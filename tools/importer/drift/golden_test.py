@@ -19,6 +19,7 @@ from tools.importer.origins.wheel import WheelSnapshot, wheel_settings
 from tools.importer.project import load_project
 from tools.importer.report import make_report
 from tools.importer.series import load_series
+from tools.importer.session import decide_rewrites
 from tools.importer.snapshot import Snapshot
 
 _ROOT = Path(__file__).parents[3]
@@ -80,7 +81,9 @@ def test_the_column_comes_out_again(label: str) -> None:
     release = table.releases[column]
     series = load_series(_PROJECT.series_of(table.series))
     snapshot = _snapshot(label, release.origin)
-    again = measure(series, read_base(series.root), [Target(release.options, snapshot)])
+    again = measure(
+        series, read_base(series.root), [Target(release.options, snapshot)], remake=decide_rewrites
+    )
     rows = tuple(replace(row, cells=(row.cells[column],)) for row in table.rows)
     assert again == replace(table, releases=(release,), rows=rows), _UPDATE
 
@@ -106,7 +109,6 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
 _BACK = {
     "v2.6.0": {
         "inductor-worker-entry.patch": Outcome.CONFLICT,
-        "aoti-runtime-sources.patch": Outcome.CONFLICT,
         "cpp-extension-paths.patch": Outcome.CONFLICT,
         "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
     },
@@ -120,7 +122,8 @@ def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)
-    found = carry(series, read_base(series.root), wheel, keep_going=True)
+    made = decide_rewrites(series, wheel)
+    found = carry(series, read_base(series.root), wheel, decisions=made, keep_going=True)
     changed = {
         result.patch.name: result.outcome
         for result in found.results

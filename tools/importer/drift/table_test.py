@@ -8,8 +8,10 @@ import pytest
 
 from tools.importer.drift import Table, Target, attention, measure
 from tools.importer.drift.sample import PartialSnapshot, function, upstream, write_series
-from tools.importer.engine import Outcome, read_base
+from tools.importer.engine import Decision, Outcome, Resolved, read_base
 from tools.importer.errors import UserError
+from tools.importer.series import Series, load_series
+from tools.importer.snapshot import Blob, Snapshot
 
 _OURS = "    return 'said by the patch'\n"
 
@@ -87,6 +89,46 @@ def test_a_line_for_each_patch_that_needs_a_person(tmp_path: Path) -> None:
     assert clash.line.startswith("v2: c.patch: conflict in c.py: both changed line ")
     assert "`import.py --tag v2`" in clash.line
     assert "\n" not in clash.line
+
+
+def _ruled(tmp_path: Path) -> Series:
+    """The series, with its first patch made by a rule."""
+    file = write_series(tmp_path).root / "a.patch"
+    file.write_text(file.read_text().replace("Owner:", "Rewrite: some-rule\nOwner:", 1))
+    return load_series(file.parent)
+
+
+def _rule(series: Series, snapshot: Snapshot) -> dict[str, Decision]:
+    blob = snapshot.read("a.py")
+    assert blob is not None
+    text = blob.data.decode().replace(function("a_1"), function("a_1", _OURS))
+    return {"a.patch": Resolved({"a.py": Blob(text.encode())})}
+
+
+def test_what_a_rule_makes_is_made_anew_not_merged(tmp_path: Path) -> None:
+    series = _ruled(tmp_path)
+    moved = upstream("v2", a=_functions("a")[len(function("a_0")) :] + function("a_0"))
+    targets = [Target(f"--tag {each.label}", each) for each in (upstream("v1"), moved)]
+    table = measure(series, read_base(series.root), targets, remake=_rule)
+    assert [_outcomes(table, column)[0] for column in range(2)] == [
+        Outcome.CLEAN,
+        Outcome.RESOLVED,
+    ]
+    assert table.rows[0].cells[1].note == "made anew by its rule"
+
+
+def test_a_rule_that_refuses_the_tree_needs_a_person(tmp_path: Path) -> None:
+    def refuse(series: Series, snapshot: Snapshot) -> dict[str, Decision]:
+        raise UserError("rewrite some-rule, v2: a.py has 2, expected 1. Look at them")
+
+    series = _ruled(tmp_path)
+    targets = [Target("--tag v2", upstream("v2"))]
+    table = measure(series, read_base(series.root), targets, remake=refuse)
+    assert _outcomes(table) == [Outcome.CONFLICT, Outcome.CLEAN, Outcome.CLEAN]
+    (item,) = attention(table)
+    assert item.line == (
+        "v2: a.patch: conflict: rewrite some-rule, v2: a.py has 2, expected 1. Look at them"
+    )
 
 
 def test_a_release_is_named_once(tmp_path: Path) -> None:
