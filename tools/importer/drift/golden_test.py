@@ -112,7 +112,7 @@ _BACK = {
         "cpp-extension-paths.patch": Outcome.CONFLICT,
         "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
     },
-    "v2.14.1": {},
+    "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
 }
 
 
