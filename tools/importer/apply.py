@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tools.importer.binary import BinaryError, apply_side
 from tools.importer.errors import UserError
-from tools.importer.names import escapes
+from tools.importer.names import escapes, shown
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
 from tools.importer.unified import FileDiff, Hunk
@@ -55,6 +55,7 @@ def patched_files(
             return _read(tree, path, patch)
 
         apply_patch(patch, work, read, absent=absent)
+    check_parents(work, lambda path: (tree / path).is_file())
     return {path: work[path] for path in sorted(work)}
 
 
@@ -74,11 +75,27 @@ def apply_patch(
         work.update(apply_diff(patch.name, diff, work))
 
 
+def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
+    """Refuse a file below what is a file or a link: through a link, a write could leave the tree.
+
+    `has_file` tells it of paths that the series does not touch. Raises ApplyError.
+    """
+    for path, blob in work.items():
+        parts = path.split("/") if blob is not None else []
+        for size in range(1, len(parts)):
+            parent = "/".join(parts[:size])
+            if work[parent] is not None if parent in work else has_file(parent):
+                raise ApplyError(
+                    f"{shown(path)}: '{shown(parent)}' above it is a file or a link. "
+                    "Fix the patch that makes one of the two"
+                )
+
+
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
     """Apply the change of one file, to the `files` that it names. `name` is the patch's."""
-    where = f"{name}: {diff.path}"
+    where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)
     mode = _mode(where, diff, before)
@@ -94,7 +111,7 @@ def apply_diff(
     blob = Blob(data, mode)
     if blob.mode == SYMLINK and escapes(diff.new_path, os.fsdecode(data)):
         raise ApplyError(
-            f"{where}: a symlink to '{os.fsdecode(data)}' leads out of the tree. "
+            f"{where}: a symlink to '{shown(data)}' leads out of the tree. "
             "Let it name a file of the tree, relative to itself"
         )
     if diff.old_path not in (None, diff.new_path):
@@ -135,7 +152,7 @@ def split_lines(data: bytes) -> list[bytes]:
 
 def _check_presence(where: str, diff: FileDiff, files: Mapping[str, Blob | None]) -> None:
     if diff.old_path is not None and files[diff.old_path] is None:
-        raise ApplyError(f"{where}: no such file '{diff.old_path}' in the tree. {_FIX}")
+        raise ApplyError(f"{where}: no such file '{shown(diff.old_path)}' in the tree. {_FIX}")
     if diff.new_path not in (None, diff.old_path) and files[str(diff.new_path)] is not None:
         verb = "creates" if diff.old_path is None else "moves a file to"
         raise ApplyError(f"{where}: the patch {verb} this file, but it exists. {_FIX}")
@@ -161,9 +178,9 @@ def _mode(where: str, diff: FileDiff, before: Blob | None) -> str:
         raise ApplyError(
             f"{where}: the file's mode is {before.mode}, the patch is for {diff.old_mode}. {_FIX}"
         )
-    if before.mode == SYMLINK and diff.old_mode is None:
+    if before.mode == SYMLINK and diff.old_mode is None and (diff.hunks or diff.new_mode):
         raise ApplyError(
-            f"{where}: '{diff.path}' is a symlink in the tree. Patch the file it names"
+            f"{where}: '{shown(diff.path)}' is a symlink in the tree. Patch the file it names"
         )
     return diff.new_mode or before.mode
 
@@ -194,8 +211,8 @@ def _positions(lines: list[bytes], block: tuple[bytes, ...]) -> list[int]:
 
 
 def _show(line: bytes) -> str:
-    text = line.decode("utf-8", "replace")
-    suffix = "" if text.endswith("\n") else " without a newline"
+    text = line[:400].decode("utf-8", "replace")
+    suffix = "" if line.endswith(b"\n") else " without a newline"
     text = text.rstrip("\n")
     return f"{text[:60]!r}{'...' if len(text) > 60 else ''}{suffix}"
 
@@ -211,7 +228,7 @@ def _read(tree: Path, path: str, patch: Patch) -> Blob | None:
             break
         if part.is_symlink():
             raise ApplyError(
-                f"{patch.name}: {path}: '{part.relative_to(tree)}' is a symlink in the tree. "
+                f"{patch.name}: {shown(path)}: '{shown(str(part.relative_to(tree)))}' is a symlink in the tree. "
                 "Patch the file that it names"
             )
     if target.is_symlink():
@@ -219,7 +236,9 @@ def _read(tree: Path, path: str, patch: Patch) -> Blob | None:
     if not target.exists():
         return None
     if not target.is_file():
-        raise ApplyError(f"{patch.name}: {path}: a directory in the tree. Fix the patch's path")
+        raise ApplyError(
+            f"{patch.name}: {shown(path)}: a directory in the tree. Fix the patch's path"
+        )
     return Blob(target.read_bytes(), EXECUTABLE if os.access(target, os.X_OK) else REGULAR)
 
 

@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_HEAD = re.compile(rb"^(literal|delta) (\d+)$")
+_HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
 _LINE_BYTES = 52  # of data in one line, as git has it
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 # A hostile length must not fill the memory; upstream's largest source is far below it.
-_LIMIT = 1 << 30
+_LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
@@ -92,6 +92,8 @@ def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
         raise BinaryError(f"a binary patch does not inflate: {error}") from None
     if len(data) != size:
         raise BinaryError(f"a binary side has {len(data)} bytes, its head says {size}")
+    if not unpacker.eof or unpacker.unused_data:
+        raise BinaryError("a binary patch is cut short, or has bytes behind its end")
     return Side(data, head[1] == b"delta"), at + 1
 
 
@@ -100,8 +102,10 @@ def _apply_delta(delta: bytes, base: bytes) -> bytes:
     if size != len(base):
         raise BinaryError(f"the delta is for a file of {size} bytes, this one has {len(base)}")
     wanted, at = _number(delta, at)
+    if wanted > _LIMIT:
+        raise BinaryError(f"a delta that gives {wanted} bytes is over the limit of {_LIMIT}")
     out = bytearray()
-    while at < len(delta):
+    while at < len(delta) and len(out) <= wanted:
         op = delta[at]
         at += 1
         if op & 0x80:
@@ -139,6 +143,8 @@ def _number(delta: bytes, at: int) -> tuple[int, int]:
         at += 1
         value |= (byte & 0x7F) << shift
         shift += 7
+        if shift > 63:
+            raise BinaryError("the delta has a size that git does not write")
         if not byte & 0x80:
             return value, at
     raise BinaryError("the delta has no size")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 _ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-7]{3})")
@@ -49,6 +50,18 @@ def quote(name: bytes) -> bytes:
     return bytes(out + b'"')
 
 
+def shown(name: bytes | str, *, limit: int = 200) -> str:
+    """Return what came from a file as one printable line for a message, cut at `limit` characters."""
+    if isinstance(name, str) and len(name) <= limit and name.isprintable():
+        return name
+    data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+    text = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in data[: 4 * limit].decode("utf-8", "backslashreplace")
+    )
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
 def plain_path(name: bytes) -> str:
     """Return a relative path of plain parts, decoded. Raises NameProblem.
 
@@ -56,24 +69,19 @@ def plain_path(name: bytes) -> str:
     """
     path = name.decode("utf-8", "surrogateescape")
     parts = path.split("/")
-    shown = name.decode("utf-8", "replace")
     if path.startswith("/") or not all(parts) or ".." in parts or "." in parts or "\0" in path:
-        raise NameProblem(f"'{shown}' is not a plain path below the tree")
+        raise NameProblem(f"'{shown(name)}' is not a plain path below the tree")
     if ".git" in (part.lower() for part in parts):
-        raise NameProblem(f"'{shown}' is inside a '.git' directory, which no patch may touch")
+        raise NameProblem(f"'{shown(name)}' is inside a '.git' directory, which no patch may touch")
     return path
 
 
 def escapes(path: str, target: str) -> bool:
-    """Whether a symlink at `path` in a tree, to `target`, leads out of the tree."""
-    if target.startswith("/"):
-        return True
-    depth = path.count("/")
-    for part in target.split("/"):
-        if part == "..":
-            depth -= 1
-            if depth < 0:
-                return True
-        elif part not in ("", "."):
-            depth += 1
-    return False
+    """Whether a symlink at `path` in a tree, to `target`, leads out of the tree, or may.
+
+    It may where `..` stands behind a name: that name can be a link itself, and then `..` is the parent
+    of wherever that one leads.
+    """
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))
+    return target.startswith("/") or climbs > path.count("/") or ".." in parts[climbs:]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.importer.errors import UserError
+from tools.importer.names import shown
 from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
@@ -32,6 +33,9 @@ TEMPLATE = {
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
+# Enough for every header that a person writes; more is a file that is no patch.
+_HEADER_LINES = 200
+_HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
 _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
@@ -96,14 +100,14 @@ def load_series(root: Path) -> Series:
         raise SeriesError(f"{index}: no such file. A series directory needs it: list the patches")
     listed: dict[str, int] = {}
     on_disk = {path.name for path in root.iterdir() if path.name.endswith((".patch", ".diff"))}
-    for number, text in enumerate(index.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, text in enumerate(_text(index).split("\n"), start=1):
         name = text.split("#", 1)[0].strip()
         if not name:
             continue
         where = f"{index}:{number}"
         if not PATCH_NAME.fullmatch(name):
             raise SeriesError(
-                f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case"
+                f"{where}: '{shown(name)}' is no patch name. Use <subject>.patch in kebab case"
             )
         if name in listed:
             raise SeriesError(
@@ -115,7 +119,9 @@ def load_series(root: Path) -> Series:
             raise SeriesError(f"{where}: no file '{name}'.{hint} Fix the line or add the file")
         listed[name] = number
     for orphan in sorted(on_disk - set(listed)):
-        raise SeriesError(f"{root / orphan}: not listed in {index}. Add a line there or delete it")
+        raise SeriesError(
+            f"{root}/{shown(orphan)}: not listed in {index}. Add a line there or delete it"
+        )
     patches = tuple(_load_patch(root / name, line) for name, line in listed.items())
     return Series(root, patches)
 
@@ -132,15 +138,25 @@ def parse_header(text: str, where: str) -> dict[str, str]:
     """Return the header of a patch, checked. `where` names the file in errors."""
     header: dict[str, str] = {}
     key = ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):
         if not line.strip() or line.startswith(("diff --git ", "--- ")):
             break
+        if number > _HEADER_LINES or len(line) > _HEADER_LINE:
+            raise SeriesError(
+                f"{where}:{number}: a header is {_HEADER_LINES} lines of {_HEADER_LINE} characters "
+                "at most. End it with an empty line; prose goes below"
+            )
+        if not line.rstrip("\r").replace("\t", " ").isprintable():
+            raise SeriesError(
+                f"{where}:{number}: '{shown(line)}' has characters that cannot be shown. "
+                "Write the header as plain UTF-8 text"
+            )
         if line[0].isspace() and key:
             header[key] = f"{header[key]} {line.strip()}".strip()
             continue
         match = _KEY.match(line)
         if match is None:
-            raise SeriesError(f"{where}:{number}: '{line}' is no header. Write 'Key: value'")
+            raise SeriesError(f"{where}:{number}: '{shown(line)}' is no header. Write 'Key: value'")
         key = match[1]
         if key not in REQUIRED and key not in OPTIONAL:
             near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
@@ -178,6 +194,15 @@ def _check_header(header: dict[str, str], where: str) -> None:
             raise SeriesError(
                 f"{where}: Expires is '{header['Expires']}'. Give a date as YYYY-MM-DD"
             ) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SeriesError(
+            f"{path}: not UTF-8 at byte {error.start}. Write it as plain text"
+        ) from None
 
 
 def _load_patch(path: Path, line: int) -> Patch:

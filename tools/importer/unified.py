@@ -9,15 +9,16 @@ modes, symlinks, binary files and quoted names. A copy is refused: write it as a
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tools.importer.binary import Binary, BinaryError, read_binary
 from tools.importer.errors import UserError
-from tools.importer.names import NameProblem, plain_path, unquote
+from tools.importer.names import NameProblem, plain_path, shown, unquote
 from tools.importer.snapshot import EXECUTABLE, MODES, REGULAR
 
-_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@(.*)$")
+_HUNK = re.compile(rb"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)$")
 _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$")
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _BINARY = b"GIT binary patch"
 
@@ -67,7 +68,8 @@ class Hunk:
 class FileDiff:
     """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one.
 
-    A mode is None where the diff does not tell it. `binary` takes the place of hunks.
+    A mode is None where the diff does not tell it. `binary` takes the place of hunks. `span` is where
+    it stands in the patch file: its first line, and the one behind its last, counted from 0.
     """
 
     old_path: str | None
@@ -76,6 +78,7 @@ class FileDiff:
     old_mode: str | None = None
     new_mode: str | None = None
     binary: Binary | None = None
+    span: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def path(self) -> str:
@@ -123,11 +126,12 @@ class _Reader:
     def files(self) -> tuple[FileDiff, ...]:
         found: list[FileDiff] = []
         while self.at < len(self.lines):
-            line = self.lines[self.at]
+            line, start = self.lines[self.at], self.at
             if line.startswith(b"diff --git "):
-                found.append(self.git_file())
+                found.append(replace(self.git_file(), span=(start, self.at)))
             elif self.at_pair():
-                found.append(self.text_file(_Header(self.at)))
+                diff = self.text_file(_Header(self.at))
+                found.append(replace(diff, span=(start, self.at)))
             elif line.startswith(b"@@ "):
                 raise self.error("a hunk before any '---' and '+++' pair")
             elif line == _BINARY or line.startswith(b"Binary files "):
@@ -167,11 +171,11 @@ class _Reader:
         elif line.startswith(b"rename to "):
             head.rename_to = self.plain(unquote(line[10:]))
         elif key == b"copy":
-            raise self.error(f"'{_text(line)}' is not supported; write the copy as a new file")
+            raise self.error(f"'{shown(line)}' is not supported; write the copy as a new file")
         elif key == b"index":
             match = _INDEX.match(line)
             if match is None:
-                raise self.error(f"'{_text(line)}' is not an index line")
+                raise self.error(f"'{shown(line)}' is not an index line")
             head.index = match[1].decode(), match[2].decode()
             if match[3]:
                 head.old_mode = head.new_mode = self.checked_mode(match[3].decode())
@@ -186,15 +190,15 @@ class _Reader:
         if mode == "100664":  # what old versions of git wrote for a regular file
             return REGULAR
         if mode not in MODES:
-            raise self.error(f"mode {mode} is not one of {', '.join(MODES)}")
+            raise self.error(f"mode {shown(mode)} is not one of {', '.join(MODES)}")
         return mode
 
     def git_paths(self) -> tuple[str, str] | None:
         """The two paths of a `diff --git` line, when they are the same; a rename says its own."""
         rest = self.lines[self.at][len(b"diff --git ") :]
-        if rest.startswith(b'"'):
-            end = rest.find(b'" ', 1)
-            old, new = unquote(rest[: end + 1]), unquote(rest[end + 2 :])
+        quoted = _QUOTED.match(rest)
+        if quoted is not None:
+            old, new = unquote(quoted[0]), unquote(rest[quoted.end() + 1 :])
         else:
             half = len(rest) // 2
             old, new = rest[:half], rest[half + 1 :]
@@ -208,16 +212,23 @@ class _Reader:
             raise self.error("both sides are /dev/null")
         renamed = head.rename_from is not None and head.rename_to is not None
         if old is not None and new is not None and old != new and not renamed:
-            raise self.error(f"'{old}' becomes '{new}' without 'rename from' and 'rename to' lines")
+            raise self.error(
+                f"'{shown(old)}' becomes '{shown(new)}' without 'rename from' and 'rename to' lines"
+            )
         if renamed and (old, new) != (head.rename_from, head.rename_to):
             raise self.error("the rename lines and the '---' and '+++' lines name different files")
-        if (old is None) != head.created and head.paths is not None:
-            raise self.error("'new file mode' and '--- /dev/null' belong together")
+        if head.paths is not None:
+            if (old is None) != head.created:
+                raise self.error("'new file mode' and '--- /dev/null' belong together")
+            if (new is None) != head.deleted:
+                raise self.error("'deleted file mode' and '+++ /dev/null' belong together")
+            if not {old, new} <= {*head.paths, None}:
+                raise self.error(f"'{shown(new or old or '')}' is not what 'diff --git' names")
         hunks: list[Hunk] = []
         while self.at < len(self.lines) and self.lines[self.at].startswith(b"@@ "):
             hunks.append(self.hunk())
         if not hunks:
-            raise self.error(f"no hunk for '{new or old}'")
+            raise self.error(f"no hunk for '{shown(new or old or '')}'")
         return FileDiff(old, new, tuple(hunks), head.old_mode, head.new_mode)
 
     def binary_file(self, head: _Header) -> FileDiff:
@@ -236,7 +247,7 @@ class _Reader:
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:
-            raise self.error(f"no hunk for '{new or old}'", at=head.line)
+            raise self.error(f"no hunk for '{shown(new or old or '')}'", at=head.line)
         return FileDiff(old, new, (), head.old_mode, head.new_mode)
 
     def header_paths(self, head: _Header) -> tuple[str | None, str | None]:
@@ -253,7 +264,7 @@ class _Reader:
         if name == b"/dev/null":
             return None
         if not name.startswith(prefix):
-            raise self.error(f"'{_text(name)}' must start with '{_text(prefix)}'", back=1)
+            raise self.error(f"'{shown(name)}' must start with '{shown(prefix)}'", back=1)
         return self.plain(name[len(prefix) :], back=1)
 
     def plain(self, name: bytes, *, back: int = 0) -> str:
@@ -265,7 +276,7 @@ class _Reader:
     def hunk(self) -> Hunk:
         head = _HUNK.match(self.lines[self.at])
         if head is None:
-            raise self.error(f"'{_text(self.lines[self.at])}' is not a hunk header")
+            raise self.error(f"'{shown(self.lines[self.at])}' is not a hunk header")
         start = self.at
         old_left, new_left = (int(head[n]) if head[n] is not None else 1 for n in (2, 4))
         self.at += 1
@@ -303,6 +314,8 @@ class _Reader:
             self.at += 1
         if since is not None:
             edits.append(Edit(since[0], len(old), since[1], len(new)))
+        if any(not line.endswith(b"\n") for side in (old, new) for line in side[:-1]):
+            raise self.error("'\\ No newline' stands before the last line of its side", at=start)
         return Hunk(int(head[1]), tuple(old), tuple(new), added, tuple(edits), head[5])
 
     def drop_newline(self, old: list[bytes], new: list[bytes]) -> None:
@@ -318,7 +331,3 @@ class _Reader:
 
     def error(self, message: str, *, back: int = 0, at: int | None = None) -> DiffError:
         return DiffError((self.at if at is None else at) - back + 1, message)
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace")

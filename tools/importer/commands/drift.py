@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +26,6 @@ from tools.importer.drift import (
 )
 from tools.importer.engine import read_base
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.origins import resolve
 from tools.importer.project import Project
 from tools.importer.report import Progress, Report
 from tools.importer.series import Series, load_series
@@ -69,7 +70,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
-    table = measure(series, base, targets())
+    # Late: rules need libcst, and only series that have some.
+    from tools.importer.session import decide_rewrites
+
+    table = measure(series, base, targets(), remake=decide_rewrites)
     _write(args, context, table)
     report.result(to_document(table))
     return ExitCode.CONFLICT if args.exit_code and table.stops else ExitCode.DONE
@@ -94,8 +98,13 @@ class _Quiet:
 def _target(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
 ) -> Target:
+    # Late: origins bring git, pip and apt, which other commands do not need.
+    from tools.importer.origins import resolve
+
     if origin is not None:
-        options += f" --origin {origin}"
+        options += f" --origin {shlex.quote(origin)}"
+        there = context.cwd / origin
+        origin = os.fspath(there) if there.exists() else origin
     snapshot = resolve(
         context.project, report, tag=name.get("tag"), ref=name.get("ref"), origin=origin
     )

@@ -41,11 +41,10 @@ class Attention:
     @property
     def line(self) -> str:
         """What, where, what was found, what to do."""
+        where = f" in {self.where}" if self.where else ""
         found = f": {self.found}" if self.found else ""
-        return (
-            f"{self.release}: {self.patch}: {self.outcome.value} in {self.where}{found}. "
-            f"{self.next_step}"
-        )
+        head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{found}"
+        return f"{head}. {self.next_step}" if self.next_step else head
 
 
 def attention(table: Table) -> list[Attention]:
@@ -66,5 +65,6 @@ def _attention(release: Release, patch: str, cell: Cell) -> Attention:
         cell.outcome,
         " and ".join(file.new_path for file in stops),
         "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
-        _NEXT[cell.outcome].format(options=release.options),
+        # A rule that refuses a tree says itself what to do.
+        _NEXT[cell.outcome].format(options=release.options) if stops else "",
     )

@@ -35,7 +35,7 @@ _MEANINGS = {
     Outcome.CLEAN: "every hunk at its very lines",
     Outcome.OFFSET: "the same lines, at another place",
     Outcome.THREE_WAY: "lines around it changed; merged without doubt",
-    Outcome.RESOLVED: "settled by a person",
+    Outcome.RESOLVED: "made anew by its rule, or settled by a person",
     Outcome.LANDED: "upstream has it: it drops out by itself",
     Outcome.NOT_APPLICABLE: "this origin does not hold such files; kept",
     Outcome.SKIPPED: "dropped by a person",
@@ -81,13 +81,17 @@ def _attention(items: Sequence[Attention]) -> str:
         return '<p class="good">No patch needs you on any of these releases.</p>'
     lines = "".join(
         f"<li>{_badge(item.outcome)} <b>{_text(item.release)}</b> "
-        f'<a href="#{_anchor(item.patch)}">{_text(item.patch)}</a> in '
-        f"<code>{_text(item.where)}</code>: {_text(item.found)}. "
+        f'<a href="#{_anchor(item.patch)}">{_text(item.patch)}</a>{_where(item)}: '
+        f"{_text(item.found)}. "
         f'<span class="next">{_marked_up(item.next_step)}</span></li>\n'
         for item in items
     )
     verb = "patch needs" if len(items) == 1 else "patches need"
     return f"<h2>{len(items)} {verb} you</h2>\n<ul>\n{lines}</ul>\n<h2>All</h2>"
+
+
+def _where(item: Attention) -> str:
+    return f" in <code>{_text(item.where)}</code>" if item.where else ""
 
 
 def _head(release: Release) -> str:

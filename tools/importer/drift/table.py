@@ -7,13 +7,18 @@ A carry reads the files that the patches touch, and no others unless upstream mo
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from tools.importer.engine import Base, Outcome, PatchResult, carry
+from tools.importer.engine import Base, Decision, Outcome, PatchResult, Skip, carry
 from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Snapshot
+
+REWRITE = "Rewrite"
+
+# What rules make of a tree, by the name of the patch that has it. Raises UserError.
+Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
 @dataclass(frozen=True)
@@ -87,16 +92,18 @@ class Table:
         return any(cell.outcome.stops for row in self.rows for cell in row.cells)
 
 
-def measure(series: Series, base: Base, targets: Iterable[Target]) -> Table:
+def measure(
+    series: Series, base: Base, targets: Iterable[Target], *, remake: Remake | None = None
+) -> Table:
     """Carry `series` from `base` to each target. Each patch that would stop counts as absent.
 
-    Targets are taken one by one, so that an iterator may fetch them as it goes. Raises UserError where
+    Patches that rules make are made anew by `remake`; without it they are merged like others. Targets are taken one by one, so that an iterator may fetch them as it goes. Raises UserError where
     the series does not fit its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
     for target in targets:
-        release, cells = measure_release(series, base, target)
+        release, cells = measure_release(series, base, target, remake=remake)
         if release.label in {other.label for other in releases}:
             raise UserError(f"{release.label}: asked for twice. Name each release once")
         releases.append(release)
@@ -108,12 +115,27 @@ def measure(series: Series, base: Base, targets: Iterable[Target]) -> Table:
     return Table(series.root.name, series.digest, base.commit, tuple(releases), tuple(rows))
 
 
-def measure_release(series: Series, base: Base, target: Target) -> tuple[Release, tuple[Cell, ...]]:
+def measure_release(
+    series: Series, base: Base, target: Target, *, remake: Remake | None = None
+) -> tuple[Release, tuple[Cell, ...]]:
     """Return one column of the table: the release, and its cells in the order of the series."""
     snapshot = target.snapshot
-    found = carry(series, base, snapshot, keep_going=True)
     release = Release(snapshot.label, snapshot.commit, target.options, dict(snapshot.pin))
-    return release, tuple(_cell(result) for result in found.results)
+    ruled = [patch.name for patch in series.patches if REWRITE in patch.header]
+    made: Mapping[str, Decision] = {}
+    refused = ""
+    if remake is not None and ruled:
+        try:
+            made = remake(series, snapshot)
+        except UserError as problem:
+            refused = str(problem)
+            made = {name: Skip() for name in ruled}
+    found = carry(series, base, snapshot, decisions=made, keep_going=True)
+    cells = [_cell(series, result) for result in found.results]
+    for number, patch in enumerate(series.patches):
+        if patch.name in made:
+            cells[number] = Cell(Outcome.CONFLICT, refused, ()) if refused else _made(cells[number])
+    return release, tuple(cells)
 
 
 def _row(patch: Patch, cells: tuple[Cell, ...]) -> Row:
@@ -123,12 +145,24 @@ def _row(patch: Patch, cells: tuple[Cell, ...]) -> Row:
     )
 
 
-def _cell(result: PatchResult) -> Cell:
+def _cell(series: Series, result: PatchResult) -> Cell:
     files = tuple(
         FileCell(file.path, file.new_path, file.outcome, file.note, _ended(file.inner))
         for file in result.files
     )
-    return Cell(result.outcome, result.note, files)
+    outcome = result.outcome
+    if outcome is Outcome.RESOLVED and result.data == (
+        (series.root / result.patch.name).read_bytes()
+    ):
+        outcome = Outcome.CLEAN  # what a rule made is what the patch says already
+    return Cell(outcome, result.note, files)
+
+
+def _made(cell: Cell) -> Cell:
+    """What a rule made has nothing of a merge: neither notes nor differences."""
+    files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
+    note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""
+    return Cell(cell.outcome, note, files)
 
 
 def _ended(text: str) -> str:

@@ -51,7 +51,7 @@ def changes(old: Sequence[Mark], new: Sequence[Mark]) -> list[Change]:
     An inserted blank line beside a blank line has several places. Both sides of a merge must choose
     the same one, or the same change would count as two.
     """
-    return settle(old, new, _gaps(align(old, new), len(old), len(new)))
+    return settle(old, new, gaps(align(old, new), len(old), len(new)))
 
 
 def settle(old: Sequence[Mark], new: Sequence[Mark], found: Sequence[Change]) -> list[Change]:
@@ -104,7 +104,8 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
     return Change(start, stop, new_start, new_stop)
 
 
-def _gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
+def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
+    """Return what lies between matches, as it is: see `settle`."""
     out: list[Change] = []
     at, new_at = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:

@@ -126,7 +126,14 @@ def read_base(directory: Path) -> Base:
         raise UserError(
             f"{error.filename}: no such file: what the series was made against is not recorded. {_REMAKE}"
         ) from None
-    except (json.JSONDecodeError, KeyError, TypeError, zlib.error) as error:
+    except UserError:
+        raise
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        zlib.error,
+    ) as error:  # JSON's and UTF-8's are ValueErrors
         raise UserError(f"{directory / JSON_FILE}: damaged ({error!r}). {_REMAKE}") from None
 
 

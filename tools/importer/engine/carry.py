@@ -15,11 +15,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from tools.importer.apply import ApplyError, apply_diff, split_lines
 from tools.importer.engine.base import Base
 from tools.importer.engine.file_merge import merge_step
-from tools.importer.engine.history import History
+from tools.importer.engine.history import History, Step
 from tools.importer.engine.merge import Labels
-from tools.importer.engine.moved import find_moved
+from tools.importer.engine.moved import Found, find_moved
 from tools.importer.engine.outcome import (
     Decision,
     FileResult,
@@ -29,7 +30,6 @@ from tools.importer.engine.outcome import (
     Skip,
 )
 from tools.importer.engine.render import Change, context_of, header_of, render_patch
-from tools.importer.errors import UserError
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, Snapshot
 from tools.importer.unified import FileDiff
@@ -107,6 +107,7 @@ class _Work:
     ours: dict[str, Blob | None] = field(default_factory=dict)
     landed: set[str] = field(default_factory=set)
     moved: dict[str, str] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.history = History(self.series, self.base, self.new, self.old)
@@ -122,20 +123,13 @@ class _Work:
             return PatchResult(
                 patch, Outcome.LANDED, (), None, "upstream has it, with its neighbours"
             )
-        files = tuple(self.file(patch, diff) for diff in patch.files)
-        outcome = max((file.outcome for file in files), key=_ORDER.index)
+        files = self.merged(patch)
+        outcome, note = _together(files)
         if isinstance(decision, Resolved):
             files, outcome = self.resolved(files, decision)
         elif outcome.stops and self.landed_together(index):
             outcome = Outcome.LANDED
             files = tuple(replace(file, outcome=outcome, after=file.before) for file in files)
-        elif outcome is Outcome.LANDED and any(file.outcome is not outcome for file in files):
-            # One file of it landed, another is still needed: what remains is the patch now.
-            needed = [file.outcome for file in files if file.outcome is not Outcome.LANDED]
-            outcome = max([*needed, Outcome.THREE_WAY], key=_ORDER.index)
-        elif outcome is Outcome.NOT_APPLICABLE and len({file.outcome for file in files}) > 1:
-            present = [file.outcome for file in files if file.outcome is not outcome]
-            outcome = max(present, key=_ORDER.index)
         self.history.advance(patch)
         if not outcome.stops:
             self.take(files)
@@ -144,18 +138,28 @@ class _Work:
             outcome,
             files,
             None if outcome.stops or outcome.drops else self.render(patch, outcome, files),
-            next((file.note for file in files if file.outcome is outcome and file.note), ""),
+            note
+            or next((file.note for file in files if file.outcome is outcome and file.note), ""),
         )
 
     def take(self, files: Sequence[FileResult]) -> None:
         for file in files:
             if file.outcome is Outcome.NOT_APPLICABLE:
                 continue
-            if file.new_path != file.path and file.path in self.ours:
+            if file.new_path != file.path:
                 self.ours[file.path] = None
             self.ours[file.new_path] = file.after
 
-    def file(self, patch: Patch, diff: FileDiff) -> FileResult:
+    def merged(self, patch: Patch) -> tuple[FileResult, ...]:
+        """Merge the patch file by file: one that it deletes may be one that it then makes anew."""
+        before, files = dict(self.ours), list[FileResult]()
+        for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
+            files.append(self.file(patch, diff, step))
+            self.take(files[-1:])
+        self.ours = before
+        return tuple(files)
+
+    def file(self, patch: Patch, diff: FileDiff, step: Step | None) -> FileResult:
         """Merge the change of one file."""
         source = diff.old_path or diff.path
         where = self.moved.get(source, source)
@@ -163,8 +167,20 @@ class _Work:
             return FileResult(
                 source, where, Outcome.NOT_APPLICABLE, None, None, "this origin has no such files"
             )
-        step = self.history.step(patch, diff)
+        if step is None:
+            return self.unrecorded(patch, diff, where)
         before, note = self.read(where), ""
+        if before is None and diff.new_path is None:
+            found = self.moved_to(source)
+            if found.path is not None or found.note:
+                return FileResult(
+                    source,
+                    source,
+                    Outcome.SUSPECTED,
+                    None,
+                    None,
+                    f"the patch deletes it; {found.note}",
+                )
         if before is None and diff.old_path is not None and diff.new_path is not None:
             where, before, note = self.look_for(source, diff.new_path)
             if before is None:
@@ -186,7 +202,7 @@ class _Work:
         outcome = merged.outcome
         if outcome is Outcome.LANDED and where != target:
             outcome = Outcome.CLEAN  # its lines landed, its new name did not
-        if outcome is Outcome.CLEAN and where not in diff.paths:
+        if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
             outcome = Outcome.OFFSET  # the same lines, in a file of another name
         return FileResult(
             where,
@@ -211,15 +227,29 @@ class _Work:
     def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
         """Find where upstream moved a file to: the patch's own new name first."""
         if new_path != path and self.read(new_path) is not None:
-            return new_path, self.read(new_path), ""
-        file = self.base.files.get(path)
-        if file is None:
-            return path, None, ""
-        found = find_moved(path, file.marks, self.base, self.new)
+            return new_path, self.read(new_path), "upstream has it under the patch's new name"
+        found = self.moved_to(path)
         if found.path is None:
             return path, None, found.note
         self.moved[path] = found.path
         return found.path, self.read(found.path), found.note
+
+    def moved_to(self, path: str) -> Found:
+        file = self.base.files.get(path)
+        return (
+            Found(None, "") if file is None else find_moved(path, file.marks, self.base, self.new)
+        )
+
+    def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
+        """A file that the base's origin lacked: no merge without a base, so strictly or not at all."""
+        before = self.read(where)
+        try:
+            after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
+        except ApplyError as error:
+            return FileResult(
+                where, diff.path, Outcome.AMBIGUOUS, before, before, f"its base is unknown: {error}"
+            )
+        return FileResult(where, diff.path, Outcome.CLEAN, before, after[diff.path])
 
     def resolved(
         self, files: Sequence[FileResult], decision: Resolved
@@ -233,6 +263,11 @@ class _Work:
         for path, blob in decision.files.items():
             if path not in {file.new_path for file in files}:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
+        paths = [file.new_path for file in files]
+        if paths == sorted(paths):
+            # A file that comes in has the place that it would have in a patch made from nothing:
+            # the same change gives the same bytes, whichever release it was carried from.
+            settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
         left = [file.outcome for file in settled if file.outcome.stops]
@@ -241,6 +276,9 @@ class _Work:
     def landed_together(self, index: int) -> bool:
         """Whether upstream has this patch and later ones on the same lines, all of them."""
         group = self.history.neighbours(index)
+        paths = {path for patch in group for diff in patch.files for path in diff.paths}
+        if not all(path in self.ours or self.new.carries(path) for path in paths):
+            return False  # nobody knows about the rest of it
         while len(group) > 1:
             if self.history.group_landed(group, self.read, self.moved):
                 self.landed |= {patch.name for patch in group}
@@ -250,26 +288,32 @@ class _Work:
 
     def render(self, patch: Patch, outcome: Outcome, files: Sequence[FileResult]) -> bytes:
         original = (self.series.root / patch.name).read_bytes()
-        if outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) and all(
-            file.path == file.new_path or file.outcome is Outcome.CLEAN for file in files
-        ):
+        if all(file.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for file in files):
             return original
-        kept = [file for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
-        if len(kept) < len(files):
-            raise UserError(
-                f"{patch.name}: touches files that {self.new.label} does not hold in this origin, and "
-                "others that changed. Split it in two patches, or import from an origin with all files"
-            )
-        changes = [
-            Change(
-                file.path if file.before is not None else file.new_path,
-                file.new_path,
-                file.before,
-                file.after,
-            )
-            for file in kept
-        ]
+        lines = split_lines(original)
+        changes: list[Change | bytes] = []
+        for at, file in enumerate(files):
+            if file.outcome is Outcome.NOT_APPLICABLE:
+                start, stop = patch.files[at].span
+                changes.append(b"".join(lines[start:stop]))
+            else:
+                path = file.path if file.before is not None else file.new_path
+                changes.append(Change(path, file.new_path, file.before, file.after))
         return render_patch(header_of(original), changes, context=context_of(patch))
+
+
+def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
+    """The outcome of a patch from those of its files, and a note where it is none of theirs."""
+    here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
+    worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
+    if worst is not Outcome.LANDED:
+        return worst, ""
+    needed = [outcome for outcome in here if outcome is not Outcome.LANDED]
+    if needed:
+        return max([*needed, Outcome.THREE_WAY], key=_ORDER.index), "a part of it landed"
+    if len(here) < len(files):
+        return Outcome.NOT_APPLICABLE, "upstream has what this origin holds; the rest is kept"
+    return worst, ""
 
 
 def _without(series: bytes, gone: set[str]) -> bytes:

@@ -100,7 +100,7 @@ def _deleted(old: Old, before: Blob | None, labels: Labels) -> FileMerge:
 def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> FileMerge:
     if old.same_as(before) and new.blob is not None:
         return FileMerge(Outcome.CLEAN, new.blob)
-    if new.blob == before and (step.diff.hunks or step.diff.binary or old.mode != new.mode):
+    if new.same_as(before) and (step.diff.hunks or step.diff.binary or old.mode != new.mode):
         return FileMerge(Outcome.LANDED, before, "upstream has it")
     mode = _merge_modes(old.mode, before.mode, new.mode)
     if mode is None:
@@ -109,13 +109,15 @@ def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> Fi
             _placeholder(labels, before.mode),
             f"its mode was {old.mode}, is {before.mode} upstream and {new.mode} in the patch",
         )
+    ours = Text.of(before.data)
+    if old.mode == new.mode == before.mode == SYMLINK and new.text.marks == ours.marks:
+        return FileMerge(Outcome.LANDED, before, "upstream has it")
     if step.diff.binary is not None or SYMLINK in (old.mode, before.mode):
         return FileMerge(
             Outcome.CONFLICT,
             _placeholder(labels, before.mode),
             "both changed it, and it is no text that could be merged",
         )
-    ours = Text.of(before.data)
     merge = merge_texts(old.text, ours, new.text, words=step.words, labels=labels)
     after = Blob(b"".join(merge.lines), mode)
     outcome, note = _outcome(step, old.text, ours, merge, mode != before.mode)

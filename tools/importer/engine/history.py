@@ -7,6 +7,7 @@ elsewhere its marks do.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from tools.importer.engine.marks import Mark, mark_of, marks_of
 from tools.importer.engine.merge import merge_texts
 from tools.importer.engine.text import Text
 from tools.importer.errors import UserError
+from tools.importer.names import shown
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import REGULAR, Blob, Snapshot
 from tools.importer.unified import FileDiff, Hunk
@@ -44,7 +46,9 @@ class Old:
             return False
         if self.blob is not None:
             return self.blob.data == other.data
-        return self.oid is not None and self.oid == other.oid
+        if self.oid is not None:
+            return self.oid == other.oid
+        return self.marks == Text.of(other.data).marks
 
 
 @dataclass(frozen=True)
@@ -66,28 +70,44 @@ class History:
         self._new = new
         self._old = old
         self._files: dict[str, Old | None] = {}
-        self._words: dict[Mark, bytes] | None = None
+        self._next: tuple[Patch, tuple[Step | None, ...], dict[str, Old | None]] | None = None
 
-    def step(self, patch: Patch, diff: FileDiff) -> Step:
-        """Return the step of one file. Raises UserError where the patch does not fit the base."""
-        before = self._read(diff.old_path) if diff.old_path is not None else None
-        if diff.old_path is not None and before is None:
-            raise UserError(
-                f"{patch.name}: {diff.old_path}: the recorded base has no such file. "
-                "Record the base anew: `tools/import.py refresh --base`"
-            )
-        return Step(diff, before, _advance(patch, diff, before), self.words)
+    def steps(self, patch: Patch) -> tuple[Step | None, ...]:
+        """Return what the next patch does, file by file; None for a file that the base's origin lacks.
+
+        Raises UserError where the patch does not fit the base.
+        """
+        if self._next is None or self._next[0] is not patch:
+            files: dict[str, Old | None] = {}
+            steps = tuple(self._step(patch, diff, files) for diff in patch.files)
+            self._next = patch, steps, files
+        return self._next[1]
 
     def advance(self, patch: Patch) -> None:
-        """Add one patch to the old tree."""
-        for diff in patch.files:
-            if any(path in self._base.absent for path in diff.paths):
-                continue
-            step = self.step(patch, diff)
-            if diff.old_path is not None and diff.old_path != diff.new_path:
-                self._files[diff.old_path] = None
-            if diff.new_path is not None:
-                self._files[diff.new_path] = step.after
+        """Add the next patch to the old tree."""
+        self.steps(patch)
+        assert self._next is not None
+        self._files |= self._next[2]
+        self._next = None
+
+    def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
+        """One file; `files` has what the patch's own files before it did."""
+        if any(path in self._base.absent for path in diff.paths):
+            return None
+        before = None
+        if diff.old_path is not None:
+            before = files[diff.old_path] if diff.old_path in files else self._read(diff.old_path)
+            if before is None:
+                raise UserError(
+                    f"{patch.name}: {shown(diff.old_path)}: the recorded base has no such file. "
+                    "Record the base anew: `tools/import.py refresh --base`"
+                )
+        step = Step(diff, before, _advance(patch, diff, before), self.words)
+        if diff.old_path is not None and diff.old_path != diff.new_path:
+            files[diff.old_path] = None
+        if diff.new_path is not None:
+            files[diff.new_path] = step.after
+        return step
 
     @cached_property
     def words(self) -> dict[Mark, bytes]:
@@ -129,23 +149,24 @@ class History:
         members = {patch.name for patch in group}
         start: dict[str, Text] = {}
         composed: dict[str, Text] = {}
-        trail = History(self._series, self._base, self._new, self._old)
+        trail = copy.copy(self)
         trail._files = dict(self._files)
+        created: set[str] = set()
         names = [patch.name for patch in self._series.patches]
         low, high = names.index(group[0].name), names.index(group[-1].name)
         for patch in self._series.patches[low : high + 1]:
             if patch.name in members:
-                for diff in patch.files:
-                    step = trail.step(patch, diff)
-                    if step.before is None or step.after is None or diff.binary:
+                for diff, step in zip(patch.files, trail.steps(patch), strict=True):
+                    if step is None or step.after is None or diff.binary or len(diff.paths) > 1:
                         return False
-                    begin = _as_marks(step.before.text)
+                    if step.before is None:
+                        created.add(diff.path)
+                    begin = _as_marks(step.before.text if step.before else Text(()))
                     start.setdefault(diff.path, begin)
                     merged = merge_texts(
                         begin,
                         composed.get(diff.path, begin),
-                        step.after.text,
-                        words={mark: mark for mark in step.after.text.marks},
+                        _as_marks(step.after.text),
                     )
                     if merged.conflicts:
                         return False
@@ -155,7 +176,10 @@ class History:
             blob = read(moved.get(path, path))
             if blob is None:
                 return False
-            merged = merge_texts(start[path], Text.of(blob.data), text, words=self.words)
+            ours = Text.of(blob.data)
+            if path in created and ours.marks != text.marks:
+                return False
+            merged = merge_texts(start[path], ours, text, words=self.words)
             if merged.conflicts or merged.edits:
                 return False
         return True
@@ -185,9 +209,11 @@ def _advance(patch: Patch, diff: FileDiff, before: Old | None) -> Old | None:
     if diff.new_path is None:
         return None
     mode = diff.new_mode or (before.mode if before else REGULAR)
-    where = f"{patch.name}: {diff.path}"
+    where = f"{patch.name}: {shown(diff.path)}"
     try:
         if diff.binary is not None:
+            if diff.binary.forward.delta and before is not None and before.blob is None:
+                return Old(mode, None, (), diff.binary.new_oid)
             data = before.blob.data if before and before.blob else b""
             return Old(mode, Blob(apply_side(diff.binary.forward, data), mode))
         if before is None:

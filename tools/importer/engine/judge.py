@@ -7,8 +7,8 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tools.importer.engine.align import Match, align
-from tools.importer.engine.marks import Mark
+from tools.importer.engine.align import Match
+from tools.importer.engine.marks import Mark, mark_of
 from tools.importer.engine.merge import Merge, Region
 from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
@@ -32,7 +32,7 @@ def judge(base: Text, ours: Text, hunks: Sequence[Hunk], merge: Merge) -> tuple[
     twice = _already_there(base, ours, hunks)
     if twice:
         return Outcome.SUSPECTED, f"upstream already has the line '{twice}', at another place"
-    matches = align(base.marks, ours.marks)
+    matches = merge.matches
     unclear = [
         number for number, hunk in enumerate(hunks, start=1) if _unclear(base, ours, hunk, matches)
     ]
@@ -127,8 +127,6 @@ def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
 
 
 def _marks(lines: Counter[bytes]) -> Mapping[bytes, Mark]:
-    from tools.importer.engine.marks import mark_of
-
     return {line: mark_of(line) for line in lines}
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.importer.engine.align import Change, changes
+from tools.importer.engine.align import Change, Match, align, changes, gaps, settle
 from tools.importer.engine.marks import Mark
 from tools.importer.engine.text import Text, known_lines
 
@@ -44,12 +44,14 @@ class Region:
 class Merge:
     """`lines` hold conflict markers where `conflicts` has a region.
 
-    `edits` are the places where the result differs from ours, in the positions of both.
+    `edits` are the places where the result differs from ours, in the positions of both; `matches` are
+    the lines that ours has from the base.
     """
 
     lines: tuple[bytes, ...]
     conflicts: tuple[Region, ...]
     edits: tuple[Change, ...]
+    matches: tuple[Match, ...] = ()
 
 
 def merge_texts(
@@ -67,7 +69,8 @@ def merge_texts(
     assert ours.lines is not None
     words = words or {}
     labels = labels or Labels()
-    our_changes = changes(base.marks, ours.marks)
+    matches = align(base.marks, ours.marks)
+    our_changes = settle(base.marks, ours.marks, gaps(matches, len(base.marks), len(ours.marks)))
     their_changes = changes(base.marks, theirs.marks)
     out: list[bytes] = []
     conflicts: list[Region] = []
@@ -88,7 +91,7 @@ def merge_texts(
             out += region.theirs
         edits.append(Change(region.ours_start, region.ours_stop, begin, len(out)))
     out += ours.lines[at:]
-    return Merge(tuple(out), tuple(conflicts), tuple(edits))
+    return Merge(tuple(out), tuple(conflicts), tuple(edits), tuple(matches))
 
 
 def _regions(
@@ -184,16 +187,20 @@ def _holds(base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark]) -
     """Whether upstream's change has all of the patch's and more beside it.
 
     True where, behind what both begin with and before what both end with, the patch is the base
-    again: so the patch's own change is in that common part. And none of the lines that the patch
-    takes away may be in upstream's version still.
+    again: so the patch's own change is in that common part, which must not be empty: a line that the
+    patch takes out and upstream rewrites is in neither, and yet the patch did not land. And none of
+    the lines that the patch takes away may be in upstream's version still. Where upstream took the
+    whole stretch out, a patch that only takes lines out is in that.
     """
+    if not ours:
+        return not Counter(theirs) - Counter(base)
     head = tail = 0
     shortest = min(len(ours), len(theirs))
     while head < shortest and ours[head] == theirs[head]:
         head += 1
     while tail < shortest - head and ours[-1 - tail] == theirs[-1 - tail]:
         tail += 1
-    if not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
+    if not head + tail or not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
         return False
     removed = Counter(base) - Counter(theirs)
     kept = Counter(ours)
@@ -204,7 +211,7 @@ def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int
     """Whether the patch's remainder is a stretch of the base, at the side where nothing precedes it."""
     size = len(inner)
     if not size:
-        return head + tail > 0
+        return True
     starts = range(len(base) - size + 1)
     if not head:
         starts = starts[:1]

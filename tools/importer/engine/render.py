@@ -12,7 +12,7 @@ from tools.importer.engine.align import changes as line_changes
 from tools.importer.engine.text import Text
 from tools.importer.names import quote
 from tools.importer.series import Patch
-from tools.importer.snapshot import Blob, blob_id
+from tools.importer.snapshot import SYMLINK, Blob, blob_id
 
 _NO_FILE = "0" * 40
 
@@ -27,13 +27,16 @@ class Change:
     after: Blob | None
 
 
-def render_patch(header: bytes, changes: Sequence[Change], *, context: int = 3) -> bytes:
+def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: int = 3) -> bytes:
     """Return a patch file: `header`, an empty line, and the diff of `changes` in their order.
 
+    A change that is bytes is a diff already, and stands as it is.
     Files that are the same before and after are left out. Equal input gives equal bytes: no times, no
     ids (but for binary files, which need them), no headings behind the second `@@`.
     """
-    body = b"".join(_file(change, context) for change in changes)
+    body = b"".join(
+        change if isinstance(change, bytes) else _file(change, context) for change in changes
+    )
     return header.rstrip(b"\n") + b"\n\n" + body
 
 
@@ -66,6 +69,12 @@ def _file(change: Change, context: int) -> bytes:
     before, after = change.before, change.after
     if before == after and change.path == change.new_path:
         return b""
+    if before and after and SYMLINK in (before.mode, after.mode) and before.mode != after.mode:
+        # A link in a file's place is another thing: git knows no change from one to the other.
+        gone = Change(change.path, change.path, before, None)
+        return _file(gone, context) + _file(
+            Change(change.new_path, change.new_path, None, after), context
+        )
     old, new = quote(_name(b"a/", change.path)), quote(_name(b"b/", change.new_path))
     out = b"diff --git %s %s\n" % (old, new)
     if before is None:
@@ -85,6 +94,9 @@ def _file(change: Change, context: int) -> bytes:
         return out
     if b"\0" in data or b"\0" in new_data:
         return out + _binary(before, after)
+    if before and after and before.mode == after.mode == SYMLINK:
+        # Only here does a diff tell that the text is a link's target: strict readers ask.
+        out += b"index %s..%s %s\n" % (before.oid.encode(), after.oid.encode(), SYMLINK.encode())
     out += b"--- %s\n" % (old + _tab(old) if before else b"/dev/null")
     out += b"+++ %s\n" % (new + _tab(new) if after else b"/dev/null")
     return out + _hunks(Text.of(data), Text.of(new_data), context)

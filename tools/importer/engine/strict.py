@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from tools.importer.apply import apply_patch
+from tools.importer.apply import apply_patch, check_parents
 from tools.importer.series import Series
 from tools.importer.snapshot import Blob, Snapshot
 
@@ -20,4 +20,5 @@ def apply_to_snapshot(
     work: dict[str, Blob | None] = {}
     for patch in series.patches:
         apply_patch(patch, work, snapshot.read, absent=absent)
+    check_parents(work, lambda path: snapshot.read(path) is not None)
     return {path: work[path] for path in sorted(work)}

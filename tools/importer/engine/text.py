@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,8 +25,7 @@ class Text:
 
     @classmethod
     def of(cls, data: bytes) -> Text:
-        lines = tuple(split_lines(data))
-        return cls(marks_of(lines), lines)
+        return _text_of(data)
 
     @cached_property
     def counts(self) -> Counter[Mark]:
@@ -35,6 +35,13 @@ class Text:
     def data(self) -> bytes:
         assert self.lines is not None
         return b"".join(self.lines)
+
+
+# A file is merged, judged and rendered, and is the next patch's base: marked once, not four times.
+@functools.lru_cache(maxsize=8)
+def _text_of(data: bytes) -> Text:
+    lines = tuple(split_lines(data))
+    return Text(marks_of(lines), lines)
 
 
 def known_lines(
