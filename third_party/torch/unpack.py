@@ -49,6 +49,7 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
+BASE = "base.json"  # of the series: what it was made against
 
 # What no PAR runs: upstream's compiled C++ tests (with their models) and the protobuf compiler.
 # 136 MB of 754. The shared-memory manager is the one program that torch starts. Headers in lib/
@@ -240,12 +241,31 @@ class _Site:
         if pin is not None:
             _check_version("__version__", version, pin.version, pin)
             _check_version("git_version", commit, pin.commit, pin)
-        for path in apply_series(series, self.root):
+        for path in apply_series(series, self.root, absent=self.absent(series)):
             self.update(path)
         self.place_seam(seam)
         self.stamp_sources(version)
         self.write_record()
         return TreeBuild(self.hash(), series.digest, version, commit, self.members)
+
+    def absent(self, series: Series) -> frozenset[str]:
+        """Return what patches touch and no wheel holds (tests, C++ sources), as was recorded.
+
+        Not found out here: a path that is missing by mistake must stop the build.
+        """
+        file = series.root / BASE
+        if not file.is_file():
+            return frozenset()
+        try:
+            paths = frozenset(json.loads(file.read_text(encoding="utf-8"))["absent"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnpackError(f"{file}: {error!r}. Restore it from version control") from None
+        for path in sorted(paths & self.members.keys()):
+            raise UnpackError(
+                f"{file}: '{path}' is absent from the wheel, it says, but it is there. "
+                "Record the base anew: `tools/import.py refresh --base`"
+            )
+        return paths
 
     def hash(self) -> str:
         return hash_entries({path: member.entry for path, member in self.members.items()})

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def workspace(tmp_path: Path) -> Path:
 
 def start(workspace: Path, cwd: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-ESsB", workspace / "tools/import.py", *arguments],
+        ["python3", "-ESsB", workspace / "tools/import.py", *arguments],
         cwd=cwd,
         capture_output=True,
         text=True,

@@ -50,6 +50,14 @@ new file mode 100755
 @@ -0,0 +1 @@
 +x
 """
+_FIX_TEST = """\
+diff --git a/test/test_x.py b/test/test_x.py
+--- a/test/test_x.py
++++ b/test/test_x.py
+@@ -1 +1 @@
+-old
++new
+"""
 _DROP_VERSION = """\
 diff --git a/torch/version.py b/torch/version.py
 deleted file mode 100644
@@ -262,6 +270,24 @@ def test_without_writing_the_same_patches_are_refused(
         inputs.build()
     with pytest.raises(type(written.value), match=message):
         unpack.tree_hash_of(inputs.wheel, inputs.patches, inputs.seam)
+
+
+def test_what_no_wheel_holds_is_passed_over_where_that_was_recorded(inputs: _Inputs) -> None:
+    inputs.patch("fix-test.patch", _FIX_TEST)
+    with pytest.raises(ApplyError, match="no such file 'test/test_x.py' in the tree"):
+        inputs.build()
+    (inputs.patches / "base.json").write_text(json.dumps({"absent": ["test/test_x.py"]}))
+    build = inputs.build()
+    assert "test/test_x.py" not in build.members
+    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam) == build
+    (inputs.patches / "base.json").write_text(json.dumps({"absent": ["torch/__init__.py"]}))
+    with pytest.raises(
+        unpack.UnpackError, match="'torch/__init__.py' is absent from the wheel, it"
+    ):
+        inputs.build()
+    (inputs.patches / "base.json").write_text("{}")
+    with pytest.raises(unpack.UnpackError, match="base.json: KeyError.'absent'"):
+        inputs.build()
 
 
 def test_a_damaged_member_is_named(inputs: _Inputs) -> None:

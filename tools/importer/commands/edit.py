@@ -13,6 +13,7 @@ from tools.importer.editing import (
     open_release,
     position_of,
     refuse_absent,
+    refuse_generated,
 )
 from tools.importer.engine import header_of
 from tools.importer.errors import ExitCode
@@ -34,6 +35,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     release = open_release(context.project, context.report, args.series)
     index = position_of(release.series, args.patch)
     patch = release.series.patches[index]
+    refuse_generated(patch)
     refuse_absent(release, patch)
     edit = SeriesEdit(Kind.REPLACE, release.label, release.series.digest, patch.name)
     header = header_of((release.directory / patch.name).read_bytes())

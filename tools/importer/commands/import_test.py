@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,8 +28,8 @@ def sample(tmp_path: Path) -> SampleWorkspace:
     return laid_out(tmp_path)
 
 
-def laid_out(directory: Path, upstream: Path | None = None) -> SampleWorkspace:
-    sample = make_workspace(directory, upstream)
+def laid_out(directory: Path) -> SampleWorkspace:
+    sample = make_workspace(directory)
     sample.series("v1", SERIES)
     return sample
 
@@ -220,6 +221,40 @@ def test_the_change_of_a_deleted_file_may_go_to_another(sample: SampleWorkspace)
     assert "b/torch/c.py" in patch_of(sample, "v2", "second")
 
 
+def test_a_decision_that_cannot_be_published_is_not_kept(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    patch = sample.root / "patches/torch/v1/second.patch"
+    patch.write_text(patch.read_text().replace("Test: t.py::t", "Test: t.py::t\nBudget: 1"))
+    sample.release("v2", CLASH)
+    assert import_(sample, "v2") == 2
+    resolve(sample, "torch/b.py", edited(B, row_20="row 20\nof both"))
+    assert sample.run("continue") == 1
+    err = capsys.readouterr().err
+    assert "v2/second.patch: adds 2 lines, over its Budget of 1" in err
+    assert err.count("\n") == 1
+    assert sample.run("status") == 2
+    # The header may be corrected meanwhile, or the file.
+    patch.write_text(patch.read_text().replace("Budget: 1", "Budget: 2"))
+    assert sample.run("continue") == 0
+
+
+def test_a_licence_that_changed_has_to_be_read_first(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.release("v2", MOVED)
+    assert import_(sample, "v2") == 0
+    before = sample.files()
+    sample.release("v3", {**MOVED, "LICENSE": "Ask first.\n"})
+    assert import_(sample, "v3") == 1
+    assert "--acknowledge-licence" in capsys.readouterr().err
+    assert sample.files() == before
+    assert import_(sample, "v3", "--acknowledge-licence") == 0
+    assert (
+        sample.files()["third_party/torch/licence.json"] != before["third_party/torch/licence.json"]
+    )
+
+
 def test_a_file_that_nobody_has_is_not_taken_into_the_patch(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,6 +299,19 @@ def test_another_series_of_that_release_is_not_overwritten(
     assert "line thirty" in patch_of(sample, "v2", "third")
 
 
+def test_nobody_settles_conflicts_for_a_series_that_may_not_be_written(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sample.release("v2", CLASH)
+    (sample.root / "patches/torch/v2").mkdir()
+    assert import_(sample, "v2") == 1
+    assert "second.patch would stop here for a decision" in capsys.readouterr().err
+    assert not (sample.root / ".import").exists()
+    assert import_(sample, "v2", "--overwrite") == 2
+    resolve(sample, "torch/b.py", edited(B, row_20="row 20 of both"))
+    assert sample.run("continue") == 0
+
+
 def test_edits_that_git_has_not_seen_stop_it(
     sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -306,42 +354,61 @@ def test_a_series_without_a_base_gets_one(
     assert import_(sample, "v2") == 0
 
 
-def test_killed_at_any_call_nothing_is_lost(tmp_path: Path) -> None:
-    """An import that stops, is resumed and published; each of the three killed at every call."""
-    settled = edited(B, row_20="row 20 of both")
-    whole = laid_out(tmp_path / "whole")
-    whole.release("v2", CLASH)
-    old = whole.files()
-    assert import_(whole, "v2") == 2
-    resolve(whole, "torch/b.py", settled)
-    assert whole.run("continue") == 0
-    new = whole.files()
-
-    stopped = laid_out(tmp_path / "stopped", whole.upstream)
+def test_killed_while_it_stops_an_import_is_not_begun_or_waits(tmp_path: Path) -> None:
+    sample = laid_out(tmp_path)
+    sample.release("v2", CLASH)
+    before = sample.files()
     number = 0
-    while killed_at(number, lambda: import_(stopped, "v2")):
+    while killed_at(number, lambda: import_(sample, "v2")):
         number += 1
-        assert stopped.files() == old
-        code = stopped.run("status")
-        assert code in (0, 2)
-        if code == 2:
-            assert stopped.run("continue") == 2
-            assert ">>>>>>>" in stopped.conflict("torch/b.py").read_text()
-            assert stopped.run("abort") == 0
+        assert sample.files() == before
+        if sample.run("status") == 2:
+            assert sample.run("continue") == 2
+            assert ">>>>>>>" in sample.conflict("torch/b.py").read_text()
+            assert sample.run("abort") == 0
     assert number > 10
 
+
+@pytest.mark.parametrize("release", [CLASH, CLASHES], ids=["publishes", "stops-again"])
+def test_killed_at_any_call_continue_loses_no_decision(
+    tmp_path: Path, release: dict[str, str]
+) -> None:
+    """Killed while it publishes, or while it lays out the next patch's files: go on and all is there."""
+    first = edited(B, row_20="row 20 of both")
+    second = edited(A, line_3="line three", line_30="line 30 of both")
+    begun = laid_out(tmp_path / "begun")
+    begun.release("v2", release)
+    old = begun.files()
+    assert import_(begun, "v2") == 2
+    resolve(begun, "torch/b.py", first)
+    whole = copy_of(begun, tmp_path / "whole")
+    if whole.run("continue") == 2:
+        resolve(whole, "torch/a.py", second)
+        assert whole.run("continue") == 0
+    new = whole.files()
+
     for number in range(1000):
-        sample = laid_out(tmp_path / str(number), whole.upstream)
-        assert import_(sample, "v2") == 2
-        resolve(sample, "torch/b.py", settled)
+        sample = copy_of(begun, tmp_path / str(number))
         killed = killed_at(number, lambda each=sample: each.run("continue"))  # type: ignore[misc]
         if sample.run("status") == 2:
             assert sample.files() == old
-            assert sample.conflict("torch/b.py").read_text() == settled
-            assert sample.run("continue") == 0
+            if sample.conflict("torch/b.py").exists():
+                assert sample.conflict("torch/b.py").read_text() == first
+            code = 2 if sample.conflict("torch/a.py").exists() else sample.run("continue")
+            if code == 2:
+                assert ">>>>>>> third.patch" in sample.conflict("torch/a.py").read_text()
+                resolve(sample, "torch/a.py", second)
+                code = sample.run("continue")
+            assert code == 0
         assert sample.files() == new, number
         # A lock whose holder was killed is free, and all that may be left.
         assert {path.name for path in sample.root.glob(".import/*")} <= {"lock"}
+        shutil.rmtree(sample.root)
         if not killed:
             return
     raise AssertionError("continue never ended")
+
+
+def copy_of(sample: SampleWorkspace, directory: Path) -> SampleWorkspace:
+    shutil.copytree(sample.root, directory, symlinks=True)
+    return SampleWorkspace(directory, sample.upstream)

@@ -87,6 +87,13 @@ def _stop(
     project, report = context.project, context.report
     stopped = result.stopped
     assert stopped is not None
+    there = project.series_of(work.label)
+    if there.is_dir() and work.label != work.source and not work.overwrite:
+        # Now, and not once a person has settled it all.
+        raise UserError(
+            f"{there}: is there already, and {stopped.patch.name} would stop here for a decision. "
+            f"Carry that series with --from {work.label}, or write over it with --overwrite"
+        )
     if context.dry_run:
         report.say(f"would stop at {stopped.patch.name}")
     else:
@@ -141,7 +148,8 @@ def _publish(
         report.say(f"the build stays where it is: {new.label} has no natives for it in this origin")
     elif pin_path in changes.changed:
         report.say(
-            "the build's pin moved: run `./bazelw run //third_party/pypi:update`, then the tests"
+            "the build's pin moved: run third_party/pypi/update.py, then `import.py metadata`, then "
+            "the tests"
         )
     outcome = "published" if changes else "nothing to do"
     report.result(_data(context, work, result, outcome, changes, pin))

@@ -4,11 +4,34 @@ from __future__ import annotations
 import argparse
 import errno
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools.importer.commands import Access, Command, Context
+from tools.importer.commands import (
+    Access,
+    Command,
+    Context,
+    abort,
+    cherry_pick,
+    continue_,
+    drift,
+    drop,
+    edit,
+    export,
+    import_,
+    metadata,
+    new,
+    refresh,
+    rewrites,
+    skip,
+    status,
+    vendor,
+    verify,
+)
 from tools.importer.commands.main import COMMANDS, main
 from tools.importer.commands.sample_workspace import make_workspace
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
@@ -42,7 +65,8 @@ def workspace(tmp_path: Path) -> str:
 
 
 def run(workspace: str, *arguments: str, commands: tuple[Command, ...]) -> int:
-    return main(["--workspace", workspace, *arguments], commands)
+    table = {command.NAME: lambda command=command: command for command in commands}
+    return main(["--workspace", workspace, *arguments], table)
 
 
 def test_the_shared_options_stand_anywhere_and_import_is_the_default(workspace: str) -> None:
@@ -67,7 +91,7 @@ def test_the_workspace_and_the_callers_directory_come_from_the_environment(
     monkeypatch.setenv("BUILD_WORKSPACE_DIRECTORY", workspace)
     monkeypatch.setenv("BUILD_WORKING_DIRECTORY", "/nowhere")
     monkeypatch.setenv("IMPORT_PY_CALLED_FROM", str(tmp_path))
-    assert main(["--tag", "v2"], (sample,)) == 4
+    assert main(["--tag", "v2"], {"import": lambda: sample}) == 4
     assert sample.seen[0][1].cwd == tmp_path
     assert str(sample.seen[0][1].project.workspace) == workspace
 
@@ -117,7 +141,7 @@ def test_a_bug_keeps_its_traceback(workspace: str) -> None:
 def test_a_bad_call_is_the_callers_mistake(
     workspace: str, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(workspace, *arguments, commands=COMMANDS) == 1
+    assert main(["--workspace", workspace, *arguments]) == 1
     err = capsys.readouterr().err
     assert line in err
     assert err.count("\n") == 1
@@ -128,15 +152,51 @@ def test_help_names_every_command_and_exit_status(capsys: pytest.CaptureFixture[
         main([])
     assert ended.value.code == 0
     out = capsys.readouterr().out
-    for command in COMMANDS:
-        assert f"    {command.NAME}" in out
+    for name, load in COMMANDS.items():
+        assert f"    {name}" in out
+        assert load().HELP.partition(" ")[0] in out
     for code in ExitCode:
         assert f"\n  {code.value}  " in out
 
 
-def test_each_command_is_listed_once() -> None:
-    names = [command.NAME for command in COMMANDS]
-    assert len(names) == len(set(names))
+def test_every_command_of_this_package_is_listed_under_its_name() -> None:
+    here: tuple[Command, ...] = (
+        abort,
+        cherry_pick,
+        continue_,
+        drift,
+        drop,
+        edit,
+        export,
+        import_,
+        metadata,
+        new,
+        refresh,
+        rewrites,
+        skip,
+        status,
+        vendor,
+        verify,
+    )
+    assert {command.NAME: command for command in here} == {
+        name: load() for name, load in COMMANDS.items()
+    }
+
+
+def test_a_command_loads_what_it_needs_and_no_more(workspace: str) -> None:
+    code = (
+        "import sys; from tools.importer.commands.main import main; "
+        f"assert main(['--workspace', {workspace!r}, 'status']) == 0; "
+        "print(sorted({'git', 'libcst', 'pip', 'rich', 'tools.importer.origins'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 def test_commands_that_write_run_alone(workspace: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from tools.importer.editing import (
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.series import PATCH_NAME, REASONS
 from tools.importer.session import refuse_unfinished
+from tools.importer.session.rewritten import HEADER
 from tools.importer.snapshot import OverlaySnapshot
 
 NAME = "new"
@@ -68,6 +69,12 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     count = 0 if args.first else len(patches)
     if args.after:
         count = position_of(release.series, args.after) + 1
+    for patch in patches[count:]:
+        if HEADER in patch.header:
+            raise UserError(
+                f"{patch.name}: is made by a rewrite, from upstream's own files, so it stands before "
+                f"written patches. Use --after {patch.name.removesuffix('.patch')}"
+            )
     _check_files(release, count, args.files)
     edit = SeriesEdit(
         Kind.INSERT,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.importer.commands.sample_workspace import V1, SampleWorkspace, edited, make_workspace
-from tools.importer.session.faults import killed_at
+from tools.importer.session.faults import disk_full_at, killed_at
 
 A, B = V1["torch/a.py"], V1["torch/b.py"]
 _ONE = edited(A, line_5="one")
@@ -239,3 +239,36 @@ def test_killed_anywhere_a_refresh_is_old_or_new(tmp_path: Path) -> None:
         }
         point += step
         step = 7 if point > 5 else 1
+
+
+def test_killed_anywhere_an_edit_can_begin_again(tmp_path: Path) -> None:
+    sample = _laid_out(tmp_path)
+    before = sample.files()
+    point, killed = 0, True
+    while killed:
+        killed = killed_at(point, lambda: _edit(sample, "first"))
+        assert sample.files() == before
+        if (sample.root / ".import/state.json").exists():
+            assert _desk(sample, "torch/a.py").read_text() == _ONE
+            assert sample.run("abort") == 0
+        point += 1
+    assert point > 10
+    assert _edit(sample, "first") == 0
+    assert _desk(sample, "torch/a.py").read_text() == _ONE
+
+
+def test_a_full_disk_ends_an_edit_with_one_line(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sample.files()
+    codes: list[int] = []
+    for number in range(24):
+        capsys.readouterr()
+        assert disk_full_at(number, lambda: codes.append(_edit(sample, "first"))) is None
+        assert sample.files() == before
+        if codes[-1] == 3:
+            (line,) = capsys.readouterr().err.splitlines()
+            assert "No space left on device" in line, line
+        elif (sample.root / ".import/state.json").exists():
+            assert sample.run("abort") == 0
+    assert set(codes) == {0, 3}

@@ -13,12 +13,13 @@ from tools.importer.editing import (
     Kind,
     Release,
     SeriesEdit,
+    anew,
     changed_patch,
     new_patch,
     open_release,
     open_unrecorded,
+    pinned_wheel,
     position_of,
-    rebased_base,
     with_subject,
 )
 from tools.importer.errors import ExitCode, UserError
@@ -31,7 +32,9 @@ HELP = "make the patch from the edited files; later ones are rebased on it"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-m", "--subject", metavar="SUBJECT", help="what the patch is to be called")
     parser.add_argument(
-        "--base", action="store_true", help="record anew what the series was made against"
+        "--base",
+        action="store_true",
+        help="take the series as it lies: record anew its base, and the hash of the build's tree",
     )
     parser.add_argument("--series", metavar="LABEL", help="with --base: of that release")
 
@@ -47,6 +50,11 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         raise UserError(
             f"{unfinished.inputs['name']} is made, and a later patch waits for you. "
             "Run `import.py status`"
+        )
+    if unfinished is not None and unfinished.project != project.name:
+        raise UserError(
+            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
+            f"--project {unfinished.project}"
         )
     if unfinished is None or unfinished.command != EDITING:
         raise UserError(
@@ -86,4 +94,8 @@ def _record_base(args: argparse.Namespace, context: Context) -> ExitCode:
     refuse_unfinished(context.project.state)
     release = open_unrecorded(context.project, context.report, args.series)
     edit = SeriesEdit(Kind.REPLACE, release.label, release.series.digest, "base.json")
-    return publish(context, edit, None, rebased_base(context.project, release))
+    with context.report.progress("Proving the series and hashing the tree"):
+        result = anew(
+            context.project, release, lambda: pinned_wheel(context.project, context.report)
+        )
+    return publish(context, edit, None, result)

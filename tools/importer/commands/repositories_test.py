@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from tools.importer.commands import cherry_pick, export, vendor
 from tools.importer.commands.main import main
 from tools.importer.git_repo.git_fixture import commit_files, git, make_series, new_repository
 
@@ -49,7 +48,7 @@ class Workspace:
 
     def run(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         words = ["--workspace", str(self.root), "--json", *arguments, "--series", "v1"]
-        code = main(words, (vendor, export, cherry_pick))
+        code = main(words)
         out = self.capsys.readouterr()
         self.said = out.err
         return code, json.loads(out.out)

@@ -90,9 +90,9 @@ class SampleWorkspace:
         )
 
 
-def make_workspace(directory: Path, upstream: Path | None = None) -> SampleWorkspace:
+def make_workspace(directory: Path) -> SampleWorkspace:
     """Make a workspace without a series, whose build is at v1."""
-    sample = SampleWorkspace(directory / "workspace", upstream or directory / "upstream")
+    sample = SampleWorkspace(directory / "workspace", directory / "upstream")
     torch = sample.root / "third_party/torch"
     torch.mkdir(parents=True)
     settings = {

@@ -13,6 +13,7 @@ from tools.importer.editing import open_release, pinned_wheel, tree_up_to
 from tools.importer.engine import read_base
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.origins import open_pin
+from tools.importer.series import load_series
 from tools.importer.snapshot import OverlaySnapshot
 from tools.importer.verify import (
     Difference,
@@ -78,7 +79,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 def _base(context: Context, directory: Path) -> list[Difference]:
     base = read_base(directory)
     with context.report.progress("Comparing the recorded base"):
-        return check_base(base, open_pin(context.project, context.report, base.pin))
+        snapshot = open_pin(context.project, context.report, base.pin)
+        return check_base(base, load_series(directory), snapshot)
 
 
 def _vendored(context: Context, args: argparse.Namespace) -> list[Difference]:

@@ -45,7 +45,7 @@ def test_each_difference_is_a_line(
     assert _run(sample, "verify", "--tree", str(tmp_path / "out")) == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split(":")[0] for line in lines[:3]] == ["pin", "base", "tree"]
-    assert lines[1].startswith("base: mode torch/__init__.py: 100644, wants 100755")
+    assert lines[1].startswith("base: mode torch/__init__.py: 100755, wants 100644")
     assert lines[2].startswith("tree: changed torch/__init__.py: ")
     assert lines[3].startswith("3 differences from what ")
 
@@ -90,7 +90,37 @@ def test_a_refreshed_patch_moves_the_builds_hash(
     assert _run(sample, "verify", "--tree", str(site)) == 0
 
 
-def test_a_refresh_needs_no_hash_where_only_comments_change(sample: SampleWheel) -> None:
+def test_a_series_changed_by_hand_is_taken_as_it_lies(
+    sample: SampleWheel, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(sample, "refresh", "--base") == 4
+    patch = sample.patches / "say-new.patch"
+    patch.write_text(patch.read_text().replace("'new'", "'newer'"))
+    assert _run(sample, "verify") == 1
+    assert "pin: changed" in capsys.readouterr().out
+    assert _run(sample, "refresh", "--base", "--dry-run") == 0
+    assert _run(sample, "verify") == 1
+    assert _run(sample, "refresh", "--base") == 0
+    assert _run(sample, "verify") == 0
+
+
+def test_comments_of_a_series_change_nothing(sample: SampleWheel) -> None:
     index = sample.patches / "series"
     index.write_text("# Why.\n" + index.read_text())
     assert _run(sample, "verify") == 0
+    assert _run(sample, "refresh", "--base") == 4
+
+
+@pytest.mark.parametrize("damage", ["{", "{}", None])
+def test_a_lost_base_is_recorded_from_the_builds_wheel(
+    sample: SampleWheel, damage: str | None
+) -> None:
+    base = sample.patches / "base.json"
+    before = base.read_bytes()
+    if damage is None:
+        base.unlink()
+    else:
+        base.write_text(damage)
+    assert _run(sample, "verify") == 1
+    assert _run(sample, "refresh", "--base") == 0
+    assert base.read_bytes() == before

@@ -4,8 +4,13 @@
 from tools.importer.editing.desk import Desk
 from tools.importer.editing.header import new_header, patch_name, with_subject
 from tools.importer.editing.opening import open_release, open_unrecorded, pinned_wheel
-from tools.importer.editing.patch_change import changed_patch, new_patch, refuse_absent
-from tools.importer.editing.publication import Publication, publication, rebased_base
+from tools.importer.editing.patch_change import (
+    changed_patch,
+    new_patch,
+    refuse_absent,
+    refuse_generated,
+)
+from tools.importer.editing.publication import Publication, anew, publication
 from tools.importer.editing.release import Release, built_label, series_directory
 from tools.importer.editing.series_edit import (
     Kind,
@@ -24,6 +29,7 @@ __all__ = [
     "Rebased",
     "Release",
     "SeriesEdit",
+    "anew",
     "built_label",
     "changed_patch",
     "new_header",
@@ -35,8 +41,8 @@ __all__ = [
     "position_of",
     "publication",
     "rebase",
-    "rebased_base",
     "refuse_absent",
+    "refuse_generated",
     "series_directory",
     "tree_of",
     "tree_up_to",

@@ -52,11 +52,11 @@ class Desk:
                 if blob is not None and (path in touched or only or is_text(blob)):
                     yield path, blob
 
-        shutil.rmtree(self._staged, ignore_errors=True)
-        laid_out = WorkTree(self._staged).write(blobs(), report, total=len(paths))
         try:
+            _remove(self._staged)
+            laid_out = WorkTree(self._staged).write(blobs(), report, total=len(paths))
             (self._staged / _HEADER).write_bytes(header.rstrip(b"\n") + b"\n")
-            shutil.rmtree(self.root, ignore_errors=True)
+            _remove(self.root)
             self._staged.rename(self.root)
         except OSError as error:
             raise EnvironmentProblem(
@@ -73,7 +73,7 @@ class Desk:
                 f"{self.header_file}: {error.strerror}. Write the patch's header there"
             ) from None
 
-    def clear(self) -> None:
-        """Take everything away."""
-        shutil.rmtree(self._staged, ignore_errors=True)
-        shutil.rmtree(self.root, ignore_errors=True)
+
+def _remove(directory: Path) -> None:
+    if directory.exists():
+        shutil.rmtree(directory)

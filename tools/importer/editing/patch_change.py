@@ -11,6 +11,7 @@ from tools.importer.editing.series_edit import tree_up_to
 from tools.importer.engine import Change, context_of, header_of, render_patch
 from tools.importer.errors import UserError
 from tools.importer.series import Patch
+from tools.importer.session.rewritten import HEADER
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 Files = Mapping[str, Blob | None]
@@ -49,6 +50,16 @@ def refuse_absent(release: Release, patch: Patch) -> None:
             f"{patch.name}: touches {absent[0]}, which the origin of {release.label} "
             f"({release.base.pin.get('kind')}) does not hold. Import {release.label} from an origin "
             "with all files, or edit the patch file by hand"
+        )
+
+
+def refuse_generated(patch: Patch) -> None:
+    """Raise UserError for a patch that a rule makes: an edit of it would be gone with the next import."""
+    rule = patch.header.get(HEADER)
+    if rule is not None:
+        raise UserError(
+            f"{patch.name}: is made by the rewrite '{rule}'. Change that rule, then "
+            "`import.py rewrites --update`"
         )
 
 

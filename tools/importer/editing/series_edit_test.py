@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tools.importer.editing.patch_change import changed_patch, new_patch
+from tools.importer.editing.patch_change import changed_patch, new_patch, refuse_absent
 from tools.importer.editing.publication import publication
 from tools.importer.editing.release import Release
 from tools.importer.editing.sample_release import (
@@ -22,10 +24,11 @@ from tools.importer.editing.sample_release import (
     with_lines,
 )
 from tools.importer.editing.series_edit import Kind, SeriesEdit, position_of, rebase, tree_up_to
-from tools.importer.engine import Outcome, Resolved
+from tools.importer.engine import Change, Outcome, Resolved, record_base, render_patch
 from tools.importer.errors import UserError
 from tools.importer.project import Project
-from tools.importer.snapshot import Blob
+from tools.importer.series import load_series
+from tools.importer.snapshot import Blob, DictSnapshot
 
 _A = UPSTREAM["torch/a.py"]
 _ONE = with_lines(_A, line_5="first")
@@ -270,3 +273,93 @@ def test_edits_away_from_other_patches_are_all_that_changes(
     assert [each.name for each in after.series.patches] == [
         each.name for each in release.series.patches
     ]
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [("text = open(__file__ + '.txt').read()", True), ("text = 'quiet'", False)],
+)
+def test_what_rules_guard_does_not_slip_in_by_an_edit(
+    project: Project, release: Release, line: str, refused: bool
+) -> None:
+    """In a series with patches of rules, a written patch must not undo what they are for."""
+    first = release.directory / "first.patch"
+    first.write_bytes(first.read_bytes().replace(b"Test:", b"Rewrite: packed-resources\nTest:"))
+    release = reopened(release.directory)
+    edit = _replace(release, "third", {"torch/b.py": Blob(f"{line}\n".encode())})
+    files = rebase(release, edit).files
+    assert files is not None
+    if refused:
+        with pytest.raises(UserError, match="1 left on a path from __file__: torch/b.py:1"):
+            publication(project, release, files, _no_wheel)
+    else:
+        assert publication(project, release, files, _no_wheel).pinned is None
+
+
+def test_later_patches_follow_a_file_that_an_edit_moves(project: Project, release: Release) -> None:
+    edits = {"torch/a.py": None, "torch/moved.py": _ONE}
+    rebased = rebase(release, _replace(release, "first", edits))
+    assert [result.outcome for result in rebased.carried.results] == [Outcome.OFFSET] * 2
+    after = _published(project, release, rebased.files)
+    tree = _tree(after)
+    assert tree["torch/a.py"] is None
+    assert tree["torch/moved.py"] == _THREE
+    assert b"rename from torch/a.py" in (after.directory / "first.patch").read_bytes()
+
+
+def test_odd_names_and_bytes_survive(project: Project, release: Release) -> None:
+    edits = {
+        "torch/b.py": Blob(b"crlf\r\nno newline"),
+        "torch/with space": Blob(b"x"),
+        'torch/"quoted"\n': Blob(b"\xff\xfe\n"),
+        "torch/\udcff": Blob(b"\0binary"),
+        "torch/link": Blob(b"b.py", "120000"),
+        "torch/empty": Blob(b""),
+    }
+    tree = _tree(
+        _published(project, release, rebase(release, _replace(release, "second", edits)).files)
+    )
+    assert {path: tree[path] for path in edits} == edits
+
+
+@pytest.mark.parametrize("target", [b"/etc/passwd", b"../../x"])
+def test_a_link_out_of_the_tree_is_refused(release: Release, target: bytes) -> None:
+    edit = _replace(release, "second", {"torch/link": Blob(target, "120000")})
+    with pytest.raises(UserError, match="leads out of the tree"):
+        rebase(release, edit)
+
+
+class _Half(DictSnapshot):
+    """An origin that holds nothing below test/."""
+
+    def carries(self, path: str) -> bool:
+        return not path.startswith("test/")
+
+
+def test_patches_of_files_that_the_origin_lacks_are_kept(project: Project) -> None:
+    steps = [("first", {"torch/a.py": _ONE}), ("second", {"torch/a.py": _TWO})]
+    release = make_release(project, steps)
+    test = render_patch(
+        header("Test"), [Change("test/x", "test/x", Blob(b"old\n"), Blob(b"new\n"))]
+    )
+    (release.directory / "test.patch").write_bytes(test)
+    (release.directory / "series").write_text("first.patch\ntest.patch\nsecond.patch\n")
+    half = _Half(release.label, UPSTREAM)
+    series = load_series(release.directory)
+    release = dataclasses.replace(
+        release, series=series, base=record_base(series, half), snapshot=half
+    )
+    with pytest.raises(UserError, match="test.patch: touches test/x, which the origin of v1.0"):
+        refuse_absent(release, series.patches[1])
+    grown = Blob(b"zero\n" + _ONE.data)
+    rebased = rebase(release, _replace(release, "first", {"torch/a.py": grown}))
+    assert [result.outcome for result in rebased.carried.results] == [
+        Outcome.NOT_APPLICABLE,
+        Outcome.OFFSET,
+    ]
+    assert rebased.files is not None
+    assert rebased.files["test.patch"] == test
+    published = publication(project, release, rebased.files, _no_wheel).files
+    base = published["patches/torch/v1.0/base.json"]
+    assert base is not None
+    assert json.loads(base)["absent"] == ["test/x"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -107,6 +108,8 @@ def _read(file: Path) -> Blob:
         if file.is_symlink():
             return Blob(os.fsencode(os.readlink(file)), SYMLINK)
         status = file.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
+            raise UserError(f"{file}: neither a file nor a link. Move it out of the work tree")
         return Blob(file.read_bytes(), EXECUTABLE if status.st_mode & 0o100 else REGULAR)
     except OSError as error:
         raise UserError(f"{file}: {error.strerror}. Make it a file that can be read") from None

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,18 @@ def test_what_tools_leave_behind_is_no_change(tree: WorkTree, name: str) -> None
     (tree.files / "a" / "__pycache__").mkdir()
     (tree.files / "a" / name).write_bytes(b"left")
     assert tree.changes(_QUIET) == {}
+
+
+def test_a_pipe_is_refused(tree: WorkTree) -> None:
+    os.mkfifo(tree.files / "pipe")
+    with pytest.raises(UserError, match="pipe: neither a file nor a link. Move it out"):
+        tree.changes(_QUIET)
+
+
+def test_names_of_any_bytes(tree: WorkTree) -> None:
+    name = os.fsdecode(b'a/\xff\n"x')
+    (tree.files / name).write_bytes(b"x")
+    assert tree.changes(_QUIET) == {name: Blob(b"x")}
 
 
 def test_a_tree_that_is_gone(tree: WorkTree) -> None:

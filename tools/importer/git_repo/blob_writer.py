@@ -39,7 +39,7 @@ class BlobWriter:
             self._process.stdin.write(b"\n")
         except BrokenPipeError:
             self._finish()  # it ended early: its words say why
-            raise
+            raise  # it said that all is well, with blobs to come
         self.count += 1
 
     def __enter__(self) -> BlobWriter:
@@ -60,8 +60,9 @@ class BlobWriter:
         self._finish()
 
     def _finish(self) -> None:
-        _, words = self._process.communicate()
-        status = self._process.returncode
+        process, self._process = self._process, None
+        _, words = process.communicate()
+        status = process.returncode
         if status:
             text = words.decode("utf-8", "replace")
             raise problem(_COMMAND, self._repository.place, status, text)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.errors import UserError
 from tools.importer.git_repo.containment import Globs
 from tools.importer.git_repo.repository import GITLINK, Repository, TreeEntry, index_info
 from tools.importer.report import Report
@@ -27,6 +27,9 @@ _BUSY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase or am",
 }
+
+# Attributes by which a working tree's file differs from its blob.
+_CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 Change = tuple[TreeEntry | None, TreeEntry | None]
 _Seen = tuple[int, int, int, int] | None
@@ -56,9 +59,15 @@ class Checkout:
         assert repository.work_tree
         self.repository = repository
         self.root: Path = repository.work_tree
+        self._top = os.fspath(self.root)
+        self._converted: set[str] = set()
+        self._made: set[str] = set()
 
     def check_clean(self, at: str, keep: Globs) -> None:
         """Refuse local edits below `at`, and a repository in the middle of something."""
+        lock = self.repository.git_dir / "index.lock"
+        if lock.exists():
+            raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
         for name, what in _BUSY.items():
             if (self.repository.git_dir / name).exists():
                 raise UserError(
@@ -86,6 +95,7 @@ class Checkout:
         """Judge every file before any is written. Raises UserError, which names local edits."""
         self._check_index(changes)
         links = self._links(changes)
+        self._converted = self._find_converted(changes)
         looks = {
             path: None if links.intersection(_parents(path)) else self._look(path)
             for path in changes
@@ -113,22 +123,23 @@ class Checkout:
         """Write the files, then the index. Raises UserError at a file that changed since the plan."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
-            try:
-                # Deepest first, so that a directory is empty when a file takes its name.
-                for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
-                    if step.entry is None:
-                        self._delete(step)
+            # Deepest first, so that a directory is empty when a file takes its name.
+            for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
+                if step.entry is None:
+                    self._delete(step)
+                    progress.advance()
+            with self.repository.staging() as aside:
+                self._stage(writes, aside)
+                plain = [step for step in writes if step.path not in self._converted]
+                oids = [step.entry.oid for step in plain if step.entry]
+                for step, data in zip(plain, self.repository.blobs(oids), strict=True):
+                    self._write(f"{aside}/file", data, step.entry)
+                    self._place(step, f"{aside}/file")
+                    progress.advance()
+                for step in writes:
+                    if step.path in self._converted:
+                        self._place(step, f"{aside}/files/{step.path}")
                         progress.advance()
-                with self.repository.staging() as aside:
-                    self._stage(writes, aside)
-                    for step in writes:
-                        self._place(step, aside)
-                        progress.advance()
-            except OSError as error:
-                raise EnvironmentProblem(
-                    f"{error.filename or self.root}: {error.strerror}. "
-                    "Put it right and run it again: it goes on where it stopped"
-                ) from error
         self._write_index(plan.index)
 
     def _check_index(self, changes: Mapping[str, Change]) -> None:
@@ -154,7 +165,7 @@ class Checkout:
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
         """Return links where directories are, were or will be: nothing is looked at through them."""
         parents = {parent for path in changes for parent in _parents(path)}
-        links = {parent for parent in parents if (self.root / parent).is_symlink()}
+        links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
         for parent in sorted(links - changes.keys()):
             raise UserError(
                 f"{self.root}: {parent} is a symbolic link, a directory is to be there. "
@@ -173,7 +184,7 @@ class Checkout:
 
     def _look(self, path: str) -> _Seen:
         try:
-            found = (self.root / path).lstat()
+            found = os.lstat(os.path.join(self._top, path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if stat.S_ISDIR(found.st_mode):
@@ -183,26 +194,45 @@ class Checkout:
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
         """Return what git would call each file of the working tree."""
         entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
-        regular: list[str] = []
         for path, seen in looks.items():
             if seen is None:
                 continue
+            file = os.path.join(self._top, path)
             if stat.S_ISLNK(seen[0]):
-                target = os.fsencode(os.readlink(self.root / path))
-                entries[path] = TreeEntry(SYMLINK, blob_id(target))
-            elif stat.S_ISREG(seen[0]):
-                regular.append(path)
-            else:
+                entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
+            elif not stat.S_ISREG(seen[0]):
                 entries[path] = TreeEntry(GITLINK, "")  # a socket or such: equals nothing
+            else:
+                mode = EXECUTABLE if seen[0] & stat.S_IXUSR else REGULAR
+                oid = "" if path in self._converted else blob_id(_bytes(file))
+                entries[path] = TreeEntry(mode, oid)
+        regular = [
+            path
+            for path, entry in entries.items()
+            if path in self._converted and entry and entry.mode in (REGULAR, EXECUTABLE)
+        ]
         if regular:
-            # Through the repository's own attributes (line ends, filters), as `git add` would.
             data = b"".join(_line(path) for path in regular)
             out = self.repository.git.run("hash-object", "--stdin-paths", data=data)
             for path, oid in zip(regular, out.decode().split(), strict=True):
-                seen = looks[path]
-                mode = EXECUTABLE if seen and seen[0] & stat.S_IXUSR else REGULAR
-                entries[path] = TreeEntry(mode, oid)
+                found = entries[path]
+                assert found
+                entries[path] = TreeEntry(found.mode, oid)
         return entries
+
+    def _find_converted(self, paths: Iterable[str]) -> set[str]:
+        """Return files that git converts on their way to the working tree: line ends, filters.
+
+        They go through git; all others are their blob's bytes, which is much faster.
+        """
+        data = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
+        fields = out.split(b"\0")[:-1]
+        return {
+            os.fsdecode(path)
+            for path, value in zip(fields[::3], fields[2::3], strict=True)
+            if value not in (b"unspecified", b"unset")
+        }
 
     def _trust_mode(self) -> bool:
         """Whether the file system keeps the executable bit, as the repository says."""
@@ -210,8 +240,8 @@ class Checkout:
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Let git write the files aside, through the repository's own attributes."""
-        entries = {step.path: step.entry for step in writes}
+        """Let git write the files that it converts, aside."""
+        entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return
         index = {"GIT_INDEX_FILE": os.fspath(aside / "index")}
@@ -223,20 +253,35 @@ class Checkout:
             "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index
         )
 
-    def _place(self, step: Step, aside: Path) -> None:
-        target = self.root / step.path
-        target.parent.mkdir(parents=True, exist_ok=True)
+    def _place(self, step: Step, staged: str) -> None:
+        target = os.path.join(self._top, step.path)
+        parent = os.path.dirname(target)
+        if parent not in self._made:
+            os.makedirs(parent, exist_ok=True)
+            self._made.add(parent)
         self._check_unchanged(step)
-        os.replace(aside / "files" / step.path, target)
+        os.replace(staged, target)
+
+    def _write(self, file: str, data: bytes, entry: TreeEntry | None) -> None:
+        assert entry
+        if entry.mode == SYMLINK:
+            os.symlink(data, os.fsencode(file))
+            return
+        mode = 0o777 if entry.mode == EXECUTABLE else 0o666  # less the person's umask, as git's
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(handle, "wb", buffering=0) as out:
+            view = memoryview(data)
+            while view:
+                view = view[out.write(view) :]
 
     def _delete(self, step: Step) -> None:
         self._check_unchanged(step)
-        target = self.root / step.path
-        target.unlink()
-        for parent in target.parents:
-            if parent == self.root or any(parent.iterdir()):
-                break
-            parent.rmdir()
+        target = os.path.join(self._top, step.path)
+        os.unlink(target)
+        parent = os.path.dirname(target)
+        while parent != self._top and not os.listdir(parent):
+            os.rmdir(parent)
+            parent = os.path.dirname(parent)
 
     def _check_unchanged(self, step: Step) -> None:
         if self._look(step.path) != step.seen:
@@ -279,6 +324,11 @@ def _same(found: TreeEntry | None, want: TreeEntry | None, trust_mode: bool) -> 
     if trust_mode or SYMLINK in (found.mode, want.mode):
         return found == want
     return found.oid == want.oid
+
+
+def _bytes(file: str) -> bytes:
+    with open(file, "rb", buffering=0) as source:
+        return source.read()
 
 
 def _parents(path: str) -> list[str]:

@@ -22,7 +22,7 @@ def check_destination(at: str, repository: Repository, commit: str | None) -> st
     place, a file or a submodule.
     """
     path = at.rstrip("/")
-    fault = path_fault(path)
+    fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
     if fault:
         raise UserError(
             f"--at {at}: {fault}. Give a directory below {repository.place}, "
@@ -63,7 +63,7 @@ def path_fault(path: str) -> str | None:
         if part.lower() == ".git":
             return f"'{part}' is git's own directory"
     if "\0" in path or "\\" in path:
-        return "a character that no such path has"
+        return "a character that leads elsewhere on some machines"
     return None
 
 
@@ -93,6 +93,11 @@ class Globs:
 
     def __init__(self, globs: Sequence[str]) -> None:
         self.globs = tuple(globs)
+        for glob in self.globs:
+            if not glob or glob.startswith("/") or "\n" in glob:
+                raise UserError(
+                    f"--keep {glob!r}: not a glob of paths below the destination. Write torch/google/**"
+                )
 
     def __contains__(self, path: object) -> bool:
         return isinstance(path, str) and bool(self.globs) and bool(self._pattern.fullmatch(path))

@@ -10,7 +10,7 @@ import datetime
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from tools.importer.snapshot import Blob
 ZERO = "0" * 40
 GITLINK = "160000"
 TREE = "040000"
+_ASKED = 500  # questions at once: 20 KB, which fit in a pipe whoever waits for whom
 STAGING = "import-"  # temporary directories below the git directory begin so
 
 
@@ -140,19 +141,28 @@ class Repository:
         return self._list(treeish)
 
     def blob(self, oid: str) -> bytes:
-        """Return the bytes of one blob; a running `git cat-file --batch` is kept for the next."""
+        """Return the bytes of one blob."""
+        (data,) = self.blobs([oid])
+        return data
+
+    def blobs(self, oids: Sequence[str]) -> Iterator[bytes]:
+        """Give the bytes of blobs in order; a running `git cat-file --batch` is kept for the next."""
         if self._reader is None:
             self._reader = self.git.start("cat-file", "--batch")
-        self._reader.stdin.write(oid.encode() + b"\n")
-        self._reader.stdin.flush()
-        head = self._reader.stdout.readline().split()
-        if len(head) != 3:
-            raise EnvironmentProblem(f"git cat-file in {self.place}: no object {oid}")
-        size = int(head[2])
-        data: bytes = self._reader.stdout.read(size + 1)
-        if len(data) != size + 1:
-            raise EnvironmentProblem(f"git cat-file in {self.place}: object {oid} is cut short")
-        return data[:-1]
+        done = False
+        try:
+            for start in range(0, len(oids), _ASKED):
+                asked = oids[start : start + _ASKED]
+                self._reader.stdin.write(b"".join(oid.encode() + b"\n" for oid in asked))
+                self._reader.stdin.flush()
+                for oid in asked:
+                    yield self._answer(oid)
+            done = True
+        finally:
+            if not done:  # answers are left, which nobody may take for those of the next question
+                self._reader.proc.kill()
+                self._reader.proc.communicate()
+                self._reader = None
 
     def read(self, entry: TreeEntry | None) -> Blob | None:
         """Return the file of a tree's entry."""
@@ -269,6 +279,16 @@ class Repository:
             self._reader.stdin.close()
             self._reader.wait()
             self._reader = None
+
+    def _answer(self, oid: str) -> bytes:
+        head = self._reader.stdout.readline().split()
+        if len(head) != 3:
+            raise EnvironmentProblem(f"git cat-file in {self.place}: no object {oid}")
+        size = int(head[2])
+        data: bytes = self._reader.stdout.read(size + 1)
+        if len(data) != size + 1:
+            raise EnvironmentProblem(f"git cat-file in {self.place}: object {oid} is cut short")
+        return data[:-1]
 
     def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
         # --full-tree: the same from every directory; -z: names as they are

@@ -38,7 +38,7 @@ class UpstreamChange:
 
 
 class UpstreamHistory:
-    """`url` is for links and fetches; None fetches nothing."""
+    """`url` is what people call it; `fetches` where `repository` is only a copy of it."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository

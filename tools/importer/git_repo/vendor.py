@@ -119,7 +119,8 @@ class _Vendoring:
         self.report = report
         self.keep = Globs(place.keep)
         self.ref, self.checkout = self._branch(place)
-        self.head = repository.find(self.ref)
+        self.old = repository.find(self.ref)
+        self.head = self.old or repository.find("HEAD")  # a new branch begins there
         self.at = check_destination(place.at, repository, self.head)
         self.origin = f"{source.project} {source.tag}"
 
@@ -191,6 +192,11 @@ class _Vendoring:
     def _check_edits(self, ours: Files, last: Vendored | None) -> None:
         """Find what a person committed below the destination without a patch."""
         if last:
+            if last.labels.project != self.source.project:
+                raise UserError(
+                    f"{self.repository.place}: {self.at} holds {last.labels.project}, vendored by "
+                    f"{last.commit[:12]}. Give {self.source.project} a directory of its own"
+                )
             recorded: Files = self._recorded(last)
             since = f"since {last.commit[:12]} ({last.labels.tag})"
         elif ours:
@@ -267,8 +273,8 @@ class _Vendoring:
 
     def _publish(self, commit: str, plan: Plan | None) -> None:
         if self.checkout:
-            write_pending(self.repository, Pending(self.ref, self.head, commit, self.at))
-        self.repository.move(self.ref, commit, self.head, f"vendor: {self.origin}")
+            write_pending(self.repository, Pending(self.ref, self.old, commit, self.at))
+        self.repository.move(self.ref, commit, self.old, f"vendor: {self.origin}")
         if self.checkout and plan:
             self.checkout.follow(plan, self.report)
             clear_pending(self.repository)

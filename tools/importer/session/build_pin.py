@@ -7,10 +7,7 @@ import json
 import tempfile
 from pathlib import Path
 
-from third_party.torch.unpack import tree_hash_of
 from tools.importer.errors import UserError
-from tools.importer.origins import OriginSnapshot
-from tools.importer.origins.cache import user_cache
 from tools.importer.project import Project
 from tools.importer.report import Report
 from tools.importer.session.reimport import Carried, write_directory
@@ -24,6 +21,11 @@ def moved_pin(
 
     Raises UserError when the patched tree cannot be made.
     """
+    # Late: whoever asks for `status` needs neither origins nor what makes the tree.
+    from third_party.torch.unpack import tree_hash_of
+    from tools.importer.origins import OriginSnapshot
+    from tools.importer.origins.cache import user_cache
+
     if not (isinstance(new, OriginSnapshot) and new.natives):
         return None
     for key in ("version", "filename", "sha256"):

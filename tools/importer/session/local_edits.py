@@ -7,8 +7,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import git
-
 from tools.importer.errors import EnvironmentProblem, UserError
 
 # Neither the user's configuration nor the locale may change what git says.
@@ -37,6 +35,8 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     """Return edited, deleted and new files below `paths`, or None where there is no repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
+    import git  # late: most commands ask git nothing
+
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:

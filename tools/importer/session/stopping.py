@@ -28,12 +28,20 @@ from tools.importer.session.unfinished import (
     EDITING,
     STATE_FILE,
     Unfinished,
+    aside_of,
     read_unfinished,
     write_unfinished,
 )
 
 # All that an unfinished command keeps, in the order in which it is deleted.
-SESSION_FILES = (STATE_FILE, SUMMARY, DIRECTORY, STAGED, DESK)
+SESSION_FILES = (
+    STATE_FILE,
+    SUMMARY,
+    DIRECTORY,
+    STAGED,
+    DESK,
+    *(aside_of(name) for name in (STATE_FILE, SUMMARY)),
+)
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:

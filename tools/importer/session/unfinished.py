@@ -118,11 +118,16 @@ def write_unfinished(state: Path, unfinished: Unfinished) -> None:
 def replace_file(file: Path, data: bytes) -> None:
     """Write one file of the state directory: aside, to the disk, then renamed."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    aside = file.with_name(f"{file.name}.new")
+    aside = file.with_name(aside_of(file.name))
     aside.unlink(missing_ok=True)
     write_durably(aside, data)
     os.replace(aside, file)
     sync_directory(file.parent)
+
+
+def aside_of(name: str) -> str:
+    """Return the name under which a file is written before it is renamed."""
+    return f"{name}.new"
 
 
 def _data(decision: Decision) -> object:
