@@ -38,7 +38,15 @@ def _torch_wheel_repository_impl(rctx):
         source = "third_party/torch/pin.json",
         unpack = False,
     )
-    rctx.file("BUILD.bazel", "exports_files([%r])\n" % rctx.attr.filename)
+    rctx.file("BUILD.bazel", """\
+exports_files([{file}])
+
+filegroup(
+    name = "wheel",
+    srcs = [{file}],
+    visibility = ["//visibility:public"],
+)
+""".format(file = repr(rctx.attr.filename)))
 
 torch_wheel_repository = repository_rule(
     implementation = _torch_wheel_repository_impl,

@@ -20,7 +20,7 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
 from tools.importer.unified import FileDiff, Hunk
 
-Read = Callable[[str], Blob | None]
+Read = Callable[[str], "Blob | None"]  # a string: Python 3.9 evaluates it
 
 _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
@@ -29,9 +29,12 @@ class ApplyError(UserError):
     """A patch that does not fit. One line: patch, file, hunk, what was found, what to do."""
 
 
-def apply_series(series: Series, tree: Path) -> list[str]:
-    """Patch `tree` in place and return the changed paths, sorted. All or nothing until writing."""
-    changed = patched_files(series, tree)
+def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
+    """Patch `tree` in place and return the changed paths, sorted. All or nothing until writing.
+
+    Changes of `absent` paths are passed over: whoever made the tree has no such files.
+    """
+    changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
         target = tree / path
         if blob is None:
@@ -41,7 +44,9 @@ def apply_series(series: Series, tree: Path) -> list[str]:
     return sorted(changed)
 
 
-def patched_files(series: Series, tree: Path) -> dict[str, Blob | None]:
+def patched_files(
+    series: Series, tree: Path, *, absent: Collection[str] = ()
+) -> dict[str, Blob | None]:
     """Return the new content of every file that the series touches; None where it deletes one."""
     work: dict[str, Blob | None] = {}
     for patch in series.patches:
@@ -49,7 +54,7 @@ def patched_files(series: Series, tree: Path) -> dict[str, Blob | None]:
         def read(path: str, patch: Patch = patch) -> Blob | None:
             return _read(tree, path, patch)
 
-        apply_patch(patch, work, read)
+        apply_patch(patch, work, read, absent=absent)
     check_parents(work, lambda path: (tree / path).is_file())
     return {path: work[path] for path in sorted(work)}
 

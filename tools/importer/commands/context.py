@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import enum
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -21,6 +22,14 @@ class Context:
     report: Report
     dry_run: bool
     cwd: Path
+
+
+class Access(enum.Enum):
+    """What a command does to the workspace: the optional ACCESS of its module, WRITES without one."""
+
+    READS = "reads"  # others may run beside it
+    WRITES = "writes"  # alone, on a tree in which nothing is half published
+    UNDOES = "undoes"  # alone; what is half published is its business
 
 
 class Command(Protocol):

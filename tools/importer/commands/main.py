@@ -8,22 +8,65 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, cast
 
 from tools.importer.apply import ApplyError
-from tools.importer.commands.context import Command, Context
+from tools.importer.commands.context import Access, Command, Context
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
 from tools.importer.project import load_project
 from tools.importer.report import JsonReport, Report, make_report
-from tools.importer.series import SeriesError
+from tools.importer.session import lock, pending, recover
 
-COMMANDS: tuple[Command, ...] = ()
+Loader = Callable[[], Command]
+
+
+def _in(module: str) -> Loader:
+    """Loaded when it is called: rules need libcst, others git or pip, and `status` none of them."""
+    return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
+
+
+# By the word that people type, in the order of the help.
+COMMANDS: Mapping[str, Loader] = {
+    "import": _in("import_"),
+    "continue": _in("continue_"),
+    "skip": _in("skip"),
+    "abort": _in("abort"),
+    "status": _in("status"),
+    "edit": _in("edit"),
+    "refresh": _in("refresh"),
+    "new": _in("new"),
+    "drop": _in("drop"),
+    "cherry-pick": _in("cherry_pick"),
+    "rewrites": _in("rewrites"),
+    "verify": _in("verify"),
+    "drift": _in("drift"),
+    "metadata": _in("metadata"),
+    "export": _in("export"),
+    "vendor": _in("vendor"),
+}
 
 _DEFAULT = "import"
+_HELP = ("-h", "--help")
+
+# What a machine does to any program; every other OSError here is a bug.
+_MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
 _EPILOG = """exit status:
   0  done
   1  something for you to put right; one line says what
@@ -33,16 +76,20 @@ _EPILOG = """exit status:
 """
 
 
-def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMANDS) -> int:
+def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COMMANDS) -> int:
     """Parse, call the command, and return its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     report = make_report(as_json="--json" in arguments)
     try:
         code = _run(arguments, commands, report)
         error = ""
-    except (UserError, SeriesError, ApplyError) as problem:
+    except (UserError, ApplyError) as problem:
         code, error = ExitCode.USER_ERROR, str(problem)
     except EnvironmentProblem as problem:
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except OSError as problem:
+        if problem.errno not in _MACHINE:
+            raise
         code, error = ExitCode.ENVIRONMENT, str(problem)
     except KeyboardInterrupt:
         print("import.py: interrupted", file=sys.stderr)
@@ -54,28 +101,52 @@ def main(argv: Sequence[str] | None = None, commands: Sequence[Command] = COMMAN
     return int(code)
 
 
-def _run(argv: list[str], commands: Sequence[Command], report: Report) -> ExitCode:
+def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
     shared, words = _shared_parser().parse_known_args(argv)
-    parser = _parser(commands)
-    args = parser.parse_args(_with_command(words, commands))
-    command = next(each for each in commands if args.command == each.NAME)
+    words = _with_command(words, commands)
+    # Help lists all; to call one, no other is loaded.
+    called = {name: load() for name, load in commands.items() if words[0] in (name, *_HELP)}
+    args = _parser(called).parse_args(words)
+    command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     # Started by hand, from a checkout, it works on that checkout.
     root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
-    cwd = Path(os.environ.get("BUILD_WORKING_DIRECTORY") or os.getcwd())
+    cwd = _called_from()
     project = load_project((cwd / root).resolve(), shared.project)
-    return command.run(args, Context(project, report, shared.dry_run, cwd))
+    return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
 
 
-def _with_command(words: list[str], commands: Sequence[Command]) -> list[str]:
-    names = [command.NAME for command in commands]
-    if not words or words[0] in (*names, "-h", "--help"):
+def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
+    """Run a command on a whole tree, alone if it writes."""
+    root, state = context.project.workspace, context.project.state
+    access = getattr(command, "ACCESS", Access.WRITES)
+    alone = access is not Access.READS and not context.dry_run
+    with ExitStack() as held:
+        if alone:
+            held.enter_context(lock(state))
+        if access is not Access.UNDOES and pending(state):
+            # Also for a dry run: what it would show is worth nothing on half a tree.
+            with nullcontext() if alone else lock(state):
+                said = recover(root, state)
+            if said:
+                context.report.say(said)
+        return command.run(args, context)
+
+
+def _called_from() -> Path:
+    """The caller's directory: tools/import.py and Bazel start this program in another one."""
+    told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
+    return Path(next(filter(None, told), None) or os.getcwd())
+
+
+def _with_command(words: list[str], commands: Mapping[str, Loader]) -> list[str]:
+    if not words or words[0] in (*commands, *_HELP):
         return words or ["--help"]
     if words[0].startswith("-"):
         return [_DEFAULT, *words]
-    near = difflib.get_close_matches(words[0], names, n=1)
+    near = difflib.get_close_matches(words[0], commands, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise UserError(f"no command '{words[0]}'.{hint} Use one of: {', '.join(names)}")
+    raise UserError(f"no command '{words[0]}'.{hint} Use one of: {', '.join(commands)}")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -85,7 +156,7 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(f"{message}. See {self.prog} --help")
 
 
-def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
+def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
     parser = _Parser(
         prog="import.py",
         description=(__doc__ or "").split("\n\n")[0],
@@ -95,9 +166,9 @@ def _parser(commands: Sequence[Command]) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     table = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in commands:
+    for name, command in commands.items():
         own = table.add_parser(
-            command.NAME,
+            name,
             help=command.HELP,
             description=command.HELP,
             epilog="Options for all commands: see import.py --help",

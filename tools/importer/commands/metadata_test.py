@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.importer.commands import main, metadata
+from tools.importer.commands import main
 from tools.importer.errors import ExitCode
 from tools.importer.metadata import sample_workspace
 
@@ -17,7 +17,7 @@ def _root(tmp_path: Path) -> Path:
 
 
 def _run(root: Path, *arguments: str) -> int:
-    return main.main(["metadata", "--workspace", str(root), *arguments], (metadata,))
+    return main.main(["metadata", "--workspace", str(root), *arguments])
 
 
 def _move(root: Path) -> Path:

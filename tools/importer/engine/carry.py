@@ -263,6 +263,11 @@ class _Work:
         for path, blob in decision.files.items():
             if path not in {file.new_path for file in files}:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
+        paths = [file.new_path for file in files]
+        if paths == sorted(paths):
+            # A file that comes in has the place that it would have in a patch made from nothing:
+            # the same change gives the same bytes, whichever release it was carried from.
+            settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
         left = [file.outcome for file in settled if file.outcome.stops]

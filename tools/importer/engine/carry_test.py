@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tools.importer.engine.base import record_base
 from tools.importer.engine.carry import carry
-from tools.importer.engine.outcome import Outcome
+from tools.importer.engine.outcome import Outcome, Resolved
 from tools.importer.engine.scenario import (
     Files,
     Scenario,
@@ -489,3 +489,15 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
             for tree in (None, DictSnapshot("old", scenario.old))
         ]
         assert outcomes[0] == outcomes[1], name
+
+
+def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
+    """Carried there and back, a patch that loses a file and gets it again has its old bytes."""
+    old = dict.fromkeys(("a", "b", "c"), _TEXT)
+    whole = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
+    part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})
+    decision = Resolved({"a": Blob(_PATCHED.encode())})
+    carried = carry(
+        part.series, part.base, DictSnapshot("new", part.old), decisions={"p.patch": decision}
+    )
+    assert carried.results[0].data == (whole.series.root / "p.patch").read_bytes()

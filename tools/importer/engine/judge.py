@@ -85,6 +85,8 @@ def _of_conflict(
             Outcome.SUSPECTED,
             f"upstream has {present} of its {len(telling)} new lines; they differ at line {where}",
         )
+    if all(region.ours_start == region.ours_stop for region in conflicts):
+        return Outcome.CONFLICT, f"upstream has none of its lines, which would be at line {where}"
     return Outcome.CONFLICT, f"both changed line {where}"
 
 

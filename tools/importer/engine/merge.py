@@ -181,7 +181,7 @@ def _side(
     """The patch's version of base[start:stop]."""
     begin = group[0].new_start - (group[0].start - start)
     end = group[-1].new_stop + (stop - group[-1].stop)
-    return theirs.marks[begin:end], known_lines(theirs, begin, end, words, labels.theirs)
+    return theirs.marks[begin:end], known_lines(theirs, begin, end, words, labels.base)
 
 
 def _holds(base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark]) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from functools import cached_property
 
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
+
+# Shorter ones are `)`, `else:` and the like.
+_TELLING = 6
 
 
 @dataclass(frozen=True)
@@ -21,8 +25,7 @@ class Text:
 
     @classmethod
     def of(cls, data: bytes) -> Text:
-        lines = tuple(split_lines(data))
-        return cls(marks_of(lines), lines)
+        return _text_of(data)
 
     @cached_property
     def counts(self) -> Counter[Mark]:
@@ -34,15 +37,40 @@ class Text:
         return b"".join(self.lines)
 
 
+# A file is merged, judged and rendered, and is the next patch's base: marked once, not four times.
+@functools.lru_cache(maxsize=8)
+def _text_of(data: bytes) -> Text:
+    lines = tuple(split_lines(data))
+    return Text(marks_of(lines), lines)
+
+
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return lines of a text by its marks, from `words`; a line that nobody kept says so."""
+    """Return lines of a text by its marks, from `words`.
+
+    Where nobody kept the lines, one line says how many of `label` they are; what stands between them
+    and tells nothing, such as a blank line, counts with them.
+    """
     if text.lines is not None:
         return list(text.lines[start:stop])
-    return [
-        words.get(text.marks[at])
-        or b"[line %d of %s: neither in the patch nor upstream any more]\n"
-        % (at + 1, label.encode())
-        for at in range(start, stop)
-    ]
+    out: list[bytes] = []
+    hidden = 0  # lines that the note to come counts
+    folded: list[bytes] = []  # known lines behind them that tell nothing
+    for mark in text.marks[start:stop]:
+        word = words.get(mark)
+        if word is None:
+            hidden += len(folded) + 1
+            folded = []
+        elif hidden and len(word.strip()) < _TELLING:
+            folded.append(word)
+        else:
+            out += [*_hidden(hidden, label), *folded, word]
+            hidden, folded = 0, []
+    return [*out, *_hidden(hidden, label), *folded]
+
+
+def _hidden(count: int, label: str) -> list[bytes]:
+    lines = "1 line" if count == 1 else f"{count} lines"
+    note = f"[{lines} of {label}, neither in the patch nor upstream any more]\n"
+    return [note.encode("utf-8", "surrogateescape")] if count else []
