@@ -2,7 +2,8 @@
 """Which lines of two versions of a file are the same lines.
 
 Lines that are unique on both sides anchor the alignment (the longest run of them that keeps its
-order); between anchors the longest common blocks are taken. This is patience diff: it keeps functions
+order): first those that are unique in both files, then, between them, those that are unique there; at
+last the longest common blocks are taken. This is patience diff: it keeps functions
 together where a shortest edit script would pair their closing lines.
 """
 
@@ -13,6 +14,7 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
@@ -42,7 +44,7 @@ class Change:
 
 def align(old: Sequence[Mark], new: Sequence[Mark]) -> list[Match]:
     """Return what the two have in common, in order, as maximal runs."""
-    return _joined(_blocks(old, new, 0, len(old), 0, len(new)))
+    return _joined(_blocks(_Pair(old, new), 0, len(old), 0, len(new)))
 
 
 def changes(old: Sequence[Mark], new: Sequence[Mark]) -> list[Change]:
@@ -115,10 +117,25 @@ def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]
     return out
 
 
-def _blocks(
-    old: Sequence[Mark], new: Sequence[Mark], start: int, stop: int, new_start: int, new_stop: int
-) -> list[Match]:
+@dataclass(frozen=True)
+class _Pair:
+    """Two whole files."""
+
+    old: Sequence[Mark]
+    new: Sequence[Mark]
+
+    @cached_property
+    def rare(self) -> frozenset[Mark]:
+        """Lines that stand once in each of the two."""
+        counts, new_counts = Counter(self.old), Counter(self.new)
+        return frozenset(
+            line for line, count in counts.items() if count == 1 and new_counts.get(line) == 1
+        )
+
+
+def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
     """Align two ranges: common ends first, then anchors, then what lies between them."""
+    old, new = pair.old, pair.new
     head = tail = 0
     while (
         start + head < stop
@@ -133,18 +150,17 @@ def _blocks(
     ):
         tail += 1
     out = [Match(start, new_start, head)] if head else []
-    out += _inner(old, new, start + head, stop - tail, new_start + head, new_stop - tail)
+    out += _inner(pair, start + head, stop - tail, new_start + head, new_stop - tail)
     if tail:
         out.append(Match(stop - tail, new_stop - tail, tail))
     return out
 
 
-def _inner(
-    old: Sequence[Mark], new: Sequence[Mark], start: int, stop: int, new_start: int, new_stop: int
-) -> list[Match]:
+def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
+    old, new = pair.old, pair.new
     if start == stop or new_start == new_stop:
         return []
-    anchors = _anchors(old, new, start, stop, new_start, new_stop)
+    anchors = _anchors(pair, start, stop, new_start, new_stop)
     if not anchors:
         return _common_blocks(old, new, start, stop, new_start, new_stop)
     out: list[Match] = []
@@ -152,7 +168,7 @@ def _inner(
     for anchor, new_anchor in anchors:
         if anchor < at or new_anchor < new_at:
             continue  # inside what the anchor before it already took
-        out += _blocks(old, new, at, anchor, new_at, new_anchor)
+        out += _blocks(pair, at, anchor, new_at, new_anchor)
         length = 1
         while (
             anchor + length < stop
@@ -162,17 +178,23 @@ def _inner(
             length += 1
         out.append(Match(anchor, new_anchor, length))
         at, new_at = anchor + length, new_anchor + length
-    return out + _blocks(old, new, at, stop, new_at, new_stop)
+    return out + _blocks(pair, at, stop, new_at, new_stop)
 
 
 def _anchors(
-    old: Sequence[Mark], new: Sequence[Mark], start: int, stop: int, new_start: int, new_stop: int
+    pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Lines unique in both ranges, thinned to the longest chain that rises on both sides."""
+    """Lines unique in both ranges, thinned to the longest chain that rises on both sides.
+
+    Those that are unique in the files go first: a body that many functions share is unique as well
+    in a range that holds one of them, and would outvote the name above it.
+    """
+    old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}
     once &= {line for line, count in Counter(new[new_start:new_stop]).items() if count == 1}
     if not once:
         return []
+    once = once & pair.rare or once
     where = {line: at for at, line in enumerate(new[new_start:new_stop], new_start) if line in once}
     pairs = [(at, where[line]) for at, line in enumerate(old[start:stop], start) if line in once]
     tops: list[int] = []  # the lowest end of a chain of each length

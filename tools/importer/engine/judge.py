@@ -7,7 +7,7 @@ import difflib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tools.importer.engine.align import Match
+from tools.importer.engine.align import Change, Match
 from tools.importer.engine.marks import Mark, mark_of
 from tools.importer.engine.merge import Merge, Region
 from tools.importer.engine.outcome import Outcome
@@ -16,6 +16,8 @@ from tools.importer.unified import Hunk
 
 # A region of upstream's this like the patch's is taken for the patch with a tweak.
 _ALIKE = 0.6
+# Lines on each side of an edit that hold it in place, as in a patch.
+_HOLD = 3
 # Lines such as `)` or `else:` say nothing about where they came from.
 _TELLING = 6
 
@@ -33,8 +35,11 @@ def judge(base: Text, ours: Text, hunks: Sequence[Hunk], merge: Merge) -> tuple[
     if twice:
         return Outcome.SUSPECTED, f"upstream already has the line '{twice}', at another place"
     matches = merge.matches
+    loose = _loose(base, ours, merge.upstream)
     unclear = [
-        number for number, hunk in enumerate(hunks, start=1) if _unclear(base, ours, hunk, matches)
+        number
+        for number, hunk in enumerate(hunks, start=1)
+        if _covered(hunk, loose, len(base.marks)) or _unclear(base, ours, hunk, matches)
     ]
     if unclear:
         return (
@@ -139,6 +144,39 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
         if match.old <= start and start + size <= match.old + match.length:
             return match.new - match.old
     return None if len(base.marks) else 0
+
+
+def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
+    """The stretches of the base within which an insertion or deletion of upstream's may as well be.
+
+    One more block among blocks that are all alike can be any of them.
+    """
+    old, new = base.marks, ours.marks
+    out: list[tuple[int, int]] = []
+    limit = 0
+    for change in upstream:
+        start, stop, last = change.start, change.stop, change.new_stop
+        if start == stop:
+            while start > limit and old[start - 1] == new[last - 1]:
+                start, last = start - 1, last - 1
+        elif change.new_start == change.new_stop:
+            while start > limit and old[start - 1] == old[start - 1 + change.stop - change.start]:
+                start -= 1
+        if start < change.start:
+            out.append((start, stop))
+        limit = change.stop
+    return out
+
+
+def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether one such stretch holds the hunk with its context, and so has no hold on its place."""
+    at = hunk.old_index
+    for edit in hunk.edits:
+        start = max(min(at, at + edit.start - _HOLD), 0)
+        stop = min(max(at + len(hunk.old), at + edit.stop + _HOLD), size)
+        if any(low <= start and stop <= high for low, high in loose):
+            return True
+    return False
 
 
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:

@@ -44,13 +44,14 @@ class Region:
 class Merge:
     """`lines` hold conflict markers where `conflicts` has a region.
 
-    `edits` are the places where the result differs from ours, in the positions of both; `matches` are
-    the lines that ours has from the base.
+    `edits` are the places where the result differs from ours, in the positions of both; `upstream` is
+    what ours changed, `matches` what it has from the base.
     """
 
     lines: tuple[bytes, ...]
     conflicts: tuple[Region, ...]
     edits: tuple[Change, ...]
+    upstream: tuple[Change, ...] = ()
     matches: tuple[Match, ...] = ()
 
 
@@ -91,7 +92,7 @@ def merge_texts(
             out += region.theirs
         edits.append(Change(region.ours_start, region.ours_stop, begin, len(out)))
     out += ours.lines[at:]
-    return Merge(tuple(out), tuple(conflicts), tuple(edits), tuple(matches))
+    return Merge(tuple(out), tuple(conflicts), tuple(edits), tuple(our_changes), tuple(matches))
 
 
 def _regions(

@@ -22,6 +22,10 @@ _ALONE = {
 }
 
 
+class RefusedByGit(AssertionError):
+    """git ended with a failure; the message has its words."""
+
+
 class RealGit:
     """Plumbing only: no working tree, so that no setting of line ends or modes has a say."""
 
@@ -41,7 +45,7 @@ class RealGit:
             check=False,
         )
         if check and done.returncode:
-            raise AssertionError(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace')}")
+            raise RefusedByGit(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace')}")
         return done.stdout
 
     def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
