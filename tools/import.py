@@ -18,7 +18,11 @@ _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # an exit status of tools/importer/errors.py
 
 # A failed build still says why; all else would only stand between the lines of the importer.
-_QUIET = ["--ui_event_filters=-info,-debug,-warning", "--noshow_loading_progress"]
+_QUIET = [
+    "--ui_event_filters=-info,-debug,-warning",
+    "--noshow_loading_progress",
+    "--show_result=0",
+]
 
 
 def main(arguments: list[str]) -> int:
