@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tools.importer.commands import drift
 from tools.importer.commands.main import main
 from tools.importer.drift.sample import PartialSnapshot, function, upstream, write_series
 
@@ -73,7 +72,7 @@ def _git(repository: Path, *words: str) -> None:
 
 
 def _run(*words: str) -> int:
-    return main(["drift", *words], commands=(drift,))
+    return main(["drift", *words])
 
 
 def test_text_says_each_outcome(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
