@@ -65,16 +65,13 @@ def _entry(full: str, link: bool) -> Entry:
 
 def _read(full: str) -> tuple[int, str]:
     """Return a file's mode and digest. Trees have many small files: one buffer, of its size."""
-    handle = os.open(full, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
-    try:
-        status = os.fstat(handle)
+    with open(full, "rb", buffering=0) as source:
+        status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)
         digest = hashlib.sha256()
-        while data := os.read(handle, size):
+        while data := source.read(size):
             digest.update(data)
         return status.st_mode, digest.hexdigest()
-    finally:
-        os.close(handle)
 
 
 def _files(root: str, prefix: str) -> Iterator[tuple[str, bool]]:
