@@ -41,9 +41,10 @@ def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
     found = find(op)
     if found is None:
         raise LookupError(f"{name_of(op)}: no lowering in the table")
+    named = _map(kwargs, to_array)
     if found.random:
-        kwargs.setdefault("key", jax.random.key(0))
-    return _map(found.function(*_map(args, to_array), **_map(kwargs, to_array)), to_tensor)
+        named["key"] = jax.random.key(0)
+    return _map(found.function(*_map(args, to_array), **named), to_tensor)
 
 
 def check(

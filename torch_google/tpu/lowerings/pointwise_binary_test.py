@@ -26,7 +26,7 @@ def test_sums_and_products(dtype: torch.dtype) -> None:
     check(aten.div.Tensor, x, y)
     if dtype != torch.bool:
         check(aten.sub.Tensor, x, y)
-        check(aten.add.Tensor, x, y, alpha=3)
+        check(aten.add.Tensor, x, y, alpha=4)
         check(aten.rsub.Scalar, x, 2)
 
 

@@ -261,5 +261,3 @@ def sigmoid_backward(grad_output: Array, output: Array) -> Array:
 def tanh_backward(grad_output: Array, output: Array) -> Array:
     grad, out = computed(grad_output, output)
     return grad * jnp.conj(1 - out * out)
-
-

@@ -14,7 +14,9 @@ TRICKY = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.7, -7.25, 100.0, IN
 @pytest.mark.parametrize("name", sorted(pointwise_unary._FLOAT))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int32])
 def test_float_functions(name: str, dtype: torch.dtype) -> None:
-    values = torch.tensor([v for v in TRICKY if dtype.is_floating_point or v == v and abs(v) < INF])
+    values = torch.tensor(
+        [v for v in TRICKY if dtype.is_floating_point or (v == v and abs(v) < INF)]
+    )
     check(getattr(aten, name).default, values.to(dtype))
 
 

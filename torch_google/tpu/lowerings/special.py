@@ -77,9 +77,9 @@ def zeta(self: Operand, other: Operand) -> Array:
     head = lax.fori_loop(0, terms, add_term, jnp.zeros_like(q))
     value = head + lax.zeta(jnp.where(x > 1, x, 2), jnp.where(q > 0, q, q + below + (q == 0)))
     value = jnp.where((q < 0) & (x != jnp.floor(x)), jnp.nan, value)
+    value = jnp.where(jnp.isnan(x) | jnp.isnan(q), jnp.nan, value)
     value = jnp.where((q <= 0) & (q == jnp.floor(q)), jnp.inf, value)
-    value = jnp.where(x == 1, jnp.inf, jnp.where(x < 1, jnp.nan, value))
-    return jnp.where(jnp.isnan(x) | jnp.isnan(q), jnp.nan, value)
+    return jnp.where(x == 1, jnp.inf, jnp.where(x < 1, jnp.nan, value))
 
 
 def _signed_power(base: Array, exponent: Array) -> Array:
@@ -117,11 +117,10 @@ def _inside(a: Array, x: Array) -> tuple[Array, Array]:
     return jnp.where(usual, a, 1), jnp.where(usual, x, 1)
 
 
-def _regularised(
-    a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float
-) -> Array:
+def _regularised(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
     """Put the limits in: x at nought and infinity, then a at nought and infinity."""
+    value = jnp.where(jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
     value = jnp.where(x == 0, at_zero, jnp.where(jnp.isinf(x), at_infinity, value))
     value = jnp.where(jnp.isinf(a), jnp.where(jnp.isinf(x), jnp.nan, at_zero), value)
     value = jnp.where(a == 0, jnp.where(x > 0, at_infinity, jnp.nan), value)
-    return jnp.where((a < 0) | (x < 0) | jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
+    return jnp.where((a < 0) | (x < 0), jnp.nan, value)

@@ -2,12 +2,16 @@
 
 import pytest
 import torch
+from scipy import special as exact
 
 from torch_google.tpu.lowerings import bessel, orthogonal, special  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.against_cpu import check
+from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
 INF, NAN = float("inf"), float("nan")
+
+TIGHT = 1e-8
+LOOSE = 2e-6  # torch's own Bessel functions are off by so much between 5 and 7
 
 ANYWHERE = [
     "digamma",
@@ -43,7 +47,8 @@ POSITIVE = [
 def test_on_the_line(name: str) -> None:
     op = getattr(aten, name).default
     x = torch.cat([torch.linspace(-9.3, 9.7, 67, dtype=torch.float64), torch.tensor([0.0, -0.0])])
-    check(op, x, rtol=1e-8, atol=1e-10)
+    close = LOOSE if "bessel" in name else TIGHT
+    check(op, x, rtol=close, atol=close)
     check(op, x.float(), rtol=3e-5, atol=2e-5)
     check(op, torch.tensor([NAN, 0.5]))
     check(op, torch.tensor([1, 2, 3]))
@@ -54,21 +59,41 @@ def test_on_the_line(name: str) -> None:
 def test_on_the_positive_line(name: str) -> None:
     op = getattr(aten, name).default
     x = torch.linspace(0.05, 40, 97, dtype=torch.float64)
-    check(op, x, rtol=1e-8, atol=1e-10)
+    check(op, x, rtol=LOOSE, atol=LOOSE)
     check(op, x.float(), rtol=1e-4, atol=1e-5)
     check(op, torch.tensor([0.0, -1.0, NAN]))
 
 
 def test_bessel_far_away() -> None:
     x = torch.tensor([8.0, 50.0, 1000.0, -30.0], dtype=torch.float64)
-    check(aten.special_bessel_j0.default, x, rtol=1e-8, atol=1e-10)
-    check(aten.special_bessel_j1.default, x, rtol=1e-8, atol=1e-10)
+    check(aten.special_bessel_j0.default, x, rtol=LOOSE, atol=LOOSE)
+    check(aten.special_bessel_j1.default, x, rtol=LOOSE, atol=LOOSE)
 
 
 def test_airy() -> None:
     x = torch.linspace(-12, 12, 97, dtype=torch.float64)
-    check(aten.special_airy_ai.default, x, rtol=1e-7, atol=1e-10)
+    check(aten.special_airy_ai.default, x, rtol=2e-5, atol=2e-6)
     check(aten.special_airy_ai.default, x.float(), rtol=1e-4, atol=1e-5)
+
+
+EXACT = {
+    aten.special_bessel_j0: exact.j0,
+    aten.special_bessel_j1: exact.j1,
+    aten.special_bessel_y0: exact.y0,
+    aten.special_bessel_y1: exact.y1,
+    aten.special_modified_bessel_k0: exact.k0,
+    aten.special_modified_bessel_k1: exact.k1,
+    aten.special_airy_ai: lambda x: exact.airy(x)[0],
+}
+
+
+@pytest.mark.parametrize("op", list(EXACT), ids=str)
+def test_against_scipy(op: torch._ops.OpOverloadPacket) -> None:
+    x = torch.linspace(1e-3, 60, 1999, dtype=torch.float64)
+    if op is aten.special_airy_ai:
+        x = x - 30
+    found = lowered(op.default, x)
+    torch.testing.assert_close(found, torch.from_numpy(EXACT[op](x.numpy())), rtol=1e-9, atol=1e-11)
 
 
 def test_poles() -> None:

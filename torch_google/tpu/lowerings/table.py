@@ -37,9 +37,7 @@ class Lowering:
 _TABLE: dict[str, Lowering] = {}
 
 
-def lowering(
-    *names: str, random: bool = False, host_shape: bool = False
-) -> Callable[[_F], _F]:
+def lowering(*names: str, random: bool = False, host_shape: bool = False) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
     A name that the table already has raises ValueError: an operator is lowered in one place.
