@@ -15,6 +15,9 @@ from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
 
+# The runtime has 64-bit types from the start of its platform on; so have tests.
+jax.config.update("jax_enable_x64", True)
+
 
 def to_array(tensor: torch.Tensor) -> jax.Array:
     """Copy a tensor of the CPU, bit by bit."""

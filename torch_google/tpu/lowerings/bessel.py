@@ -231,15 +231,16 @@ def _airy_middle(x: np.ndarray) -> np.ndarray:
     return exact.airy(x)[0]
 
 
-def _airy_tail(t: np.ndarray) -> np.ndarray:
-    x = 2 / np.maximum(t, 1e-4)
+# Beyond the middle, all is smooth in the power of 1/x that the phase and the exponent have.
+def _airy_tail(u: np.ndarray) -> np.ndarray:
+    x = 2 / np.maximum(u, _LIFT) ** (2 / 3)
     return exact.airye(x)[0] * x**0.25
 
 
 @functools.cache
 def _airy_wave() -> tuple[_Function, _Function]:
-    def parts(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = 4 / np.maximum(t, 1e-3)
+    def parts(u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        x = 4 / np.maximum(u, _LIFT) ** (2 / 3)
         turn = 2 / 3 * x**1.5 + np.pi / 4
         first, _, second, _ = exact.airy(-x)
         root = np.sqrt(np.pi) * x**0.25
@@ -248,11 +249,11 @@ def _airy_wave() -> tuple[_Function, _Function]:
             root * (second * np.sin(turn) - first * np.cos(turn)),
         )
 
-    def sine(t: np.ndarray) -> np.ndarray:
-        return parts(t)[0]
+    def sine(u: np.ndarray) -> np.ndarray:
+        return parts(u)[0]
 
-    def cosine(t: np.ndarray) -> np.ndarray:
-        return parts(t)[1]
+    def cosine(u: np.ndarray) -> np.ndarray:
+        return parts(u)[1]
 
     return sine, cosine
 
@@ -262,14 +263,16 @@ def airy_ai(x: Array) -> Array:
     (point,) = floats(x)
     middle = _smooth(_airy_middle, -4.0, 2.0, jnp.clip(point, -4, 2))
     high = jnp.maximum(point, 2)
-    tail = _smooth(_airy_tail, 0.0, 1.0, 2 / high) / high**0.25
-    tail = tail * jnp.exp(-2 / 3 * high * jnp.sqrt(high))
+    decay = high * jnp.sqrt(high)
+    tail = _smooth(_airy_tail, 0.0, 1.0, 2**1.5 / decay) / high**0.25
+    tail = tail * jnp.exp(-2 / 3 * decay)
     low = jnp.maximum(-point, 4)
+    growth = low * jnp.sqrt(low)
     sine, cosine = _airy_wave()
-    turn = 2 / 3 * low * jnp.sqrt(low) + np.pi / 4
-    wave = _smooth(sine, 0.0, 1.0, 4 / low) * jnp.sin(turn)
-    wave = (wave - _smooth(cosine, 0.0, 1.0, 4 / low) * jnp.cos(turn)) / low**0.25
-    wave = wave / np.sqrt(np.pi)
+    turn = 2 / 3 * growth + np.pi / 4
+    wave = _smooth(sine, 0.0, 1.0, 8 / growth) * jnp.sin(turn)
+    wave = wave - _smooth(cosine, 0.0, 1.0, 8 / growth) * jnp.cos(turn)
+    wave = wave / (low**0.25 * np.sqrt(np.pi))
     value = jnp.where(point > 2, tail, jnp.where(point < -4, wave, middle))
     return jnp.where(jnp.isfinite(point), value, jnp.where(point > 0, 0, jnp.nan))
 

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from torch_google.tpu.dtypes import to_jax, to_torch
-from torch_google.tpu.lowerings.promotion import Array, Number, Operand, convert, dtype_of
+from torch_google.tpu.lowerings.promotion import Array, Operand, Real, convert, dtype_of
 from torch_google.tpu.lowerings.table import lowering
 
 
@@ -90,18 +90,18 @@ def new_empty_strided(
 
 
 @lowering("aten::arange")
-def arange(end: Number, *, dtype: torch.dtype | None = None) -> Array:
+def arange(end: Real, *, dtype: torch.dtype | None = None) -> Array:
     return arange_step(0, end, 1, dtype=dtype)
 
 
 @lowering("aten::arange.start")
-def arange_start(start: Number, end: Number, *, dtype: torch.dtype | None = None) -> Array:
+def arange_start(start: Real, end: Real, *, dtype: torch.dtype | None = None) -> Array:
     return arange_step(start, end, 1, dtype=dtype)
 
 
 @lowering("aten::arange.start_step")
 def arange_step(
-    start: Number, end: Number, step: Number = 1, *, dtype: torch.dtype | None = None
+    start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
     whole = all(isinstance(number, int) for number in (start, end, step))
     if dtype is None:
@@ -115,7 +115,7 @@ def arange_step(
 
 @lowering("aten::range.step")
 def range_step(
-    start: Number, end: Number, step: Number = 1, *, dtype: torch.dtype | None = None
+    start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
     """Count with the end included."""
     length = math.floor((end - start) / step) + 1
@@ -125,7 +125,7 @@ def range_step(
 
 
 @lowering("aten::range")
-def range_(start: Number, end: Number, *, dtype: torch.dtype | None = None) -> Array:
+def range_(start: Real, end: Real, *, dtype: torch.dtype | None = None) -> Array:
     return range_step(start, end, 1, dtype=dtype)
 
 

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from torch_google.tpu.lowerings.promotion import Array, Number, floats
+from torch_google.tpu.lowerings.promotion import Array, Real, floats
 from torch_google.tpu.lowerings.table import lowering
 
 
 @lowering("aten::histc")
-def histc(self: Array, bins: int = 100, min: Number = 0, max: Number = 0) -> Array:  # noqa: A002
+def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
     """Count in equal bins from min to max, both inside; the data's own range if they are equal."""
     (x,) = floats(self)
     flat = x.reshape(-1)

@@ -20,6 +20,7 @@ from torch_google.tpu.dtypes import to_jax, to_torch
 
 Array: TypeAlias = jax.Array
 Number: TypeAlias = bool | int | float | complex
+Real: TypeAlias = bool | int | float
 Operand: TypeAlias = Any
 """An Array, or a number."""
 

@@ -193,9 +193,12 @@ def random_to(self: Array, to: int, *, generator: Any = None, key: Array) -> Arr
 
 @lowering("aten::random.from", random=True)
 def random_from(
-    self: Array, start: int, to: int | None, *, generator: Any = None, key: Array
+    self: Array, *limits: int | None, generator: Any = None, key: Array, **named: int | None
 ) -> Array:
-    return _whole(key, self.shape, start, _limit(to_torch(self.dtype)) if to is None else to)
+    """Draw from [from, to), as `uniform` has its limits; for None, up to what the dtype has."""
+    low = limits[0] if limits else named["from"]
+    high = limits[1] if len(limits) > 1 else named["to"]
+    return _whole(key, self.shape, low, _limit(to_torch(self.dtype)) if high is None else high)
 
 
 @lowering("aten::randperm", "aten::randperm.generator", random=True)

@@ -22,18 +22,18 @@ def test_of_every_dtype(x: torch.Tensor) -> None:
         check(aten.sum.dim_IntList, x, dim, True, **loose)
         check(aten.any.dims, x, dim or None)
         check(aten.all.dims, x, dim or None, True)
-    for dim in (0, -1):
-        check(aten.prod.dim_int, x, dim, **loose)
-        check(aten.amax.default, x, [dim])
-        check(aten.amin.default, x, [dim], True)
-        check(aten.aminmax.default, x, dim=dim)
-        check(aten.any.dim, x, dim)
-        check(aten.all.dim, x, dim, True)
+    for axis in (0, -1):
+        check(aten.prod.dim_int, x, axis, **loose)
+        check(aten.amax.default, x, [axis])
+        check(aten.amin.default, x, [axis], True)
+        check(aten.aminmax.default, x, dim=axis)
+        check(aten.any.dim, x, axis)
+        check(aten.all.dim, x, axis, True)
         if x.dtype != torch.bool:
-            check(aten.argmax.default, x, dim)
-            check(aten.argmin.default, x, dim, True)
-        check(aten.max.dim, x, dim)
-        check(aten.min.dim, x, dim, True)
+            check(aten.argmax.default, x, axis)
+            check(aten.argmin.default, x, axis, True)
+        check(aten.max.dim, x, axis)
+        check(aten.min.dim, x, axis, True)
     for op in (aten.sum, aten.prod, aten.any, aten.all, aten.amax, aten.aminmax, aten.max):
         check(op.default, x, **loose)
     for op in (aten.min, aten.count_nonzero):

@@ -10,7 +10,7 @@ from torch_google.tpu.lowerings.against_cpu import check, lowered
 aten = torch.ops.aten
 INF, NAN = float("inf"), float("nan")
 
-TIGHT = 1e-8
+TIGHT = 1e-7
 LOOSE = 2e-6  # torch's own Bessel functions are off by so much between 5 and 7
 
 ANYWHERE = [
@@ -49,7 +49,7 @@ def test_on_the_line(name: str) -> None:
     x = torch.cat([torch.linspace(-9.3, 9.7, 67, dtype=torch.float64), torch.tensor([0.0, -0.0])])
     close = LOOSE if "bessel" in name else TIGHT
     check(op, x, rtol=close, atol=close)
-    check(op, x.float(), rtol=3e-5, atol=2e-5)
+    check(op, x.float(), rtol=1e-4, atol=2e-5)
     check(op, torch.tensor([NAN, 0.5]))
     check(op, torch.tensor([1, 2, 3]))
     check(op, torch.zeros(0))
