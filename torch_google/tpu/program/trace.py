@@ -66,6 +66,12 @@ def trace_function(
             graph = _decomposed(function, values, frozenset())
             circular: frozenset[OpOverload] = frozenset()
             while written := _written(graph):  # a decomposition wrote to what it had made
+                if written <= circular:
+                    raise NotImplementedError(
+                        f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
+                        f"which torch makes of variants that write, for {name}. "
+                        "Add it to a module of torch_google/tpu/lowerings"
+                    )
                 circular |= written
                 graph = _decomposed(_pure(graph, values), values, circular)
     except GuardOnDataDependentSymNode as found:
