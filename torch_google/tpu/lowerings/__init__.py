@@ -41,6 +41,9 @@ from torch_google.tpu.lowerings import (
     scans as scans,
 )
 from torch_google.tpu.lowerings import (
+    segments as segments,
+)
+from torch_google.tpu.lowerings import (
     shapes as shapes,
 )
 from torch_google.tpu.lowerings import (

@@ -160,7 +160,7 @@ def _runs(x: np.ndarray, dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rows = np.moveaxis(x, dim, 0)
     if len(rows) == 0:
         return x, np.zeros(0, np.int64), np.zeros(0, np.int64)
-    changes = (rows[1:] != rows[:-1]).reshape(len(rows) - 1, -1).any(axis=1)
+    changes = np.any(rows[1:] != rows[:-1], axis=tuple(range(1, rows.ndim)))
     starts = np.concatenate([[0], np.nonzero(changes)[0] + 1])
     counts = np.diff(np.concatenate([starts, [len(rows)]]))
     inverse = np.repeat(np.arange(len(starts)), counts)
