@@ -196,15 +196,15 @@ def eye_m(n: int, m: int, *, dtype: torch.dtype | None = None) -> Array:
 def tril_indices(
     row: int, col: int, offset: int = 0, *, dtype: torch.dtype | None = torch.int64
 ) -> Array:
-    return _indices(np.tril_indices(row, offset, col), dtype)
+    return _indices(np.tril_indices(row, offset, col))
 
 
 @lowering("aten::triu_indices")
 def triu_indices(
     row: int, col: int, offset: int = 0, *, dtype: torch.dtype | None = torch.int64
 ) -> Array:
-    return _indices(np.triu_indices(row, offset, col), dtype)
+    return _indices(np.triu_indices(row, offset, col))
 
 
-def _indices(pair: tuple[np.ndarray, np.ndarray], dtype: torch.dtype | None) -> Array:
-    return jnp.asarray(np.stack(pair), to_jax(torch.int64 if dtype is None else dtype))
+def _indices(pair: tuple[np.ndarray, np.ndarray]) -> Array:
+    return jnp.asarray(np.stack(pair), jnp.int64)

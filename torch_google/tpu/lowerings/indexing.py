@@ -22,7 +22,7 @@ Indices = Sequence[Array | None]
 
 
 def _is_mask(index: Array) -> bool:
-    return index.dtype in (jnp.bool_, jnp.uint8)
+    return str(index.dtype).removeprefix("torch.") in ("bool", "uint8")
 
 
 def _whole(indices: Indices) -> tuple[object, ...]:
@@ -43,7 +43,11 @@ def _whole(indices: Indices) -> tuple[object, ...]:
     return tuple(items)
 
 
-@lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def _has_mask(self: Array, indices: Indices) -> bool:
+    return any(index is not None and _is_mask(index) for index in indices)
+
+
+@lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor", host_shape=_has_mask)
 def index_tensor(self: Array, indices: Indices) -> Array:
     return self[_whole(indices)]
 

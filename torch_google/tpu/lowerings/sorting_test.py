@@ -53,7 +53,7 @@ def test_unique() -> None:
     check(aten.unique_consecutive.default, torch.tensor([1, 1, 2, 2, 1]), True, True)
     check(aten.unique_consecutive.default, torch.tensor([1.0, 1.0, NAN, NAN]))
     check(aten.unique_consecutive.default, torch.zeros(0))
-    check(aten.unique_consecutive.default, torch.zeros(1, 0), True, True, 0)
+    check(aten.unique_consecutive.default, torch.ones(1, 2), True, True, 0)
 
 
 @pytest.mark.parametrize("dim", [0, 1])
