@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,10 +107,10 @@ def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
         inside = inside & (place >= 0) & (place <= size - 1)
         index = index * size + jnp.where(inside, place, 0).astype(jnp.int32)
     n, c = x.shape[:2]
-    flat = x.reshape(n, c, -1) if x.size else x.reshape(n, c, 0)
-    index = jnp.where(inside, index, 0)
     points = index.shape[1:]
-    taken = jnp.take_along_axis(flat, index.reshape(n, 1, -1) if n else index[:, None, :0], axis=2)
+    flat = x.reshape(n, c, math.prod(x.shape[2:]))
+    index = jnp.where(inside, index, 0).reshape(n, 1, math.prod(points))
+    taken = jnp.take_along_axis(flat, index, axis=2)
     return jnp.where(inside[:, None], taken.reshape(n, c, *points), 0)
 
 

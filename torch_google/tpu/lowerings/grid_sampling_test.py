@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import itertools
-
 import pytest
 import torch
 
@@ -24,7 +22,7 @@ def test_two_dimensions(mode, padding, corners):
     assert_agrees(backward, grad, x, grid, *how, [True, True], **CLOSE)
 
 
-@pytest.mark.parametrize(("mode", "padding", "corners"), itertools.product((0, 1), (0, 2), (True, False)))
+@pytest.mark.parametrize(("mode", "padding", "corners"), [(0, 0, True), (0, 2, False), (1, 1, False), (1, 2, True)])
 def test_three_dimensions(mode, padding, corners):
     x, grid = torch.randn(2, 3, 4, 5, 6).double(), torch.randn(2, 2, 4, 3, 3).double() * 1.5
     how = (mode, padding, corners)
