@@ -119,9 +119,7 @@ def prelu(x: jax.Array, weight: jax.Array) -> jax.Array:
 
 
 @lowering("aten::_prelu_kernel_backward")
-def prelu_backward(
-    grad: jax.Array, x: jax.Array, weight: jax.Array
-) -> tuple[jax.Array, jax.Array]:
+def prelu_backward(grad: jax.Array, x: jax.Array, weight: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.where(x > 0, grad, grad * weight), jnp.where(x > 0, 0, grad * x)
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ aten = torch.ops.aten
 
 # Values at and beside every corner of the functions below, and far out.
 X = torch.tensor([-200, -30, -3, -1.5, -1, -0.5, -0.01, 0, 0.01, 0.5, 1, 1.5, 3, 6, 21, 90, 200.0])
-FORWARD = {
+FORWARD: dict[str, list[Any]] = {
     "gelu": [{}, {"approximate": "tanh"}],
     "silu": [()],
     "mish": [()],
@@ -26,7 +28,7 @@ FORWARD = {
     "softshrink": [(), (1.5,)],
     "hardshrink": [(), (1.5,)],
 }
-BACKWARD = {
+BACKWARD: dict[str, list[Any]] = {
     "gelu_backward": [{}, {"approximate": "tanh"}],
     "silu_backward": [()],
     "mish_backward": [()],
@@ -41,7 +43,7 @@ BACKWARD = {
 }
 
 
-def call(op, *tensors, option, **kwargs):
+def call(op: Any, *tensors: Any, option: Any, **kwargs: Any) -> None:
     if isinstance(option, dict):
         assert_agrees(op, *tensors, **option, **kwargs)
     else:
@@ -50,7 +52,7 @@ def call(op, *tensors, option, **kwargs):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("name", FORWARD)
-def test_forward(name, dtype):
+def test_forward(name: str, dtype: torch.dtype) -> None:
     for option in FORWARD[name]:
         only = 1 if name == "log_sigmoid_forward" else None
         call(getattr(aten, name).default, X.to(dtype), option=option, only=only)
@@ -59,13 +61,13 @@ def test_forward(name, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("name", BACKWARD)
-def test_backward(name, dtype):
+def test_backward(name: str, dtype: torch.dtype) -> None:
     for option in BACKWARD[name]:
         grad = torch.linspace(-2, 3, len(X)).to(dtype)
         call(getattr(aten, name).default, grad, X.to(dtype), option=option)
 
 
-def test_the_rest():
+def test_the_rest() -> None:
     grad = torch.randn(len(X))
     for is_result in (True, False):
         assert_agrees(aten.elu_backward.default, grad, 1.5, 2.0, 0.5, is_result, X)
@@ -82,11 +84,11 @@ def test_the_rest():
         assert_agrees(aten.logit_backward.default, torch.ones(7), p, eps)
 
 
-def test_hardtanh_of_integers():
+def test_hardtanh_of_integers() -> None:
     assert_agrees(aten.hardtanh.default, torch.arange(-5, 6), -2, 3)
 
 
-def test_rrelu():
+def test_rrelu() -> None:
     x, noise = torch.randn(1000), torch.zeros(1000)
     op = aten.rrelu_with_noise_functional.default
     assert_agrees(op, x, noise, 0.1, 0.3, False, only=1)

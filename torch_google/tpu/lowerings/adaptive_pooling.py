@@ -68,7 +68,9 @@ def fractional_max_pool(
     kernel = [int(k) for k in kernel] * (rank if len(kernel) == 1 else 1)
     lead, sizes = x.shape[:-rank], x.shape[-rank:]
     planes = x.reshape(math.prod(lead), *sizes)
-    samples = jnp.broadcast_to(samples.reshape(math.prod(samples.shape[:-1]), rank), (len(planes), rank))
+    samples = jnp.broadcast_to(
+        samples.reshape(math.prod(samples.shape[:-1]), rank), (len(planes), rank)
+    )
     # In two dimensions torch draws the width first, in three the depth.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import is_zero, opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_Bias = jax.Array | None
+_Bias: TypeAlias = jax.Array | None
 _SEED = 2**31 - 1
 
 
@@ -175,9 +175,7 @@ def _attend(
         kept = 1 - jnp.asarray(dropout_p, jnp.float32)
         draws = jax.random.uniform(jax.random.key(seed.astype(jnp.uint32)), weights.shape)
         weights = jnp.where(draws < kept, weights / jnp.maximum(kept, 1e-30).astype(wide), 0)
-    out = jnp.einsum(
-        "...qk,...kd->...qd", weights.astype(q.dtype), v, preferred_element_type=wide
-    )
+    out = jnp.einsum("...qk,...kd->...qd", weights.astype(q.dtype), v, preferred_element_type=wide)
     return out, jax.lax.stop_gradient(jnp.log(total) + top)[..., 0]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 from torch_google.tpu.lowerings.table import lowering
 
-_Tensor = jax.Array | None
+_Tensor: TypeAlias = jax.Array | None
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -13,7 +15,7 @@ aten = torch.ops.aten
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("shape", [(4, 3), (2, 3, 4, 5)])
-def test_forward_and_backward(dtype, affine, training, shape):
+def test_forward_and_backward(dtype: torch.dtype, affine: Any, training: Any, shape: Any) -> None:
     x = torch.randn(shape).to(dtype)
     weight, bias = (torch.randn(3).to(dtype) for _ in range(2)) if affine else (None, None)
     mean, var = torch.randn(3).to(dtype), torch.rand(3).to(dtype) + 0.5
@@ -28,7 +30,7 @@ def test_forward_and_backward(dtype, affine, training, shape):
         assert_agrees(backward, torch.randn_like(x), x, weight, *saved, mask)
 
 
-def test_other_spellings():
+def test_other_spellings() -> None:
     x, weight, bias = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3)
     mean, var = torch.randn(3), torch.rand(3)
     assert_agrees(aten._native_batch_norm_legit.no_stats, x, weight, bias, True, 0.1, 1e-5)
@@ -38,7 +40,7 @@ def test_other_spellings():
     assert_agrees(aten._batch_norm_no_update.default, *stats)
 
 
-def test_bfloat16_with_float32_statistics():
+def test_bfloat16_with_float32_statistics() -> None:
     x = torch.randn(4, 3, 5).bfloat16()
     stats = (torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3))
     assert_agrees(aten._native_batch_norm_legit_functional.default, x, *stats, True, 0.1, 1e-5)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings.losses import MEAN, NONE, SUM, reduced
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 from torch_google.tpu.lowerings.table import lowering
 
-_Weight = jax.Array | None
+_Weight: TypeAlias = jax.Array | None
 
 
 @lowering("aten::nll_loss_forward", "aten::nll_loss2d_forward")
@@ -144,9 +144,7 @@ def _is_target(x: jax.Array, target: jax.Array) -> jax.Array:
     return named.any(-2)
 
 
-def _multilabel(
-    x: jax.Array, target: jax.Array, is_target: jax.Array, reduction: int
-) -> jax.Array:
+def _multilabel(x: jax.Array, target: jax.Array, is_target: jax.Array, reduction: int) -> jax.Array:
     rank = x.ndim
     x, target, is_target = (jnp.atleast_1d(v) for v in (x, target, is_target))
     target = target.reshape(x.shape)

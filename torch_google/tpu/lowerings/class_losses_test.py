@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -11,8 +13,12 @@ aten = torch.ops.aten
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("reduction", [0, 1, 2])
-@pytest.mark.parametrize(("shape", "weighted"), [((5,), False), ((6, 5), True), ((2, 5, 3, 4), True), ((0, 5), False)])
-def test_negative_log_likelihood(shape, weighted, reduction, dtype):
+@pytest.mark.parametrize(
+    ("shape", "weighted"), [((5,), False), ((6, 5), True), ((2, 5, 3, 4), True), ((0, 5), False)]
+)
+def test_negative_log_likelihood(
+    shape: Any, weighted: Any, reduction: Any, dtype: torch.dtype
+) -> None:
     x = torch.randn(shape).to(dtype)
     axis = 0 if len(shape) == 1 else 1
     target = torch.randint(0, 5, shape[:axis] + shape[axis + 1 :])
@@ -31,15 +37,18 @@ def test_negative_log_likelihood(shape, weighted, reduction, dtype):
         assert_agrees(backward, grad, x, target, weight, reduction, ignore, total)
 
 
-def test_all_ignored_is_nan_in_the_mean():
+def test_all_ignored_is_nan_in_the_mean() -> None:
     x, target = torch.randn(3, 4), torch.full((3,), -100)
     assert_agrees(aten.nll_loss_forward.default, x, target, None, 1, -100)
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 @pytest.mark.parametrize("p", [1, 2])
-def test_multi_margin(reduction, p):
-    for x, target in ((torch.randn(4, 5), torch.randint(0, 5, (4,))), (torch.randn(5), torch.tensor(3))):
+def test_multi_margin(reduction: Any, p: Any) -> None:
+    for x, target in (
+        (torch.randn(4, 5), torch.randint(0, 5, (4,))),
+        (torch.randn(5), torch.tensor(3)),
+    ):
         for weight in (None, torch.rand(5)):
             args = (target, p, 0.7, weight, reduction)
             assert_agrees(aten.multi_margin_loss.default, x, *args)
@@ -48,7 +57,7 @@ def test_multi_margin(reduction, p):
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
-def test_multilabel_margin(reduction):
+def test_multilabel_margin(reduction: Any) -> None:
     target = torch.tensor([[3, 0, -1, 1], [-1, 0, 1, 2], [0, 1, 2, 3]])
     for x, t in ((torch.randn(3, 4), target), (torch.randn(4), target[0])):
         assert_agrees(aten.multilabel_margin_loss_forward.default, x, t, reduction)

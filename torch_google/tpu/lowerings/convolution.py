@@ -110,4 +110,3 @@ def _channels_last(
         feature_group_count=groups,
     )
     return out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
-

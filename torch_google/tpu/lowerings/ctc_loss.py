@@ -102,7 +102,8 @@ def ctc_loss_backward(
     times, batch, classes = log_probs.shape
     start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
-    both = opmath(alphas).swapaxes(0, 1) + betas
+    # What torch's own alpha has outside of a path may be anything.
+    both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
     of_class = jnp.full((batch, times, classes), -jnp.inf, log_probs.dtype).swapaxes(0, 1)
     for s in range(count):
         # A class may be in many states: add it up state by state.
@@ -129,9 +130,7 @@ def ctc_loss_backward_of_lengths(
     zero_infinity: bool = False,
 ) -> jax.Array:
     lengths = _listed(input_lengths), _listed(target_lengths)
-    return ctc_loss_backward(
-        grad, log_probs, targets, *lengths, loss, alphas, blank, zero_infinity
-    )
+    return ctc_loss_backward(grad, log_probs, targets, *lengths, loss, alphas, blank, zero_infinity)
 
 
 def _listed(lengths: jax.Array) -> list[int]:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ aten = torch.ops.aten
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("flat", [True, False])
 @pytest.mark.parametrize("zero_infinity", [True, False])
-def test_loss_and_gradient(dtype, flat, zero_infinity):
+def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) -> None:
     log_probs = torch.randn(8, 5, 6).to(dtype).log_softmax(-1)
     # Repeats, an empty target, and one that is longer than its input.
     targets = torch.tensor([[1, 1, 2, 3], [4, 4, 4, 0], [5, 0, 0, 0], [1, 2, 3, 4], [2, 3, 0, 0]])
@@ -26,7 +28,7 @@ def test_loss_and_gradient(dtype, flat, zero_infinity):
     args = (grad, log_probs, targets, inputs, lengths, loss, alpha, *how)
     finite = loss.isfinite()
 
-    def expect(*args):
+    def expect(*args: Any) -> Any:
         return aten._ctc_loss_backward.default(*args)
 
     if zero_infinity or finite.all():
@@ -35,7 +37,7 @@ def test_loss_and_gradient(dtype, flat, zero_infinity):
     assert_agrees(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *how, only=1)
 
 
-def test_another_blank():
+def test_another_blank() -> None:
     log_probs = torch.randn(6, 2, 4).log_softmax(-1)
     targets = torch.tensor([[0, 1, 1], [2, 0, 2]])
     args = (log_probs, targets, [6, 5], [3, 3], 3)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -7,7 +9,7 @@ import torch_google.tpu.lowerings.losses  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.agreement import assert_agrees
 
 aten = torch.ops.aten
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "mse_loss": [()],
     "smooth_l1_loss": [(1.0,), (0.3,), (0.0,)],
     "huber_loss": [(1.0,), (0.3,)],
@@ -18,7 +20,7 @@ OPTIONS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 @pytest.mark.parametrize("name", OPTIONS)
-def test_element_by_element(name, reduction, dtype):
+def test_element_by_element(name: str, reduction: Any, dtype: torch.dtype) -> None:
     x, target = torch.randn(3, 4).to(dtype), torch.randn(3, 4).to(dtype)
     target[0, 0] = x[0, 0]
     for option in OPTIONS[name]:
@@ -31,7 +33,7 @@ def test_element_by_element(name, reduction, dtype):
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
 @pytest.mark.parametrize("weight", [None, torch.rand(4)])
-def test_binary_cross_entropy(reduction, weight):
+def test_binary_cross_entropy(reduction: Any, weight: Any) -> None:
     x, target = torch.rand(3, 4), torch.rand(3, 4)
     x[0], target[0] = torch.tensor([0.0, 1, 0, 1]), torch.tensor([0.0, 1, 1, 0])
     forward = aten.binary_cross_entropy.default
@@ -45,5 +47,5 @@ def test_binary_cross_entropy(reduction, weight):
         assert_agrees(aten.binary_cross_entropy_with_logits.default, *args)
 
 
-def test_the_mean_of_nothing_is_nan():
+def test_the_mean_of_nothing_is_nan() -> None:
     assert_agrees(aten.mse_loss.default, torch.randn(0, 3), torch.randn(0, 3))

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -12,7 +14,7 @@ aten = torch.ops.aten
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("affine", [True, False])
 @pytest.mark.parametrize("shape", [(2, 3, 4, 5), (0, 3, 4, 5)])
-def test_layer_norm(dtype, affine, shape):
+def test_layer_norm(dtype: torch.dtype, affine: Any, shape: Any) -> None:
     x = torch.randn(shape).to(dtype)
     weight, bias = (torch.randn(4, 5).to(dtype) for _ in range(2)) if affine else (None, None)
     assert_agrees(aten.native_layer_norm.default, x, [4, 5], weight, bias, 1e-5)
@@ -24,7 +26,7 @@ def test_layer_norm(dtype, affine, shape):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("affine", [True, False])
-def test_group_norm(dtype, affine):
+def test_group_norm(dtype: torch.dtype, affine: Any) -> None:
     x = torch.randn(2, 6, 3, 5).to(dtype)
     weight, bias = (torch.randn(6).to(dtype) for _ in range(2)) if affine else (None, None)
     how = (2, 6, 15, 3)
@@ -36,7 +38,7 @@ def test_group_norm(dtype, affine):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_rms_norm(dtype):
+def test_rms_norm(dtype: torch.dtype) -> None:
     x, weight = torch.randn(2, 3, 8).to(dtype), torch.randn(8).to(dtype)
     for eps in (1e-3, None):
         assert_agrees(aten._fused_rms_norm.default, x, [8], weight, eps)

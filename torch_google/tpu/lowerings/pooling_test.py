@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -9,7 +11,7 @@ from torch_google.tpu.lowerings.agreement import assert_agrees
 aten = torch.ops.aten
 
 # (input, kernel, stride, padding, dilation, ceil)
-MAX2D = {
+MAX2D: dict[str, Any] = {
     "square": ((2, 3, 8, 8), [2, 2], [2, 2], [0, 0], [1, 1], False),
     "overlap, padding": ((2, 3, 9, 7), [3, 2], [2, 1], [1, 1], [1, 1], False),
     "ceil": ((1, 2, 8, 9), [3, 3], [2, 3], [1, 0], [1, 1], True),
@@ -23,7 +25,7 @@ MAX2D = {
 
 @pytest.mark.parametrize("case", MAX2D)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_max_pool2d(case, dtype):
+def test_max_pool2d(case: str, dtype: torch.dtype) -> None:
     shape, *window = MAX2D[case]
     x = torch.randn(shape).to(dtype)
     assert_agrees(aten.max_pool2d_with_indices.default, x, *window)
@@ -32,7 +34,7 @@ def test_max_pool2d(case, dtype):
     assert_agrees(aten.max_pool2d_with_indices_backward.default, grad, x, *window, indices)
 
 
-def test_max_pool_ties_nan_and_all_minus_infinity():
+def test_max_pool_ties_nan_and_all_minus_infinity() -> None:
     nan, inf = float("nan"), float("inf")
     for x in (
         torch.zeros(1, 1, 4, 4),
@@ -43,7 +45,7 @@ def test_max_pool_ties_nan_and_all_minus_infinity():
         assert_agrees(aten.max_pool2d_with_indices.default, x, [2, 2], [1, 1], [1, 1])
 
 
-def test_max_pool3d():
+def test_max_pool3d() -> None:
     x = torch.randn(1, 2, 5, 6, 7)
     window = ([2, 3, 2], [2, 1, 2], [1, 1, 0], [1, 2, 1], True)
     assert_agrees(aten.max_pool3d_with_indices.default, x, *window)
@@ -53,7 +55,7 @@ def test_max_pool3d():
 
 
 # (input, kernel, stride, padding, ceil, count padding, divisor)
-AVG2D = {
+AVG2D: dict[str, Any] = {
     "square": ((2, 3, 8, 8), [2, 2], [2, 2], [0, 0], False, True, None),
     "padding counts": ((2, 3, 9, 7), [3, 2], [2, 1], [1, 1], False, True, None),
     "padding does not": ((2, 3, 9, 7), [3, 2], [2, 1], [1, 1], False, False, None),
@@ -67,7 +69,7 @@ AVG2D = {
 
 @pytest.mark.parametrize("case", AVG2D)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-def test_avg_pool2d(case, dtype):
+def test_avg_pool2d(case: str, dtype: torch.dtype) -> None:
     shape, *window = AVG2D[case]
     x = torch.randn(shape).to(dtype)
     assert_agrees(aten.avg_pool2d.default, x, *window)
@@ -75,7 +77,7 @@ def test_avg_pool2d(case, dtype):
     assert_agrees(aten.avg_pool2d_backward.default, torch.randn_like(out), x, *window)
 
 
-def test_avg_pool3d_and_integers():
+def test_avg_pool3d_and_integers() -> None:
     x = torch.randn(1, 2, 5, 6, 7)
     window = ([2, 3, 2], [2, 1, 2], [1, 1, 0], True, False, None)
     assert_agrees(aten.avg_pool3d.default, x, *window)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -11,8 +13,10 @@ INF = float("inf")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize(("shape", "dim"), [((2, 3, 4), 1), ((2, 3), -1), ((), 0), ((0, 3), 1), ((3, 0), 1)])
-def test_values_and_gradients(dtype, shape, dim):
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((2, 3, 4), 1), ((2, 3), -1), ((), 0), ((0, 3), 1), ((3, 0), 1)]
+)
+def test_values_and_gradients(dtype: torch.dtype, shape: Any, dim: Any) -> None:
     x = (torch.randn(shape) * 9).to(dtype)
     for forward, backward in [
         (aten._softmax.default, aten._softmax_backward_data.default),
@@ -23,14 +27,14 @@ def test_values_and_gradients(dtype, shape, dim):
         assert_agrees(backward, torch.randn_like(out), out, dim, dtype)
 
 
-def test_infinities():
+def test_infinities() -> None:
     x = torch.tensor([[-INF, -INF], [0, -INF], [INF, 1], [float("nan"), 1], [3e38, -3e38]])
     for op in (aten._softmax.default, aten._log_softmax.default):
         assert_agrees(op, x, 1, False)
     assert_agrees(aten._safe_softmax.default, x, 1)
 
 
-def test_dropout():
+def test_dropout() -> None:
     x = torch.ones(100, 100)
     out, mask = lowered(aten.native_dropout.default, x, 0.25, True)
     assert 0.72 < mask.mean() < 0.78

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -13,12 +15,12 @@ aten = torch.ops.aten
 SIZES = {1: (7,), 2: (7, 5), 3: (4, 5, 3)}
 
 
-def options(has_corners):
+def options(has_corners: Any) -> Any:
     return [(True,), (False,)] if has_corners else [()]
 
 
 @pytest.mark.parametrize("name", upsampling._RULES)
-def test_up_down_and_gradients(name):
+def test_up_down_and_gradients(name: str) -> None:
     _, rank, has_corners = upsampling._RULES[name]
     forward = getattr(aten, name).default
     backward = getattr(aten, f"{name}_backward").default
@@ -32,7 +34,7 @@ def test_up_down_and_gradients(name):
 
 
 @pytest.mark.parametrize("name", upsampling._RULES)
-def test_scales_as_given_and_half(name):
+def test_scales_as_given_and_half(name: str) -> None:
     _, rank, has_corners = upsampling._RULES[name]
     forward = getattr(aten, name).default
     x = torch.randn(1, 2, *SIZES[rank])
@@ -43,21 +45,23 @@ def test_scales_as_given_and_half(name):
         assert_agrees(forward, x.bfloat16(), size, *corners)
 
 
-def test_nearest_keeps_bytes():
+def test_nearest_keeps_bytes() -> None:
     x = torch.randint(0, 256, (1, 2, 5, 6), dtype=torch.uint8)
     assert_agrees(aten.upsample_nearest2d.default, x, [8, 3])
 
 
-def test_bilinear_bytes_are_rounded():
+def test_bilinear_bytes_are_rounded() -> None:
     x = torch.randint(0, 256, (1, 2, 5, 6), dtype=torch.uint8)
     assert_agrees(aten.upsample_bilinear2d.default, x, [8, 9], False, rtol=0, atol=1)
 
 
 @pytest.mark.parametrize("name", ["upsample_nearest1d", "upsample_linear1d"])
-def test_a_traced_scale(name):
+def test_a_traced_scale(name: str) -> None:
     op = getattr(aten, name).default
     x = torch.randn(1, 2, 7)
     corners = (False,) if "linear" in name else ()
-    call = jax.jit(lambda x, scale: find(op).function(x, [10], *corners, scale))
+    entry = find(op)
+    assert entry is not None
+    call = jax.jit(lambda x, scale: entry.function(x, [10], *corners, scale))
     out = call(jnp.asarray(x.numpy()), 1.5)
     torch.testing.assert_close(torch.tensor(out.tolist()), op(x, [10], *corners, 1.5))
