@@ -23,6 +23,9 @@ from torch_google.tpu.lowerings import (
     ctc_loss as ctc_loss,
 )
 from torch_google.tpu.lowerings import (
+    distances as distances,
+)
+from torch_google.tpu.lowerings import (
     embedding as embedding,
 )
 from torch_google.tpu.lowerings import (
@@ -42,6 +45,9 @@ from torch_google.tpu.lowerings import (
 )
 from torch_google.tpu.lowerings import (
     matmul as matmul,
+)
+from torch_google.tpu.lowerings import (
+    meta_kernels as meta_kernels,
 )
 from torch_google.tpu.lowerings import (
     normalization as normalization,

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
@@ -74,7 +73,7 @@ def assert_agrees(
 def to_array(tensor: torch.Tensor) -> jax.Array:
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.dtype == torch.bfloat16:
-        return jnp.asarray(tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16))
+        return jnp.asarray(tensor.view(torch.int16).numpy().view(to_jax(tensor.dtype)))
     return jnp.asarray(tensor.numpy())
 
 

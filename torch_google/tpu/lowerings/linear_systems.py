@@ -129,6 +129,32 @@ def lstsq(
     return (out[..., 0] if vector else out), residuals, rank, kept_values
 
 
+@lowering("aten::linalg_pinv.atol_rtol_tensor")
+def pinv(
+    a: jax.Array,
+    *,
+    atol: jax.Array | None = None,
+    rtol: jax.Array | None = None,
+    hermitian: bool = False,
+) -> jax.Array:
+    m, n = a.shape[-2:]
+    if not a.size:
+        return jnp.zeros((*a.shape[:-2], n, m), a.dtype)
+    if hermitian:
+        values, vectors = jnp.linalg.eigh(a, symmetrize_input=False)
+        left, right, sizes = vectors, _adjoint(vectors), jnp.abs(values)
+    else:
+        u, values, vh = jnp.linalg.svd(a, full_matrices=False)
+        left, right, sizes = _adjoint(vh), _adjoint(u), values
+    usual = jnp.asarray(jnp.finfo(sizes.dtype).eps * max(m, n), sizes.dtype)
+    absolute = jnp.zeros((), sizes.dtype) if atol is None else atol
+    if rtol is None:
+        rtol = jnp.where(absolute > 0, 0, usual)
+    cut = jnp.maximum(absolute[..., None], rtol[..., None] * sizes.max(-1, keepdims=True))
+    inverse = jnp.where(sizes > cut, 1 / jnp.where(sizes > cut, values, 1), 0)
+    return (left * inverse[..., None, :]) @ right
+
+
 def _factored(a: jax.Array) -> jax.Array:
     """What torch factors for a determinant: a real matrix by columns, so its gradient expects."""
     return a if jnp.iscomplexobj(a) else jnp.swapaxes(a, -1, -2)

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-import torch_google.tpu.lowerings.linear_systems  # noqa: F401 (registers)
+import torch_google.tpu.lowerings.linear_systems
+import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.agreement import assert_agrees
 
 aten = torch.ops.aten
@@ -74,3 +75,24 @@ def test_least_squares(driver: Any, shape: Any) -> None:
     assert_agrees(aten.linalg_lstsq.default, a, b, driver=driver, only=only)
     if len(shape) == 3:
         assert_agrees(aten.linalg_lstsq.default, a, b[..., 0].contiguous(), driver=driver, only=1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5), (2, 4, 4), (0, 3)])
+def test_pseudo_inverse(dtype: torch.dtype, shape: Any) -> None:
+    a = torch.randn(shape, dtype=dtype)
+    op = aten.linalg_pinv.atol_rtol_tensor
+    assert_agrees(op, a)
+    assert_agrees(op, a, atol=torch.tensor(0.5).double(), rtol=torch.tensor(0.1).double())
+    assert_agrees(op, a, atol=torch.tensor(0.5).double())
+    if shape[-1] == shape[-2]:
+        assert_agrees(op, a @ a.mH, hermitian=True)
+
+
+def test_torch_knows_the_shapes_of_least_squares() -> None:
+    for driver in ("gels", "gelsy", "gelsd"):
+        a, b = torch.randn(2, 5, 3), torch.randn(2, 5, 2)
+        given = torch.linalg.lstsq(a, b, driver=driver)
+        meta = torch.linalg.lstsq(a.to("meta"), b.to("meta"), driver=driver)
+        assert [(t.shape, t.dtype) for t in meta] == [(t.shape, t.dtype) for t in given]
+    assert [t.shape for t in torch.geqrf(a.to("meta"))] == [t.shape for t in torch.geqrf(a)]
