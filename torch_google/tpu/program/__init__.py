@@ -7,11 +7,12 @@ For eager misses, torch.compile and export alike.
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
 from torch_google.tpu.program.interpreter import Program, constant, lower_graph
 from torch_google.tpu.program.operators import lower_op
-from torch_google.tpu.program.trace import BakedNumber, Number, trace
+from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, trace
 
 __all__ = [
     "BakedNumber",
     "Functional",
+    "HostRead",
     "Number",
     "Program",
     "constant",

@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op, trace
+from torch_google.tpu.lowerings import lowering
+from torch_google.tpu.program import (
+    BakedNumber,
+    HostRead,
+    Number,
+    Program,
+    constant,
+    lower_op,
+    trace,
+)
 from torch_google.tpu.program.small_table import small_table
 
 __all__ = ["small_table"]
@@ -127,3 +136,19 @@ def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
         NotImplementedError, match=r"no lowering for aten::bernoulli\.p \(float32\)"
     ):
         lower_op(aten.bernoulli.p, (X, 0.5))
+
+
+def test_reading_values_on_the_way_is_named() -> None:
+    with pytest.raises(HostRead, match="aten::allclose reads the values of a tensor"):
+        lower_op(aten.allclose.default, (X, X))
+
+
+def test_without_a_meta_kernel_the_lowering_says_what_it_gives() -> None:
+    lowering("aten::linalg_lstsq")(lambda a, b, rcond=None, *, driver=None: (a, a[0], a[0, 0], b))
+    program = lower_op(aten.linalg_lstsq.default, (X, X.double()))
+    assert [(m.shape, m.dtype) for m in program.metas if m is not None] == [
+        ((2, 3), torch.float32),
+        ((3,), torch.float32),
+        ((), torch.float32),
+        ((2, 3), torch.float64),
+    ]

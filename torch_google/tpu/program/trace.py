@@ -29,6 +29,10 @@ class BakedNumber(NotImplementedError):
     """The graph depends on the value of a Number: give it as it is, one program for each value."""
 
 
+class HostRead(NotImplementedError):
+    """The operator reads the values of a tensor on its way, so it is no program of its own."""
+
+
 def trace(
     op: OpOverload | Callable[..., Any],
     args: Sequence[Any],
@@ -39,7 +43,7 @@ def trace(
     The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
     results are one flat list.
 
-    Raises BakedNumber, or NotImplementedError where torch reads a tensor's values on the way.
+    Raises BakedNumber, or HostRead where torch reads a tensor's values on the way.
     """
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
@@ -79,11 +83,11 @@ def trace_function(
             raise
         raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
     except RuntimeError as found:
-        if "meta tensor" not in str(found).lower():
+        if not any(words in str(found).lower() for words in _READS):
             raise
-        raise NotImplementedError(
-            f"tpu: {name} reads the values of a tensor on its way: {_first_line(found)}. "
-            "Lower it in a module of torch_google/tpu/lowerings with host_shape=True"
+        raise HostRead(
+            f"tpu: {name} reads the values of a tensor on its way. Lower it in a module of "
+            "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
         ) from found
     graph.graph.eliminate_dead_code()
     graph.recompile()
@@ -129,5 +133,5 @@ def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
     return shapes.create_unbacked_symint()
 
 
-def _first_line(found: BaseException) -> str:
-    return str(found).strip().splitlines()[0]
+# How torch says that it was asked for values.
+_READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")
