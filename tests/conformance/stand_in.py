@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 import torch
 from torch._C import DispatchKey
 from torch._ops import OpOverload
@@ -19,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_google.tpu import lowerings
-from torch_google.tpu.program import HostRead, Program, constant, lower_op, mutation
+from torch_google.tpu.program import HostRead, Program, constant, lower_op, mutation, tensor_of
 
 # What a device does without a program: storage, the shape of a tensor, and the way to the host.
 _HOST = frozenset(
@@ -37,7 +36,6 @@ _HOST = frozenset(
         "aten::lift_fresh",
         "aten::new_empty",
         "aten::new_empty_strided",
-        "aten::resize_",
         "aten::resize_as_",
         "aten::set_",
         "aten::set_.source_Storage_storage_offset",
@@ -71,7 +69,7 @@ class StandIn(TorchDispatchMode):
         for leaf in leaves:
             if isinstance(leaf, torch.Tensor) and leaf.layout != torch.strided:
                 raise NotImplementedError(f"tpu: {func.name()} of a tensor of {leaf.layout}")
-        if func.name() in _HOST or _is_view(func):
+        if func.name() in _HOST or _is_view(func) or torch.Tag.inplace_view in func.tags:
             self.undefined |= "empty" in func.name()
             return func(*args, **kwargs)
         try:
@@ -186,12 +184,7 @@ def _grouped(op: OpOverload, args: list[Any], kwargs: dict[str, Any], flat: list
 def _tensor(result: Any, meta: torch.Tensor | None, *, known: bool) -> Any:
     if not isinstance(meta, torch.Tensor):
         return result
-    host = np.array(result)
-    if host.dtype.itemsize < 4 and meta.dtype.is_floating_point:
-        bits = host.view(np.uint8 if host.dtype.itemsize == 1 else np.int16)
-        dense = torch.from_numpy(bits).view(meta.dtype)
-    else:
-        dense = torch.from_numpy(host)
+    dense = tensor_of(result)
     if dense.dtype != meta.dtype:
         raise TypeError(f"tpu: a program gave {dense.dtype} for {meta.dtype}")
     if not known or meta.is_contiguous():

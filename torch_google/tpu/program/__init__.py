@@ -5,9 +5,10 @@ For eager misses, torch.compile and export alike.
 """
 
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
-from torch_google.tpu.program.interpreter import Program, constant, lower_graph
+from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.operators import lower_op
 from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, trace
+from torch_google.tpu.program.transfer import constant, tensor_of
 
 __all__ = [
     "BakedNumber",
@@ -20,5 +21,6 @@ __all__ = [
     "lower_graph",
     "lower_op",
     "mutation",
+    "tensor_of",
     "trace",
 ]

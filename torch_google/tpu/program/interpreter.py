@@ -20,6 +20,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
+from torch_google.tpu.program.transfer import constant
 
 # What says where and how a tensor lies: of no concern to a pure function of values.
 PLACEMENT = frozenset(
@@ -97,18 +98,6 @@ def run(
     if lowering.random:
         named["key"] = key
     return _conform(op, lowering.function(*positional, **named), meta, not lowering.host_shape)
-
-
-def constant(value: Any) -> Any:
-    """Return the jax array of a tensor on the host, and anything else as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    wanted = dtypes.to_jax(value.dtype)
-    if value.dtype.itemsize < 4 and value.dtype.is_floating_point:
-        bits = value.view(torch.uint8 if value.dtype.itemsize == 1 else torch.int16)
-        return jnp.asarray(bits.numpy().view(wanted).reshape(value.shape))
-    return jnp.asarray(value.numpy())
 
 
 def _check(nodes: Sequence[Node], part_of: str) -> None:

@@ -15,6 +15,7 @@ from torch_google.tpu.program import (
     Program,
     constant,
     lower_op,
+    tensor_of,
     trace,
 )
 from torch_google.tpu.program.small_table import small_table
@@ -129,6 +130,7 @@ def test_constants_keep_their_bits(tensor: torch.Tensor) -> None:
     np.testing.assert_array_equal(
         np.asarray(array).astype(complex), tensor.to(wide).resolve_conj().numpy().astype(complex)
     )
+    torch.testing.assert_close(tensor_of(array), tensor.resolve_conj())
 
 
 def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
