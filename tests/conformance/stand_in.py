@@ -72,6 +72,11 @@ class StandIn(TorchDispatchMode):
         if func.name() in _HOST or _is_view(func) or torch.Tag.inplace_view in func.tags:
             self.undefined |= "empty" in func.name()
             return func(*args, **kwargs)
+        if lowerings.find(func) is None:
+            with self:  # within a kernel, torch leaves its own composite operators to us
+                decomposed = func.decompose(*args, **kwargs)
+            if decomposed is not NotImplemented:
+                return decomposed
         try:
             return self._run(func, args, kwargs)
         except HostRead:

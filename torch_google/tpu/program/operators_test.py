@@ -6,6 +6,7 @@ import jax
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import (
@@ -15,6 +16,7 @@ from torch_google.tpu.program import (
     Program,
     constant,
     lower_op,
+    operators,
     tensor_of,
     trace,
 )
@@ -50,6 +52,13 @@ def test_a_number_is_an_input() -> None:
 def test_an_operator_is_what_torch_makes_of_it() -> None:
     (result,) = run(lower_op(aten.addcmul.default, (X, X, X), {"value": 3}), X, X, X)
     torch.testing.assert_close(result, torch.addcmul(X, X, X, value=3))
+
+
+def test_a_tensor_given_twice_is_two_inputs() -> None:
+    meta = X.to("meta")
+    program = lower_op(aten.addcmul.default, (meta, meta, meta))
+    (result,) = run(program, X, X + 1, X + 2)
+    torch.testing.assert_close(result, torch.addcmul(X, X + 1, X + 2))
 
 
 def test_a_number_stays_an_input_of_a_decomposition() -> None:
@@ -145,12 +154,28 @@ def test_reading_values_on_the_way_is_named() -> None:
         lower_op(aten.allclose.default, (X, X))
 
 
-def test_without_a_meta_kernel_the_lowering_says_what_it_gives() -> None:
-    lowering("aten::linalg_lstsq")(lambda a, b, rcond=None, *, driver=None: (a, a[0], a[0, 0], b))
-    program = lower_op(aten.linalg_lstsq.default, (X, X.double()))
-    assert [(m.shape, m.dtype) for m in program.metas if m is not None] == [
-        ((2, 3), torch.float32),
-        ((3,), torch.float32),
-        ((), torch.float32),
-        ((2, 3), torch.float64),
-    ]
+def test_without_a_meta_kernel_the_lowering_says_what_it_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without(*args: Any) -> Any:
+        raise NotImplementedError
+
+    monkeypatch.setattr(operators, "_meta_results", without)
+    lowering("aten::frexp.Tensor")(lambda x: (x[:1], x[1:].astype(int)))
+    program = lower_op(aten.frexp.Tensor, (X,))
+    described = [(tuple(m.shape), m.dtype) for m in program.metas if m is not None]
+    assert described == [((1, 3), torch.float32), ((1, 3), torch.int64)]
+
+
+def test_a_program_is_made_inside_a_kernel_too() -> None:
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found.append(lower_op(aten.fill.Scalar, (X, 4.0)))
+            return func(*args, **(kwargs or {}))
+
+    found: list[Program] = []
+    with Mode():
+        torch.neg(X)
+    torch.testing.assert_close(run(found[0], X)[0], torch.full_like(X, 4.0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -66,7 +67,7 @@ def trace_function(
     shapes = ShapeEnv()
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
     try:
-        with torch.no_grad():
+        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(_INCLUDED, _EXCLUDED):
             graph = _decomposed(function, values, frozenset())
             circular: frozenset[OpOverload] = frozenset()
             while written := _written(graph):  # a decomposition wrote to what it had made
@@ -95,8 +96,11 @@ def trace_function(
 
 
 def as_meta(value: Any) -> Any:
-    """Return a meta tensor for a tensor, and anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+    """Return a new meta tensor for a tensor, and anything else as it is.
+
+    Always a new one: a graph would take one tensor, given twice, for one input.
+    """
+    if not isinstance(value, torch.Tensor):
         return value
     meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if value.is_conj():
@@ -132,6 +136,17 @@ def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
         return shapes.create_unbacked_symfloat()
     return shapes.create_unbacked_symint()
 
+
+def _keys(*names: str) -> torch._C.DispatchKeySet:
+    keys = torch._C.DispatchKeySet(DispatchKey.Undefined)
+    for name in names:
+        keys = keys.add(getattr(DispatchKey, name))
+    return keys
+
+
+# A thread's dispatch as it is outside of any kernel: within one, functionalize has no effect.
+_INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
+_EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
 # How torch says that it was asked for values.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")
