@@ -47,6 +47,7 @@ def _direct(
 ) -> Program:
     leaves, structure = pytree.tree_flatten((args, kwargs))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+    on_host = lowering.on_host(args, kwargs)
 
     def call(arrays: Sequence[Any], key: Any, meta: Any) -> Any:
         filled = list(leaves)
@@ -56,7 +57,7 @@ def _direct(
         return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
 
     try:
-        meta = _meta_results(op, leaves, structure, lowering.host_shape)
+        meta = _meta_results(op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
         meta = _own_results(call, [leaves[i] for i in inputs])
 
@@ -65,7 +66,7 @@ def _direct(
         return pytree.tree_leaves(result)
 
     metas = tuple(pytree.tree_leaves(meta))
-    return Program(function, metas, lowering.random, lowering.host_shape)
+    return Program(function, metas, lowering.random, on_host)
 
 
 def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:

@@ -179,3 +179,18 @@ def test_a_program_is_made_inside_a_kernel_too() -> None:
     with Mode():
         torch.neg(X)
     torch.testing.assert_close(run(found[0], X)[0], torch.full_like(X, 4.0))
+
+
+def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
+    def masked(x: Any, indices: Any) -> bool:
+        return any(str(index.dtype).endswith("bool") for index in indices)
+
+    lowering("aten::index.Tensor", host_shape=masked)(lambda x, indices: x[tuple(indices)])
+    mask = X > 2
+    program = lower_op(aten.index.Tensor, (X, [mask]))
+    assert program.host_shape
+    torch.testing.assert_close(run(program, X, mask)[0], X[mask])
+    rows = torch.tensor([1, 0])
+    program = lower_op(aten.index.Tensor, (X, [rows]))
+    assert not program.host_shape
+    torch.testing.assert_close(run(program, X, rows)[0], X[rows])

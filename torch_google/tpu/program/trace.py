@@ -67,7 +67,8 @@ def trace_function(
     shapes = ShapeEnv()
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
     try:
-        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(_INCLUDED, _EXCLUDED):
+        included = torch._C._dispatch_tls_local_include_set() | _INCLUDED
+        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
             graph = _decomposed(function, values, frozenset())
             circular: frozenset[OpOverload] = frozenset()
             while written := _written(graph):  # a decomposition wrote to what it had made
