@@ -30,5 +30,22 @@ def _lstsq(
     return solution, residuals, rank, values
 
 
+def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _in_place(*args: object, **options: object) -> None:
+    pass
+
+
+_META.impl("_ctc_loss_backward", _like_second)
+_META.impl("_ctc_loss_backward.Tensor", _like_second)
+for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):
+    _META.impl(f"{_name}.tensor_lr", _in_place)
+_META.impl("_fused_adagrad_", _in_place)
+_META.impl("_fused_sgd_", _in_place)
+_META.impl("fractional_max_pool3d_backward", _like_second)
 _META.impl("geqrf", _geqrf)
 _META.impl("linalg_lstsq", _lstsq)
+_META.impl("multi_margin_loss_backward", _like_second)
+_META.impl("multilabel_margin_loss_backward", _like_second)
