@@ -7,7 +7,7 @@ import dataclasses
 import json
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.par_startup.measure import Summary
 
@@ -27,7 +27,7 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(tables: dict[str, Sequence[Summary]]) -> str:
+def as_json(tables: Mapping[str, Sequence[Summary]]) -> str:
     machine = {
         "cores": os.cpu_count(),
         "kernel": platform.release(),

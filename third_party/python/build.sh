@@ -56,6 +56,11 @@ export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \
   ac_cv_header_uuid_h=no ac_cv_header_uuid_uuid_h=no ac_cv_lib_crypt_crypt_r=no \
+  ac_cv_header_term_h=no ac_cv_mvwdelch_is_expression=no ac_cv_window_has_flags=no \
+  ac_cv_lib_curses_filter=no ac_cv_lib_curses_has_key=no ac_cv_lib_curses_immedok=no \
+  ac_cv_lib_curses_is_pad=no ac_cv_lib_curses_is_term_resized=no \
+  ac_cv_lib_curses_resize_term=no ac_cv_lib_curses_resizeterm=no ac_cv_lib_curses_syncok=no \
+  ac_cv_lib_curses_typeahead=no ac_cv_lib_curses_use_env=no ac_cv_lib_curses_wchgat=no \
   > "$log" 2>&1 || fail configure
 "$make" -j2 python pybuilddir.txt > "$log" 2>&1 || fail make
 

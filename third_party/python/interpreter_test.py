@@ -54,6 +54,16 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(_ESSENTIAL - listed, set())
         self.assertEqual(listed - set(sys.builtin_module_names), set())
 
+    def test_no_library_of_the_host_was_seen(self) -> None:
+        """A header that only some machines have must not show, or two of them build two PARs."""
+        seen = {
+            name
+            for name, value in sysconfig.get_config_vars().items()
+            if value == 1
+            and ("CURSES" in name or name in {"HAVE_TERM_H", "HAVE_UUID_H", "HAVE_CRYPT_H"})
+        }
+        self.assertEqual(seen, set())
+
     def test_every_builtin_module_imports(self) -> None:
         for name in sys.builtin_module_names:
             with self.subTest(module=name):

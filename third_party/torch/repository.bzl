@@ -16,7 +16,11 @@ _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),
     Label("//tools/importer:apply.py"),
+    Label("//tools/importer:binary.py"),
+    Label("//tools/importer:errors.py"),
+    Label("//tools/importer:names.py"),
     Label("//tools/importer:series.py"),
+    Label("//tools/importer:snapshot.py"),
     Label("//tools/importer:tree.py"),
     Label("//tools/importer:unified.py"),
 ]
@@ -34,7 +38,15 @@ def _torch_wheel_repository_impl(rctx):
         source = "third_party/torch/pin.json",
         unpack = False,
     )
-    rctx.file("BUILD.bazel", "exports_files([%r])\n" % rctx.attr.filename)
+    rctx.file("BUILD.bazel", """\
+exports_files([{file}])
+
+filegroup(
+    name = "wheel",
+    srcs = [{file}],
+    visibility = ["//visibility:public"],
+)
+""".format(file = repr(rctx.attr.filename)))
 
 torch_wheel_repository = repository_rule(
     implementation = _torch_wheel_repository_impl,

@@ -5,22 +5,29 @@
 
 writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and DIR/SOURCE_INFO.json.
 Every step checks its input, and the hash of the result must be the one in the pin: whatever `@torch`
-is built from, it is these bytes.
+is built from, it is these bytes. The importer, which writes that hash, makes the tree by the same
+functions: `build_tree` on disk, `patched_tree` and `tree_hash_of` without.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import csv
 import hashlib
 import json
+import os
 import re
 import shutil
 import sys
+import tempfile
 import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import IO
 
 if not __package__:  # Started by its path: imports are from the workspace's root.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
@@ -28,18 +35,21 @@ if not __package__:  # Started by its path: imports are from the workspace's roo
 from tools.importer import (
     ApplyError,
     Entry,
+    Series,
     SeriesError,
+    UserError,
     apply_series,
     entry_of,
     file_digest,
     hash_entries,
     load_series,
-    tree_entries,
 )
 
 SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
+VERSION = "torch/version.py"
+BASE = "base.json"  # of the series: what it was made against
 
 # What no PAR runs: upstream's compiled C++ tests (with their models) and the protobuf compiler.
 # 136 MB of 754. The shared-memory manager is the one program that torch starts. Headers in lib/
@@ -47,20 +57,42 @@ SOURCE_HASH = "torch/src_hash.txt"
 # directories that only compilers need, which a PAR unpacks apart.
 _DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 
+_CHUNK = 1 << 20
 
-class UnpackError(ValueError):
+
+class UnpackError(UserError):
     """An input that is not what the pin says. One line, with the next step."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The one place that says which torch this is."""
+    """The one place that says which torch this is. `file` is what errors call it."""
 
     tag: str
     commit: str
     version: str
     wheel_sha256: str
     tree_hash: str
+    file: str = "the pin"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file of the wheel or of the tree: its mode and sha256, and its size in bytes."""
+
+    entry: Entry
+    size: int
+
+
+@dataclass(frozen=True)
+class TreeBuild:
+    """What was made: the tree's hash, its files, and the digest of the series that is in it."""
+
+    tree_hash: str
+    series_digest: str
+    version: str
+    commit: str
+    members: Mapping[str, Member]
 
 
 def read_pin(path: Path) -> Pin:
@@ -68,7 +100,12 @@ def read_pin(path: Path) -> Pin:
     data = json.loads(path.read_text(encoding="utf-8"))
     try:
         return Pin(
-            data["tag"], data["commit"], data["version"], data["wheel"]["sha256"], data["tree_hash"]
+            data["tag"],
+            data["commit"],
+            data["version"],
+            data["wheel"]["sha256"],
+            data["tree_hash"],
+            str(path),
         )
     except KeyError as error:
         raise UnpackError(
@@ -79,37 +116,66 @@ def read_pin(path: Path) -> Pin:
 def unpack(wheel: Path, pin_file: Path, patches: Path, seam: Path, out: Path) -> None:
     """Write `out`/site and `out`/SOURCE_INFO.json. Raises UnpackError, SeriesError or ApplyError."""
     pin = read_pin(pin_file)
-    series = load_series(patches)
-    found = file_digest(wheel)
-    if found != pin.wheel_sha256:
+    build = build_tree(wheel, pin, patches, seam, out)
+    if build.tree_hash != pin.tree_hash:
         raise UnpackError(
-            f"{wheel.name}: sha256 is {found}, {pin_file} wants {pin.wheel_sha256}. "
-            "Get the wheel of that platform and build, or move the pin"
-        )
-    site = out / "site"
-    shutil.rmtree(site, ignore_errors=True)
-    _extract(wheel, site)
-    _check_version(site / "torch" / "version.py", pin, pin_file)
-    apply_series(series, site)
-    _place_seam(site, seam)
-
-    entries = tree_entries(site)
-    _stamp_sources(site, entries, pin)
-    _write_record(site, entries)
-    tree = hash_entries(entries)
-    if tree != pin.tree_hash:
-        raise UnpackError(
-            f"{pin_file}: tree_hash is {pin.tree_hash}, the patched tree hashes to {tree}. "
+            f"{pin_file}: tree_hash is {pin.tree_hash}, the patched tree hashes to {build.tree_hash}. "
             "If the wheel, the series or the seam was changed on purpose, write the new hash there"
         )
     info = {
         "tag": pin.tag,
         "commit": pin.commit,
         "version": pin.version,
-        "series": series.digest,
-        "tree": tree,
+        "series": build.series_digest,
+        "tree": build.tree_hash,
     }
     (out / "SOURCE_INFO.json").write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+
+
+def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> TreeBuild:
+    """Write `out`/site from the wheel of `pin`, whose own tree_hash is not looked at.
+
+    Raises UnpackError, SeriesError or ApplyError.
+    """
+    series = load_series(patches)
+    found = file_digest(wheel)
+    if found != pin.wheel_sha256:
+        raise UnpackError(
+            f"{wheel.name}: sha256 is {found}, {pin.file} wants {pin.wheel_sha256}. "
+            "Get the wheel of that platform and build, or move the pin"
+        )
+    site = _Site(out / "site")
+    shutil.rmtree(site.root, ignore_errors=True)
+    site.extract(wheel)
+    return site.finish(series, seam, pin)
+
+
+def patched_tree(
+    wheel: Path, patches: Path, seam: Path, *, members: Mapping[str, Member] | None = None
+) -> TreeBuild:
+    """Return what `build_tree` would make of a wheel, without writing it: seconds, and no 600 MB.
+
+    `members`, when the caller has read the wheel before, are all of its files. Raises as `build_tree`.
+    """
+    series = load_series(patches)
+    wanted = {SEAM, VERSION}
+    for patch in series.patches:
+        for diff in patch.files:
+            wanted.update(diff.paths)
+    with tempfile.TemporaryDirectory(prefix="torch-tree-") as scratch:
+        site = _Site(Path(scratch))
+        site.extract(wheel, wanted=wanted, known=members)
+        return site.finish(series, seam)
+
+
+def tree_hash_of(wheel: Path, patches: Path, seam: Path) -> str:
+    """Return the hash of the tree that `build_tree` would make of a wheel. Writes no tree."""
+    return patched_tree(wheel, patches, seam).tree_hash
+
+
+def is_dropped(path: str) -> bool:
+    """Whether a file of the wheel is left out of the tree."""
+    return _DROPPED.match(path) is not None
 
 
 def main(argv: list[str]) -> int:
@@ -119,59 +185,182 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     try:
         unpack(args.wheel, args.pin, args.patches, args.seam, args.out)
-    except (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile) as error:
+    except _EXPECTED as error:
         print(error, file=sys.stderr)
         return 1
     return 0
 
 
-def _extract(wheel: Path, site: Path) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        for item in archive.infolist():
-            if item.is_dir() or _DROPPED.match(item.filename):
-                continue
-            target = Path(archive.extract(item, site))  # refuses to leave `site`
-            target.chmod(0o755 if (item.external_attr >> 16) & 0o111 else 0o644)
+_EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
-def _check_version(version_py: Path, pin: Pin, pin_file: Path) -> None:
-    text = version_py.read_text(encoding="utf-8")
-    for name, want in (("__version__", pin.version), ("git_version", pin.commit)):
-        match = re.search(rf"^{name} = '([^']*)'$", text, re.MULTILINE)
-        found = match[1] if match else "nothing"
-        if found != want:
+class _Site:
+    """The tree in the making: `members` has every file of it, `root` all of them or a few.
+
+    Patches, seam and stamps need few of the files, so the rest may be known by their hashes only.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.members: dict[str, Member] = {}
+
+    def extract(
+        self,
+        wheel: Path,
+        *,
+        wanted: set[str] | None = None,
+        known: Mapping[str, Member] | None = None,
+    ) -> None:
+        """Take the files of the wheel; write all of them, or those of `wanted`.
+
+        What stands in the way of a wanted path, a file or a directory above or at it, is made too: a
+        patch is refused here for the same reasons as in the whole tree.
+        """
+        above = {str(parent) for path in wanted or () for parent in PurePosixPath(path).parents}
+        with zipfile.ZipFile(wheel) as archive:
+            for item in archive.infolist():
+                path = item.filename
+                if item.is_dir() or is_dropped(path):
+                    continue
+                _check_plain(path, wheel)
+                target = self.root / path
+                here = wanted is None or path in wanted or path in above
+                if wanted is not None:
+                    for parent in PurePosixPath(path).parents:
+                        if str(parent) in wanted:
+                            (self.root / parent).mkdir(parents=True, exist_ok=True)
+                if here or known is None or path not in known:
+                    self.members[path] = _copy(archive, item, target if here else None)
+                else:
+                    self.members[path] = known[path]
+
+    def finish(self, series: Series, seam: Path, pin: Pin | None = None) -> TreeBuild:
+        """Patch the tree, place the seam and the stamps, and hash it."""
+        text = (self.root / VERSION).read_text(encoding="utf-8")
+        version, commit = (_stated(text, name) for name in ("__version__", "git_version"))
+        if pin is not None:
+            _check_version("__version__", version, pin.version, pin)
+            _check_version("git_version", commit, pin.commit, pin)
+        for path in apply_series(series, self.root, absent=self.absent(series)):
+            self.update(path)
+        self.place_seam(seam)
+        self.stamp_sources(version)
+        self.write_record()
+        return TreeBuild(self.hash(), series.digest, version, commit, self.members)
+
+    def absent(self, series: Series) -> frozenset[str]:
+        """Return what patches touch and no wheel holds (tests, C++ sources), as was recorded.
+
+        Not found out here: a path that is missing by mistake must stop the build.
+        """
+        file = series.root / BASE
+        if not file.is_file():
+            return frozenset()
+        try:
+            paths = frozenset(json.loads(file.read_text(encoding="utf-8"))["absent"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise UnpackError(f"{file}: {error!r}. Restore it from version control") from None
+        for path in sorted(paths & self.members.keys()):
             raise UnpackError(
-                f"torch/version.py: {name} is {found}, {pin_file} wants {want}. Move the pin as a whole"
+                f"{file}: '{path}' is absent from the wheel, it says, but it is there. "
+                "Record the base anew: `tools/import.py refresh --base`"
             )
+        return paths
+
+    def hash(self) -> str:
+        return hash_entries({path: member.entry for path, member in self.members.items()})
+
+    def update(self, path: str) -> None:
+        """Look at a file that was written, or removed, after the wheel was read."""
+        full = self.root / path
+        if full.is_symlink() or full.exists():
+            self.members[path] = Member(entry_of(self.root, path), full.lstat().st_size)
+        else:
+            self.members.pop(path, None)
+
+    def place_seam(self, seam: Path) -> None:
+        """Upstream means this one file to be replaced; ours builds on the original, kept beside it."""
+        (self.root / SEAM).rename(self.root / SEAM_UPSTREAM)
+        shutil.copyfile(seam, self.root / SEAM)
+        (self.root / SEAM).chmod(0o644)
+        self.update(SEAM_UPSTREAM)
+        self.update(SEAM)
+
+    def stamp_sources(self, version: str) -> None:
+        """Write what compile caches key on: a change of any source, header or native changes it."""
+        sources = {
+            path: member.entry for path, member in self.members.items() if not _is_metadata(path)
+        }
+        stamp = hashlib.sha256(f"{version}\n{hash_entries(sources)}\n".encode()).hexdigest()
+        (self.root / SOURCE_HASH).write_text(stamp + "\n", encoding="ascii")
+        self.update(SOURCE_HASH)
+
+    def write_record(self) -> None:
+        """Rewrite RECORD for the files as they are, so that importlib.metadata tells the truth."""
+        (record,) = (path for path in self.members if path.endswith(".dist-info/RECORD"))
+        (self.root / record).parent.mkdir(exist_ok=True)
+        with (self.root / record).open("w", encoding="utf-8", newline="") as out:
+            rows = csv.writer(out, lineterminator="\n")
+            for path in sorted(self.members):
+                if path == record:
+                    rows.writerow((path, "", ""))
+                    continue
+                member = self.members[path]
+                raw = base64.urlsafe_b64encode(bytes.fromhex(member.entry.digest)).rstrip(b"=")
+                rows.writerow((path, f"sha256={raw.decode()}", member.size))
+        self.update(record)
 
 
-def _place_seam(site: Path, seam: Path) -> None:
-    """Upstream means this one file to be replaced; ours builds on the original, kept beside it."""
-    (site / SEAM).rename(site / SEAM_UPSTREAM)
-    shutil.copyfile(seam, site / SEAM)
-    (site / SEAM).chmod(0o644)
+def read_member(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> Member:
+    """Hash one file of a wheel. A damaged one raises UnpackError."""
+    return _copy(archive, item, None)
 
 
-def _stamp_sources(site: Path, entries: dict[str, Entry], pin: Pin) -> None:
-    """Write what compile caches key on: any change of a source, header or native library changes it."""
-    sources = {path: entry for path, entry in entries.items() if not _is_metadata(path)}
-    stamp = hashlib.sha256(f"{pin.version}\n{hash_entries(sources)}\n".encode()).hexdigest()
-    (site / SOURCE_HASH).write_text(stamp + "\n", encoding="ascii")
-    entries[SOURCE_HASH] = entry_of(site, SOURCE_HASH)
+def _copy(archive: zipfile.ZipFile, item: zipfile.ZipInfo, target: Path | None) -> Member:
+    """Hash one file of the wheel and, with a target, write it on the way."""
+    executable = bool((item.external_attr >> 16) & 0o111)
+    digest = hashlib.sha256()
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(archive.open(item))
+        out = None
+        if target is not None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            out = stack.enter_context(target.open("wb"))
+        for chunk in _chunks(source, item.filename, archive):
+            digest.update(chunk)
+            if out is not None:
+                out.write(chunk)
+    if target is not None:
+        target.chmod(0o755 if executable else 0o644)
+    return Member(Entry("100755" if executable else "100644", digest.hexdigest()), item.file_size)
 
 
-def _write_record(site: Path, entries: dict[str, Entry]) -> None:
-    """Rewrite RECORD for the files as they are, so that importlib.metadata tells the truth."""
-    (record,) = (path for path in entries if path.endswith(".dist-info/RECORD"))
-    with (site / record).open("w", encoding="utf-8", newline="") as out:
-        rows = csv.writer(out, lineterminator="\n")
-        for path in sorted(entries):
-            if path == record:
-                rows.writerow((path, "", ""))
-                continue
-            raw = base64.urlsafe_b64encode(bytes.fromhex(entries[path].digest)).rstrip(b"=")
-            rows.writerow((path, f"sha256={raw.decode()}", (site / path).stat().st_size))
-    entries[record] = entry_of(site, record)
+def _chunks(source: IO[bytes], path: str, archive: zipfile.ZipFile) -> Iterator[bytes]:
+    try:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        name = os.path.basename(archive.filename or "the wheel")
+        raise UnpackError(
+            f"{name}: '{path}' is damaged: {error}. Get the published wheel"
+        ) from error
+
+
+def _check_plain(path: str, wheel: Path) -> None:
+    if path.startswith("/") or "\\" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
+        raise UnpackError(f"{wheel.name}: holds '{path}', no plain path. Get the published wheel")
+
+
+def _stated(text: str, name: str) -> str:
+    match = re.search(rf"^{name} = '([^']*)'$", text, re.MULTILINE)
+    return match[1] if match else "nothing"
+
+
+def _check_version(name: str, found: str, want: str, pin: Pin) -> None:
+    if found != want:
+        raise UnpackError(
+            f"{VERSION}: {name} is {found}, {pin.file} wants {want}. Move the pin as a whole"
+        )
 
 
 def _is_metadata(path: str) -> bool:

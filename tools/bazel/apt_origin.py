@@ -62,11 +62,12 @@ def apt_directory() -> Path:
     return Path(values.get("Dir") or "/") / values.get("Dir::Etc", "etc/apt")
 
 
-def stanza(origin: Origin, *, suite: str) -> str:
-    """The deb822 source for `main` of another suite at the same archive."""
-    lines = ["Types: deb", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
-    # Only the package index: apt-file and others may have asked this machine's apt for much more.
-    lines.append("Targets: Packages")
+def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
+    """The deb822 source for `main` of another suite at the same archive: packages, or sources."""
+    kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
+    lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
+    # Only the one index: apt-file and others may have asked this machine's apt for much more.
+    lines.append(f"Targets: {index}")
     if origin.signed_by:
         lines.append(f"Signed-By: {origin.signed_by}")
     if origin.trusted:

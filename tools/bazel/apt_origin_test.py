@@ -92,6 +92,12 @@ def test_inline_key_survives(tmp_path: Path) -> None:
     assert f"Signed-By: \n {key}\n" in apt_origin.stanza(origin, suite="testing")
 
 
+def test_sources_have_an_index_of_their_own() -> None:
+    text = apt_origin.stanza(Origin("http://k.example/debian"), suite="testing", sources=True)
+    assert "Types: deb-src\n" in text
+    assert "Targets: Sources\n" in text
+
+
 def test_codename(tmp_path: Path) -> None:
     path = tmp_path / "os-release"
     assert apt_origin.codename(path) == ""

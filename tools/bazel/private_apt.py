@@ -62,16 +62,29 @@ class Archive:
 
 
 class PrivateApt:
-    """One suite of one archive, with state below `state`; `lock` stays held while apt works."""
+    """One suite of one archive, with state below `state`; `lock` stays held while apt works.
 
-    def __init__(self, state: Path, *, origin: apt_origin.Origin, suite: str, lock: int) -> None:
+    With `sources` it knows the suite's source packages, and none of its packages.
+    """
+
+    def __init__(
+        self,
+        state: Path,
+        *,
+        origin: apt_origin.Origin,
+        suite: str,
+        lock: int,
+        sources: bool = False,
+    ) -> None:
         self._state = state
         self._config = state / "apt.conf"
         self._lock = lock
         for directory in ("lists/partial", "cache/archives/partial", "log"):
             (state / directory).mkdir(parents=True, exist_ok=True)
         (state / "status").touch()
-        (state / "suite.sources").write_text(apt_origin.stanza(origin, suite=suite))
+        (state / "suite.sources").write_text(
+            apt_origin.stanza(origin, suite=suite, sources=sources)
+        )
         self._config.write_text(_CONFIG.format(state=state))
 
     def update(self) -> None:
@@ -108,6 +121,29 @@ class PrivateApt:
                     f"apt-get: {archive.name} does not have the sum in the index"
                 )
         return sorted(into / archive.name for archive in archives.values())
+
+    def source_versions(self, name: str) -> list[str]:
+        """The versions of a source package in the suite; raises MissingPackageError without any."""
+        # The option: `name` may also be that of a binary package of another source.
+        records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
+        versions = re.findall(r"^Version: (\S+)$", records, re.MULTILINE)
+        if not versions:
+            raise MissingPackageError(f"no source package {name}")
+        return versions
+
+    def source_files(self, name: str, version: str) -> dict[str, Archive]:
+        """The files of one version of a source package, by address."""
+        listing = self._run(
+            "apt-get",
+            "source",
+            "-qq",
+            "--print-uris",
+            "--only-source",
+            f"{name}={version}",
+            seconds=60,
+        )
+        lines = [line for line in listing.splitlines() if line.startswith("'")]
+        return dict(self._archive(line) for line in lines)
 
     def _archive(self, line: str) -> tuple[str, Archive]:
         match = _URI_LINE.match(line)

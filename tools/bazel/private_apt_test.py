@@ -88,6 +88,43 @@ def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None
         assert deb.read_bytes() == (archive / f"pool/{name}.deb").read_bytes()
 
 
+def _publish_source(root: Path) -> dict[str, str]:
+    """One source package, `three`, in suite `testing`; returns the hashes of its files."""
+    files = {"three_1.0.orig.tar.xz": b"upstream", "three_1.0-1.dsc": b"description"}
+    sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    for name, data in files.items():
+        (root / "pool" / name).write_bytes(data)
+    rows = "".join(f"\n {sums[name]} {len(data)} {name}" for name, data in files.items())
+    md5 = "".join(
+        f"\n {hashlib.md5(data, usedforsecurity=False).hexdigest()} {len(data)} {name}"
+        for name, data in files.items()
+    )
+    index = root / "dists/testing/main/source/Sources"
+    index.parent.mkdir(parents=True)
+    index.write_text(
+        "Package: three\nBinary: one\nVersion: 1.0-1\nFormat: 3.0 (quilt)\nDirectory: pool\n"
+        f"Files:{md5}\nChecksums-Sha256:{rows}\n"
+    )
+    data = index.read_bytes()
+    with (root / "dists/testing/Release").open("a") as release:
+        release.write(f" {hashlib.sha256(data).hexdigest()} {len(data)} main/source/Sources\n")
+    return sums
+
+
+def test_source_packages(tmp_path: Path, archive: Path, lock: int) -> None:
+    sums = _publish_source(archive)
+    origin = Origin(f"copy:{archive}", trusted="yes")
+    apt = PrivateApt(tmp_path / "state", origin=origin, suite="testing", lock=lock, sources=True)
+    apt.update()
+    assert apt.source_versions("three") == ["1.0-1"]
+    files = apt.source_files("three", "1.0-1")
+    assert {found.name: found.sha256 for found in files.values()} == sums
+    assert f"copy:{archive}/pool/three_1.0-1.dsc" in files
+    # `one` is a binary package of `three`, and no source.
+    with pytest.raises(MissingPackageError, match=r"^no source package one$"):
+        apt.source_versions("one")
+
+
 def test_a_good_file_is_kept_and_a_part_is_fetched_again(
     tmp_path: Path, archive: Path, lock: int
 ) -> None:

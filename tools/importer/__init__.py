@@ -5,26 +5,33 @@ Standard library only: the same files run under the host's python3 in a reposito
 can be installed, and under the hermetic interpreter in tests.
 """
 
-from tools.importer.apply import ApplyError, FileContent, apply_series, patched_files
-from tools.importer.series import Patch, Series, SeriesError, load_series
+from tools.importer.apply import ApplyError, apply_series, patched_files
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.series import Budget, Patch, Series, SeriesError, load_series, overdue
+from tools.importer.snapshot import Blob
 from tools.importer.tree import Entry, entry_of, file_digest, hash_entries, tree_entries, tree_hash
 from tools.importer.unified import DiffError, FileDiff, Hunk, parse_diff
 
 __all__ = [
     "ApplyError",
+    "Blob",
+    "Budget",
     "DiffError",
     "Entry",
-    "FileContent",
+    "EnvironmentProblem",
+    "ExitCode",
     "FileDiff",
     "Hunk",
     "Patch",
     "Series",
     "SeriesError",
+    "UserError",
     "apply_series",
     "entry_of",
     "file_digest",
     "hash_entries",
     "load_series",
+    "overdue",
     "parse_diff",
     "patched_files",
     "tree_entries",

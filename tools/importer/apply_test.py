@@ -111,7 +111,7 @@ def test_patches_build_on_each_other(tmp_path: Path, tree: Path) -> None:
 
 
 def test_files_are_created_and_deleted(tmp_path: Path, tree: Path) -> None:
-    created = b"new file mode 100755\n--- /dev/null\n+++ b/sub/new\n@@ -0,0 +1 @@\n+x\n"
+    created = b"diff --git a/sub/new b/sub/new\nnew file mode 100755\n--- /dev/null\n+++ b/sub/new\n@@ -0,0 +1 @@\n+x\n"
     deleted = _diff(_TEN.encode(), b"").replace(b"+++ b/x", b"+++ /dev/null")
     assert apply_series(_series(tmp_path, created, deleted), tree) == ["sub/new", "x"]
     assert (tree / "sub" / "new").read_bytes() == b"x\n"
@@ -172,7 +172,7 @@ def test_what_other_tools_would_fuzz_is_refused(
     ("diff", "message"),
     [
         (b"--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n", "x: the patch creates this file, but it"),
-        (b"--- a/y\n+++ b/y\n@@ -1 +1 @@\n-x\n+y\n", "y: no such file in the tree"),
+        (b"--- a/y\n+++ b/y\n@@ -1 +1 @@\n-x\n+y\n", "y: no such file 'y' in the tree"),
         (
             b"--- a/x\n+++ /dev/null\n@@ -1 +0,0 @@\n-line 1\n",
             "deletes this file, but lines remain",

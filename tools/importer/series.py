@@ -15,18 +15,41 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.importer.errors import UserError
+from tools.importer.names import shown
 from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
-OPTIONAL = ("Expires", "Budget")
+OPTIONAL = ("Expires", "Budget", "Cherry-pick", "Rewrite")
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
+# What a new patch says until its author has said it: none of it passes the check of the header.
+TEMPLATE = {
+    "Owner": "<who answers for it>",
+    "Reason": f"<{' | '.join(REASONS)}>",
+    "Upstream": "<a link, or when it can be dropped>",
+    "Extension-point-considered": "<which, and why it does not serve>",
+    "Test": "<the test that fails without it>",
+}
+
+PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
+# Enough for every header that a person writes; more is a file that is no patch.
+_HEADER_LINES = 200
+_HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
+_BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
-class SeriesError(ValueError):
+class SeriesError(UserError):
     """A series that a person has to fix: one line with the place, the finding and the next step."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a patch may grow to: lines that it adds and, where stated, files that it touches."""
+
+    lines: int
+    files: int | None = None
 
 
 @dataclass(frozen=True)
@@ -43,6 +66,17 @@ class Patch:
     def added(self) -> int:
         """Lines that this patch adds to upstream's files."""
         return sum(hunk.added for diff in self.files for hunk in diff.hunks)
+
+    @property
+    def budget(self) -> Budget | None:
+        """The header's Budget: `12`, or `12 lines, 2 files`."""
+        return _budget(self.header["Budget"]) if "Budget" in self.header else None
+
+    @property
+    def expires(self) -> datetime.date | None:
+        """The last day on which nobody needs to look at the patch again."""
+        text = self.header.get("Expires")
+        return datetime.date.fromisoformat(text) if text else None
 
 
 @dataclass(frozen=True)
@@ -66,14 +100,14 @@ def load_series(root: Path) -> Series:
         raise SeriesError(f"{index}: no such file. A series directory needs it: list the patches")
     listed: dict[str, int] = {}
     on_disk = {path.name for path in root.iterdir() if path.name.endswith((".patch", ".diff"))}
-    for number, text in enumerate(index.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, text in enumerate(_text(index).split("\n"), start=1):
         name = text.split("#", 1)[0].strip()
         if not name:
             continue
         where = f"{index}:{number}"
-        if not _NAME.fullmatch(name):
+        if not PATCH_NAME.fullmatch(name):
             raise SeriesError(
-                f"{where}: '{name}' is no patch name. Use <subject>.patch in kebab case"
+                f"{where}: '{shown(name)}' is no patch name. Use <subject>.patch in kebab case"
             )
         if name in listed:
             raise SeriesError(
@@ -85,24 +119,44 @@ def load_series(root: Path) -> Series:
             raise SeriesError(f"{where}: no file '{name}'.{hint} Fix the line or add the file")
         listed[name] = number
     for orphan in sorted(on_disk - set(listed)):
-        raise SeriesError(f"{root / orphan}: not listed in {index}. Add a line there or delete it")
+        raise SeriesError(
+            f"{root}/{shown(orphan)}: not listed in {index}. Add a line there or delete it"
+        )
     patches = tuple(_load_patch(root / name, line) for name, line in listed.items())
     return Series(root, patches)
+
+
+def overdue(series: Series, today: datetime.date) -> list[Patch]:
+    """Return the patches whose Expires has passed, in order.
+
+    Not a fault that `load_series` finds: a build of old sources must not begin to fail by the date.
+    """
+    return [patch for patch in series.patches if patch.expires and patch.expires < today]
 
 
 def parse_header(text: str, where: str) -> dict[str, str]:
     """Return the header of a patch, checked. `where` names the file in errors."""
     header: dict[str, str] = {}
     key = ""
-    for number, line in enumerate(text.splitlines(), start=1):
+    for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):
         if not line.strip() or line.startswith(("diff --git ", "--- ")):
             break
+        if number > _HEADER_LINES or len(line) > _HEADER_LINE:
+            raise SeriesError(
+                f"{where}:{number}: a header is {_HEADER_LINES} lines of {_HEADER_LINE} characters "
+                "at most. End it with an empty line; prose goes below"
+            )
+        if not line.rstrip("\r").replace("\t", " ").isprintable():
+            raise SeriesError(
+                f"{where}:{number}: '{shown(line)}' has characters that cannot be shown. "
+                "Write the header as plain UTF-8 text"
+            )
         if line[0].isspace() and key:
             header[key] = f"{header[key]} {line.strip()}".strip()
             continue
         match = _KEY.match(line)
         if match is None:
-            raise SeriesError(f"{where}:{number}: '{line}' is no header. Write 'Key: value'")
+            raise SeriesError(f"{where}:{number}: '{shown(line)}' is no header. Write 'Key: value'")
         key = match[1]
         if key not in REQUIRED and key not in OPTIONAL:
             near = difflib.get_close_matches(key, REQUIRED + OPTIONAL, n=1)
@@ -122,12 +176,17 @@ def _check_header(header: dict[str, str], where: str) -> None:
     for key in REQUIRED:
         if not header.get(key):
             raise SeriesError(f"{where}: header '{key}' is missing. Every patch states it")
+        if header[key] == TEMPLATE.get(key):
+            raise SeriesError(f"{where}: header '{key}' is not filled in: {header[key]}. State it")
     if header["Reason"] not in REASONS:
         raise SeriesError(
             f"{where}: Reason is '{header['Reason']}'. Use one of: {', '.join(REASONS)}"
         )
-    if "Budget" in header and not header["Budget"].isdigit():
-        raise SeriesError(f"{where}: Budget is '{header['Budget']}'. Give a number of added lines")
+    if "Budget" in header and _budget(header["Budget"]) is None:
+        raise SeriesError(
+            f"{where}: Budget is '{header['Budget']}'. "
+            "Give a number of added lines, or both as in '12 lines, 2 files'"
+        )
     if "Expires" in header:
         try:
             datetime.date.fromisoformat(header["Expires"])
@@ -135,6 +194,15 @@ def _check_header(header: dict[str, str], where: str) -> None:
             raise SeriesError(
                 f"{where}: Expires is '{header['Expires']}'. Give a date as YYYY-MM-DD"
             ) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SeriesError(
+            f"{path}: not UTF-8 at byte {error.start}. Write it as plain text"
+        ) from None
 
 
 def _load_patch(path: Path, line: int) -> Patch:
@@ -147,10 +215,29 @@ def _load_patch(path: Path, line: int) -> Patch:
     if not files:
         raise SeriesError(f"{path}: no diff in it. Delete the patch or refresh it")
     patch = Patch(path.name, line, header, files, hashlib.sha256(data).hexdigest())
-    budget = header.get("Budget")
-    if budget is not None and patch.added > int(budget):
+    _check_budget(patch, path)
+    return patch
+
+
+def _check_budget(patch: Patch, path: Path) -> None:
+    budget = patch.budget
+    if budget is None:
+        return
+    if patch.added > budget.lines:
         raise SeriesError(
-            f"{path}: adds {patch.added} lines, over its Budget of {budget}. "
+            f"{path}: adds {patch.added} lines, over its Budget of {budget.lines}. "
             "Move code to the seam or raise the budget with a reason"
         )
-    return patch
+    touched = {path for diff in patch.files for path in diff.paths}
+    if budget.files is not None and len(touched) > budget.files:
+        raise SeriesError(
+            f"{path}: touches {len(touched)} files, over its Budget of {budget.files}. "
+            "Split the patch or raise the budget with a reason"
+        )
+
+
+def _budget(text: str) -> Budget | None:
+    match = _BUDGET.fullmatch(text)
+    if match is None:
+        return None
+    return Budget(int(match[1]), int(match[2]) if match[2] is not None else None)

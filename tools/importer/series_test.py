@@ -3,11 +3,20 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 
-from tools.importer.series import SeriesError, load_series, parse_header
+from tools.importer.series import (
+    REQUIRED,
+    TEMPLATE,
+    Budget,
+    SeriesError,
+    load_series,
+    overdue,
+    parse_header,
+)
 
 _HEADER = """\
 Subject: Say new where upstream says old
@@ -111,7 +120,15 @@ def test_a_directory_without_an_order(tmp_path: Path) -> None:
         ),
         (_HEADER + "Expires: soon\n" + _DIFF, "Expires is 'soon'. Give a date"),
         (_HEADER + "Budget: few\n" + _DIFF, "Budget is 'few'. Give a number"),
+        (_HEADER + "Budget: 1 lines 2 files\n" + _DIFF, "or both as in '12 lines, 2 files'"),
+        (_HEADER + "Budget: 2 files\n" + _DIFF, "Budget is '2 files'. Give a number"),
         (_HEADER + "Budget: 0\n" + _DIFF, "adds 1 lines, over its Budget of 0"),
+        (_HEADER + "Budget: 0 lines, 1 file\n" + _DIFF, "adds 1 lines, over its Budget of 0"),
+        (_HEADER + "Budget: 1 line, 0 files\n" + _DIFF, "touches 1 files, over its Budget of 0"),
+        (
+            _HEADER.replace("Owner: packaging", f"Owner: {TEMPLATE['Owner']}") + _DIFF,
+            "header 'Owner' is not filled in: <who answers for it>. State it",
+        ),
         (_HEADER + "no header\n" + _DIFF, ":7: 'no header' is no header. Write 'Key: value'"),
         (_HEADER, "no diff in it"),
         (_HEADER + _DIFF.replace("-1 +1", "-1,9 +1"), ":11: the hunk ends before the line counts"),
@@ -123,3 +140,47 @@ def test_faults_of_a_patch(tmp_path: Path, text: str, message: str) -> None:
         load_series(tmp_path)
     assert "x.patch" in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"),
+    [
+        ("1", Budget(1)),
+        ("1 line", Budget(1)),
+        ("12 lines", Budget(12)),
+        ("12 lines, 1 file", Budget(12, 1)),
+        ("1, 2 files", Budget(1, 2)),
+    ],
+)
+def test_budgets(tmp_path: Path, text: str, budget: Budget) -> None:
+    root = _write(tmp_path, "x.patch\n", x=f"{_HEADER}Budget: {text}\n{_DIFF}")
+    (patch,) = load_series(root).patches
+    assert patch.budget == budget
+
+
+def test_a_patch_expires_after_its_day_and_the_build_goes_on(tmp_path: Path) -> None:
+    texts = {
+        name: f"{_HEADER}Expires: {day}\n{_DIFF}"
+        for name, day in {"a": "2030-01-31", "b": "2031-01-31"}.items()
+    }
+    series = load_series(
+        _write(tmp_path, "b.patch\na.patch\nc.patch\n", c=_HEADER + _DIFF, **texts)
+    )
+
+    def late(day: str) -> list[str]:
+        return [patch.name for patch in overdue(series, datetime.date.fromisoformat(day))]
+
+    assert late("2030-01-31") == []
+    assert late("2030-02-01") == ["a.patch"]
+    assert late("2031-02-01") == ["b.patch", "a.patch"]
+
+
+def test_nothing_of_the_template_passes_for_a_header() -> None:
+    filled = dict(line.split(": ", 1) for line in _HEADER.splitlines())
+    for key in TEMPLATE:
+        text = "".join(
+            f"{name}: {value}\n" for name, value in {**filled, key: TEMPLATE[key]}.items()
+        )
+        with pytest.raises(SeriesError, match=key):
+            parse_header(text, "p")
+    assert set(TEMPLATE) == set(REQUIRED) - {"Subject"}

@@ -32,16 +32,14 @@ def tree_hash(root: Path) -> str:
 
 def tree_entries(root: Path) -> dict[str, Entry]:
     """Return every file and link below `root`, by its path with slashes."""
-    return {path: entry_of(root, path) for path in _files(os.fspath(root), "")}
+    top = os.fspath(root)
+    return {path: _entry(os.path.join(top, path), link) for path, link in _files(top, "")}
 
 
 def entry_of(root: Path, path: str) -> Entry:
     """Return the entry of one file or link below `root`."""
-    full = root / path
-    if full.is_symlink():
-        return Entry("120000", hashlib.sha256(os.fsencode(os.readlink(full))).hexdigest())
-    mode = "100755" if full.stat().st_mode & 0o100 else "100644"
-    return Entry(mode, file_digest(full))
+    full = os.path.join(os.fspath(root), path)
+    return _entry(full, os.path.islink(full))
 
 
 def hash_entries(entries: Mapping[str, Entry]) -> str:
@@ -55,19 +53,32 @@ def hash_entries(entries: Mapping[str, Entry]) -> str:
 
 def file_digest(path: Path) -> str:
     """Return the sha256 of one file's bytes, in hex."""
-    digest = hashlib.sha256()
-    buffer = memoryview(bytearray(_CHUNK))
-    with path.open("rb", buffering=0) as source:
-        while size := source.readinto(buffer):
-            digest.update(buffer[:size])
-    return digest.hexdigest()
+    return _read(os.fspath(path))[1]
 
 
-def _files(root: str, prefix: str) -> Iterator[str]:
+def _entry(full: str, link: bool) -> Entry:
+    if link:
+        return Entry("120000", hashlib.sha256(os.fsencode(os.readlink(full))).hexdigest())
+    mode, digest = _read(full)
+    return Entry("100755" if mode & 0o100 else "100644", digest)
+
+
+def _read(full: str) -> tuple[int, str]:
+    """Return a file's mode and digest. Trees have many small files: one buffer, of its size."""
+    with open(full, "rb", buffering=0) as source:
+        status = os.fstat(source.fileno())
+        size = min(status.st_size + 1, _CHUNK)
+        digest = hashlib.sha256()
+        while data := source.read(size):
+            digest.update(data)
+        return status.st_mode, digest.hexdigest()
+
+
+def _files(root: str, prefix: str) -> Iterator[tuple[str, bool]]:
     with os.scandir(os.path.join(root, prefix)) as entries:
         for entry in entries:
             path = f"{prefix}{entry.name}"
             if entry.is_dir(follow_symlinks=False):
                 yield from _files(root, f"{path}/")
             else:
-                yield path
+                yield path, entry.is_symlink()

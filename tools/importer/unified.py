@@ -2,30 +2,28 @@
 """Read unified diffs, as bytes, into hunks.
 
 Bytes, not text: upstream files may hold CRLF line ends, any encoding, or no newline at the end, and a
-patch must say all of that exactly. The accepted dialect is what `git diff` writes for text files:
-changed, added and deleted files. Renames, mode changes, binary hunks and quoted names are refused,
-since nothing here would apply them.
+patch must say all of that exactly. The dialect is git's: changed, added, deleted and renamed files,
+modes, symlinks, binary files and quoted names. A copy is refused: write it as a new file.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-_HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+from tools.importer.binary import Binary, BinaryError, read_binary
+from tools.importer.errors import UserError
+from tools.importer.names import NameProblem, plain_path, shown, unquote
+from tools.importer.snapshot import EXECUTABLE, MODES, REGULAR
+
+_HUNK = re.compile(rb"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(.*)$")
+_INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$")
+_QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
-_REFUSED = (
-    b"rename ",
-    b"copy ",
-    b"similarity ",
-    b"old mode ",
-    b"new mode ",
-    b"GIT binary patch",
-    b"Binary files ",
-)
+_BINARY = b"GIT binary patch"
 
 
-class DiffError(ValueError):
+class DiffError(UserError):
     """The patch text is not a diff that this reader accepts. `line` counts from 1."""
 
     def __init__(self, line: int, message: str) -> None:
@@ -35,17 +33,30 @@ class DiffError(ValueError):
 
 
 @dataclass(frozen=True)
+class Edit:
+    """One run of changed lines of a hunk: `old[start:stop]` becomes `new[new_start:new_stop]`."""
+
+    start: int
+    stop: int
+    new_start: int
+    new_stop: int
+
+
+@dataclass(frozen=True)
 class Hunk:
-    """One changed region. `old` and `new` hold whole lines with their line ends, `added` counts `+`.
+    """One region. `old` and `new` hold whole lines with their line ends, `added` counts `+`.
 
     `old_start` counts from 1; it is 0 only where a file is created, and it names the line *before* the
-    insertion where `old` is empty, as in every unified diff.
+    insertion where `old` is empty, as in every unified diff. `edits` are the changes inside, `section`
+    is what stands behind the second `@@`.
     """
 
     old_start: int
     old: tuple[bytes, ...]
     new: tuple[bytes, ...]
     added: int
+    edits: tuple[Edit, ...] = ()
+    section: bytes = b""
 
     @property
     def old_index(self) -> int:
@@ -55,12 +66,19 @@ class Hunk:
 
 @dataclass(frozen=True)
 class FileDiff:
-    """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one."""
+    """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one.
+
+    A mode is None where the diff does not tell it. `binary` takes the place of hunks. `span` is where
+    it stands in the patch file: its first line, and the one behind its last, counted from 0.
+    """
 
     old_path: str | None
     new_path: str | None
     hunks: tuple[Hunk, ...]
-    executable: bool = False
+    old_mode: str | None = None
+    new_mode: str | None = None
+    binary: Binary | None = None
+    span: tuple[int, int] = field(default=(0, 0), compare=False)
 
     @property
     def path(self) -> str:
@@ -68,10 +86,34 @@ class FileDiff:
         assert path is not None
         return path
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The old and the new path; one where they are the same."""
+        return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
+
+    @property
+    def executable(self) -> bool:
+        return self.new_mode == EXECUTABLE
+
 
 def parse_diff(data: bytes) -> tuple[FileDiff, ...]:
     """Parse a diff. Text before the first file is ignored. Raises DiffError."""
     return _Reader(data).files()
+
+
+@dataclass
+class _Header:
+    """What the extended lines of one `diff --git` say."""
+
+    line: int
+    paths: tuple[str, str] | None = None
+    old_mode: str | None = None
+    new_mode: str | None = None
+    rename_from: str | None = None
+    rename_to: str | None = None
+    created: bool = False
+    deleted: bool = False
+    index: tuple[str, str] | None = None
 
 
 class _Reader:
@@ -83,58 +125,165 @@ class _Reader:
 
     def files(self) -> tuple[FileDiff, ...]:
         found: list[FileDiff] = []
-        executable = False
         while self.at < len(self.lines):
-            line = self.lines[self.at]
-            if line.startswith(_REFUSED):
-                raise self.error(f"'{_text(line)}' is not supported; write it as text hunks")
+            line, start = self.lines[self.at], self.at
             if line.startswith(b"diff --git "):
-                executable = False
-            elif line.startswith(b"new file mode "):
-                executable = line.endswith(b"755")
-            elif line.startswith(b"--- ") and self.peek(1).startswith(b"+++ "):
-                found.append(self.file(executable))
-                continue
+                found.append(replace(self.git_file(), span=(start, self.at)))
+            elif self.at_pair():
+                diff = self.text_file(_Header(self.at))
+                found.append(replace(diff, span=(start, self.at)))
             elif line.startswith(b"@@ "):
                 raise self.error("a hunk before any '---' and '+++' pair")
-            self.at += 1
+            elif line == _BINARY or line.startswith(b"Binary files "):
+                raise self.error("a binary change before any 'diff --git' line")
+            else:
+                self.at += 1
         return tuple(found)
 
-    def file(self, executable: bool) -> FileDiff:
+    def at_pair(self) -> bool:
+        return self.peek().startswith(b"--- ") and self.peek(1).startswith(b"+++ ")
+
+    def git_file(self) -> FileDiff:
+        head = _Header(self.at, self.git_paths())
+        self.at += 1
+        while self.at < len(self.lines) and self.extended(head):
+            self.at += 1
+        if self.at_pair():
+            return self.text_file(head)
+        if self.peek() == _BINARY:
+            return self.binary_file(head)
+        if self.peek().startswith(b"Binary files "):
+            raise self.error("a binary change without its bytes; make it with `git diff --binary`")
+        return self.headers_only(head)
+
+    def extended(self, head: _Header) -> bool:
+        """Take one extended header line; False at the first line that is none."""
+        key, _, rest = self.lines[self.at].partition(b" ")
+        line = self.lines[self.at]
+        if line.startswith((b"old mode ", b"deleted file mode ")):
+            head.old_mode = self.mode(line)
+            head.deleted = key == b"deleted"
+        elif line.startswith((b"new mode ", b"new file mode ")):
+            head.new_mode = self.mode(line)
+            head.created = line.startswith(b"new file ")
+        elif line.startswith(b"rename from "):
+            head.rename_from = self.plain(unquote(line[12:]))
+        elif line.startswith(b"rename to "):
+            head.rename_to = self.plain(unquote(line[10:]))
+        elif key == b"copy":
+            raise self.error(f"'{shown(line)}' is not supported; write the copy as a new file")
+        elif key == b"index":
+            match = _INDEX.match(line)
+            if match is None:
+                raise self.error(f"'{shown(line)}' is not an index line")
+            head.index = match[1].decode(), match[2].decode()
+            if match[3]:
+                head.old_mode = head.new_mode = self.checked_mode(match[3].decode())
+        elif key not in (b"similarity", b"dissimilarity") or not rest:
+            return False
+        return True
+
+    def mode(self, line: bytes) -> str:
+        return self.checked_mode(line.rsplit(b" ", 1)[1].decode("ascii", "replace"))
+
+    def checked_mode(self, mode: str) -> str:
+        if mode == "100664":  # what old versions of git wrote for a regular file
+            return REGULAR
+        if mode not in MODES:
+            raise self.error(f"mode {shown(mode)} is not one of {', '.join(MODES)}")
+        return mode
+
+    def git_paths(self) -> tuple[str, str] | None:
+        """The two paths of a `diff --git` line, when they are the same; a rename says its own."""
+        rest = self.lines[self.at][len(b"diff --git ") :]
+        quoted = _QUOTED.match(rest)
+        if quoted is not None:
+            old, new = unquote(quoted[0]), unquote(rest[quoted.end() + 1 :])
+        else:
+            half = len(rest) // 2
+            old, new = rest[:half], rest[half + 1 :]
+        if old[:2] != b"a/" or new[:2] != b"b/" or old[2:] != new[2:]:
+            return None
+        return self.plain(old[2:]), self.plain(new[2:])
+
+    def text_file(self, head: _Header) -> FileDiff:
         old, new = self.path(b"a/"), self.path(b"b/")
         if old is None and new is None:
             raise self.error("both sides are /dev/null")
-        if old is not None and new is not None and old != new:
-            raise self.error(f"'{old}' becomes '{new}': renames are not supported")
+        renamed = head.rename_from is not None and head.rename_to is not None
+        if old is not None and new is not None and old != new and not renamed:
+            raise self.error(
+                f"'{shown(old)}' becomes '{shown(new)}' without 'rename from' and 'rename to' lines"
+            )
+        if renamed and (old, new) != (head.rename_from, head.rename_to):
+            raise self.error("the rename lines and the '---' and '+++' lines name different files")
+        if head.paths is not None:
+            if (old is None) != head.created:
+                raise self.error("'new file mode' and '--- /dev/null' belong together")
+            if (new is None) != head.deleted:
+                raise self.error("'deleted file mode' and '+++ /dev/null' belong together")
+            if not {old, new} <= {*head.paths, None}:
+                raise self.error(f"'{shown(new or old or '')}' is not what 'diff --git' names")
         hunks: list[Hunk] = []
         while self.at < len(self.lines) and self.lines[self.at].startswith(b"@@ "):
             hunks.append(self.hunk())
         if not hunks:
-            raise self.error(f"no hunk for '{new or old}'")
-        return FileDiff(old, new, tuple(hunks), executable)
+            raise self.error(f"no hunk for '{shown(new or old or '')}'")
+        return FileDiff(old, new, tuple(hunks), head.old_mode, head.new_mode)
+
+    def binary_file(self, head: _Header) -> FileDiff:
+        old, new = self.header_paths(head)
+        if head.index is None or len(head.index[0]) != 40 or len(head.index[1]) != 40:
+            raise self.error("a binary change needs an index line with full ids")
+        self.at += 1
+        try:
+            binary, self.at = read_binary(self.lines, self.at, *head.index)
+        except BinaryError as error:
+            raise self.error(str(error)) from None
+        return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
+
+    def headers_only(self, head: _Header) -> FileDiff:
+        """A change of name or mode, or an empty file that comes or goes."""
+        old, new = self.header_paths(head)
+        moved = old != new or head.old_mode != head.new_mode
+        if not moved:
+            raise self.error(f"no hunk for '{shown(new or old or '')}'", at=head.line)
+        return FileDiff(old, new, (), head.old_mode, head.new_mode)
+
+    def header_paths(self, head: _Header) -> tuple[str | None, str | None]:
+        if head.rename_from is not None and head.rename_to is not None:
+            return head.rename_from, head.rename_to
+        if head.paths is None:
+            raise self.error("the two names of this line differ and nothing says why", at=head.line)
+        old, new = head.paths
+        return None if head.created else old, None if head.deleted else new
 
     def path(self, prefix: bytes) -> str | None:
-        name = self.lines[self.at][4:].split(b"\t", 1)[0]
+        name = unquote(self.lines[self.at][4:].split(b"\t", 1)[0])
         self.at += 1
         if name == b"/dev/null":
             return None
         if not name.startswith(prefix):
-            raise self.error(f"'{_text(name)}' must start with '{_text(prefix)}'", back=1)
-        path = name[len(prefix) :].decode("utf-8", "replace")
-        parts = path.split("/")
-        if not all(parts) or ".." in parts or "." in parts or "\\" in path:
-            raise self.error(f"'{path}' is not a plain path below the tree", back=1)
-        return path
+            raise self.error(f"'{shown(name)}' must start with '{shown(prefix)}'", back=1)
+        return self.plain(name[len(prefix) :], back=1)
+
+    def plain(self, name: bytes, *, back: int = 0) -> str:
+        try:
+            return plain_path(name)
+        except NameProblem as error:
+            raise self.error(str(error), back=back) from None
 
     def hunk(self) -> Hunk:
         head = _HUNK.match(self.lines[self.at])
         if head is None:
-            raise self.error(f"'{_text(self.lines[self.at])}' is not a hunk header")
+            raise self.error(f"'{shown(self.lines[self.at])}' is not a hunk header")
         start = self.at
         old_left, new_left = (int(head[n]) if head[n] is not None else 1 for n in (2, 4))
         self.at += 1
         old: list[bytes] = []
         new: list[bytes] = []
+        edits: list[Edit] = []
+        since: tuple[int, int] | None = None  # where the run of changes that is being read began
         added = 0
         while old_left or new_left or self.peek().startswith(_NO_NEWLINE):
             if self.at >= len(self.lines):
@@ -143,20 +292,31 @@ class _Reader:
             mark, body = line[:1], line[1:] + b"\n"
             if line.startswith(_NO_NEWLINE):
                 self.drop_newline(old, new)
-            elif mark in (b" ", b"") and old_left and new_left:  # editors strip a lone space
+            elif (mark == b" " or line in (b"", b"\r")) and old_left and new_left:
+                if mark != b" ":  # editors strip a lone space
+                    body = line + b"\n"
+                if since is not None:
+                    edits.append(Edit(since[0], len(old), since[1], len(new)))
+                    since = None
                 old.append(body)
                 new.append(body)
                 old_left, new_left = old_left - 1, new_left - 1
             elif mark == b"-" and old_left:
+                since = since or (len(old), len(new))
                 old.append(body)
                 old_left -= 1
             elif mark == b"+" and new_left:
+                since = since or (len(old), len(new))
                 new.append(body)
                 new_left, added = new_left - 1, added + 1
             else:
                 raise self.error("the hunk disagrees with the line counts of its header", at=start)
             self.at += 1
-        return Hunk(int(head[1]), tuple(old), tuple(new), added)
+        if since is not None:
+            edits.append(Edit(since[0], len(old), since[1], len(new)))
+        if any(not line.endswith(b"\n") for side in (old, new) for line in side[:-1]):
+            raise self.error("'\\ No newline' stands before the last line of its side", at=start)
+        return Hunk(int(head[1]), tuple(old), tuple(new), added, tuple(edits), head[5])
 
     def drop_newline(self, old: list[bytes], new: list[bytes]) -> None:
         mark = self.lines[self.at - 1][:1]
@@ -171,7 +331,3 @@ class _Reader:
 
     def error(self, message: str, *, back: int = 0, at: int | None = None) -> DiffError:
         return DiffError((self.at if at is None else at) - back + 1, message)
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace")

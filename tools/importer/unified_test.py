@@ -61,13 +61,13 @@ def test_removed_lines_that_look_like_headers() -> None:
 @pytest.mark.parametrize(
     ("diff", "line", "message"),
     [
-        (b"diff --git a/x b/y\nsimilarity index 100%\n", 2, "not supported"),
-        (b"diff --git a/x b/x\nold mode 100644\n", 2, "not supported"),
-        (b"diff --git a/x b/x\nGIT binary patch\n", 2, "not supported"),
-        (b"--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", 3, "renames are not supported"),
+        (b"diff --git a/x b/y\nsimilarity index 100%\n", 1, "nothing says why"),
+        (b"diff --git a/x b/x\nold mode 160000\n", 2, "mode 160000 is not one of"),
+        (b"diff --git a/x b/x\nGIT binary patch\n", 2, "full ids"),
+        (b"--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", 3, "without 'rename from'"),
         (b"--- a/../x\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", 1, "not a plain path"),
         (b"--- a//x\n+++ b//x\n@@ -1 +1 @@\n-a\n+b\n", 1, "not a plain path"),
-        (b'--- "a/x"\n+++ "b/x"\n@@ -1 +1 @@\n-a\n+b\n', 1, "must start with 'a/'"),
+        (b'--- "x"\n+++ "b/x"\n@@ -1 +1 @@\n-a\n+b\n', 1, "must start with 'a/'"),
         (b"--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n", 3, "both sides"),
         (b"--- a/x\n+++ b/x\n", 3, "no hunk"),
         (b"--- a/x\n+++ b/x\n@@ nonsense\n", 3, "not a hunk header"),

@@ -221,6 +221,21 @@ def test_operator_files_are_uninteresting() -> None:
     assert {inspect.getfile(operators), inspect.getfile(package)} <= uninteresting_files()
 
 
+def test_benchmark_templates_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch.utils.benchmark.utils import cpp_jit
+
+    class _Read(Exception):
+        pass
+
+    def instead_of_a_compiler(*, stmt: str, src: str, **_: object) -> None:
+        raise _Read(src.replace("// STMT_TEMPLATE_LOCATION", stmt))
+
+    monkeypatch.setattr(cpp_jit, "_compile_template", instead_of_a_compiler)
+    for compile_template in (cpp_jit.compile_timeit_template, cpp_jit.compile_callgrind_template):
+        with pytest.raises(_Read, match="int the_statement;"):
+            compile_template(stmt="int the_statement;", setup="", global_setup="")
+
+
 def test_package_with_a_mocked_module() -> None:
     archive = io.BytesIO()
     with torch.package.PackageExporter(archive) as exporter:

@@ -23,10 +23,11 @@ def _each(patch: Patch) -> str:
 
 @pytest.mark.parametrize("patch", _PATCHES, ids=_each)
 def test_the_named_test_exists(patch: Patch) -> None:
-    path, _, name = patch.header["Test"].partition("::")
-    tree = ast.parse((_ROOT / path).read_text(encoding="utf-8"))
-    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert name in functions, f"{patch.name}: Test names '{name}', which {path} does not define"
+    for test in patch.header["Test"].split(", "):
+        path, _, name = test.partition("::")
+        tree = ast.parse((_ROOT / path).read_text(encoding="utf-8"))
+        functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert name in functions, f"{patch.name}: Test names '{name}', which {path} does not define"
 
 
 @pytest.mark.parametrize("patch", _PATCHES, ids=_each)

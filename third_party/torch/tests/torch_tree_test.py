@@ -11,6 +11,8 @@ import torch
 
 from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, SOURCE_HASH, read_pin
 from tools.importer import load_series, tree_hash
+from tools.importer.metadata import load_metadata, load_record, words_digest
+from tools.importer.project import load_project
 
 _ROOT = Path(__file__).parents[3]
 _PIN = read_pin(_ROOT / "third_party" / "torch" / "pin.json")
@@ -37,6 +39,16 @@ def test_torch_says_the_same() -> None:
     assert torch.version.git_version == _PIN.commit
     assert torch.version.cuda is None
     assert importlib.metadata.version("torch") == _PIN.version
+
+
+def test_our_words_on_its_licence_are_its_own() -> None:
+    project = load_project(_ROOT)
+    (licence,) = _SITE.glob("torch-*.dist-info/licenses/LICENSE")
+    record = load_record(project)
+    assert record is not None
+    assert record.digests["LICENSE"] == words_digest(licence.read_bytes())
+    declared = importlib.metadata.metadata("torch")["License-Expression"]
+    assert load_metadata(project.metadata).license_note == declared
 
 
 def test_the_seam_is_ours() -> None:

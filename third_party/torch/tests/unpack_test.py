@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from third_party.torch import unpack
-from tools.importer import tree_hash
+from tools.importer import ApplyError, tree_hash
 
 _COMMIT = "c" * 40
 _FILES = {
@@ -42,6 +42,31 @@ Test: x_test.py::test_x
 -word = 'old'
 +word = 'new'
 """
+_ADD_RUN = """\
+diff --git a/torch/run b/torch/run
+new file mode 100755
+--- /dev/null
++++ b/torch/run
+@@ -0,0 +1 @@
++x
+"""
+_FIX_TEST = """\
+diff --git a/test/test_x.py b/test/test_x.py
+--- a/test/test_x.py
++++ b/test/test_x.py
+@@ -1 +1 @@
+-old
++new
+"""
+_DROP_VERSION = """\
+diff --git a/torch/version.py b/torch/version.py
+deleted file mode 100644
+--- a/torch/version.py
++++ /dev/null
+@@ -1,2 +0,0 @@
+-__version__ = '1.0+cpu'
+-git_version = 'COMMIT'
+""".replace("COMMIT", _COMMIT)
 
 
 @dataclasses.dataclass
@@ -76,6 +101,18 @@ class _Inputs:
         self.pin_file.write_text(json.dumps(pin))
         self.out.mkdir(exist_ok=True)
         unpack.unpack(self.wheel, self.pin_file, self.patches, self.seam, self.out)
+
+    def patch(self, name: str, diff: str) -> None:
+        """Add a patch at the end of the series."""
+        (self.patches / name).write_text(_PATCH.split("---", 1)[0] + diff)
+        with (self.patches / "series").open("a") as series:
+            series.write(name + "\n")
+
+    def build(self) -> unpack.TreeBuild:
+        """Make the tree with no say on its hash."""
+        sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
+        pin = unpack.Pin("v1.0", _COMMIT, "1.0+cpu", sha256, "not looked at")
+        return unpack.build_tree(self.wheel, pin, self.patches, self.seam, self.out)
 
     def make_pinned(self) -> Path:
         """Take the hash from the refusal, as a person would, and make the tree with it."""
@@ -181,3 +218,88 @@ def test_made_twice_it_is_the_same(inputs: _Inputs) -> None:
     (inputs.out / "site" / "left over").touch()
     inputs.make()
     assert tree_hash(inputs.out / "site") == first
+
+
+def test_a_build_judges_no_hash(inputs: _Inputs) -> None:
+    build = inputs.build()
+    site = inputs.out / "site"
+    assert build.tree_hash == tree_hash(site)
+    assert (build.version, build.commit) == ("1.0+cpu", _COMMIT)
+    assert {path: member.size for path, member in build.members.items()} == {
+        path.relative_to(site).as_posix(): path.stat().st_size
+        for path in site.rglob("*")
+        if path.is_file()
+    }
+    assert not (inputs.out / "SOURCE_INFO.json").exists()
+
+
+def test_a_tree_is_known_without_writing_it(inputs: _Inputs) -> None:
+    inputs.patch("add-run.patch", _ADD_RUN)
+    inputs.patch("drop-version.patch", _DROP_VERSION)
+    build = inputs.build()
+    inputs.out.rename(inputs.root / "moved")
+    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam) == build
+    assert unpack.tree_hash_of(inputs.wheel, inputs.patches, inputs.seam) == build.tree_hash
+    assert not inputs.out.exists()
+
+
+def test_a_reader_of_the_wheel_need_not_read_it_twice(inputs: _Inputs) -> None:
+    with zipfile.ZipFile(inputs.wheel) as archive:
+        members = {item.filename: unpack.read_member(archive, item) for item in archive.infolist()}
+    whole = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam)
+    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members) == whole
+    other = unpack.Member(members["torch/lib/libtorch_cpu.so"].entry, 1)
+    members["torch/testing/__init__.py"] = other
+    given = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members)
+    assert given.members["torch/testing/__init__.py"] == other
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("torch/lib", "lib"),  # a directory of the wheel
+        ("torch/version.py/x", "version.py"),  # below a file of the wheel
+        ("torch/bin/torch_shm_manager/x/y", "torch_shm_manager"),
+    ],
+)
+def test_without_writing_the_same_patches_are_refused(
+    inputs: _Inputs, path: str, message: str
+) -> None:
+    inputs.patch("add-run.patch", _ADD_RUN.replace("torch/run", path))
+    with pytest.raises((ApplyError, OSError), match=message) as written:
+        inputs.build()
+    with pytest.raises(type(written.value), match=message):
+        unpack.tree_hash_of(inputs.wheel, inputs.patches, inputs.seam)
+
+
+def test_what_no_wheel_holds_is_passed_over_where_that_was_recorded(inputs: _Inputs) -> None:
+    inputs.patch("fix-test.patch", _FIX_TEST)
+    with pytest.raises(ApplyError, match="no such file 'test/test_x.py' in the tree"):
+        inputs.build()
+    (inputs.patches / "base.json").write_text(json.dumps({"absent": ["test/test_x.py"]}))
+    build = inputs.build()
+    assert "test/test_x.py" not in build.members
+    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam) == build
+    (inputs.patches / "base.json").write_text(json.dumps({"absent": ["torch/__init__.py"]}))
+    with pytest.raises(
+        unpack.UnpackError, match="'torch/__init__.py' is absent from the wheel, it"
+    ):
+        inputs.build()
+    (inputs.patches / "base.json").write_text("{}")
+    with pytest.raises(unpack.UnpackError, match="base.json: KeyError.'absent'"):
+        inputs.build()
+
+
+def test_a_damaged_member_is_named(inputs: _Inputs) -> None:
+    data = inputs.wheel.read_bytes()
+    at = data.index(b"native")
+    inputs.wheel.write_bytes(data[:at] + b"NATIVE" + data[at + 6 :])
+    with pytest.raises(unpack.UnpackError, match="'torch/lib/libtorch_cpu.so' is damaged: Bad CRC"):
+        unpack.tree_hash_of(inputs.wheel, inputs.patches, inputs.seam)
+
+
+@pytest.mark.parametrize("name", ["/etc/x", "torch/../../x", "torch//x"])
+def test_a_member_that_leaves_the_tree(inputs: _Inputs, name: str) -> None:
+    inputs.pack({**_FILES, name: "x"})
+    with pytest.raises(unpack.UnpackError, match=f"holds '{name}', no plain path"):
+        inputs.build()

@@ -13,6 +13,7 @@ from tools.presubmit.checks import (
     forbidden,
     licence,
     links,
+    metadata,
     modes,
     names,
     python_style,
@@ -44,6 +45,7 @@ CHECKS = (
     Check(name="links", about="links between documents lead somewhere", find=links.find),
     Check(name="modes", about="executable if and only if it starts with #!", find=modes.find),
     Check(name="series", about="patch series: order, headers, strays", find=series.find),
+    Check(name="metadata", about="METADATA and SBOM follow the pins", find=metadata.find),
     Check(
         name="ruff",
         about="Python lint and format",

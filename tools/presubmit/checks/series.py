@@ -4,23 +4,30 @@
 from __future__ import annotations
 
 import collections.abc
+import datetime
 import re
 
-from tools.importer import SeriesError, load_series
+from tools.importer import Patch, SeriesError, load_series, overdue
 from tools.presubmit import finding, tree
 
 _INDEX = "series"
 _MESSAGE = re.compile(r"(?P<path>[^:]+)(?::(?P<line>\d+))?: (?P<what>.+?)\. (?P<next_step>.+)")
 
 
-def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields the first fault of each series, and patches in folders that have no series."""
+def find(
+    files: tree.Tree, *, today: datetime.date | None = None
+) -> collections.abc.Iterator[finding.Finding]:
+    """Yields the first fault of each series, expired patches, and patches outside every series."""
+    today = today or datetime.datetime.now(datetime.UTC).date()
     folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
     for folder in sorted(folders):
         try:
-            load_series(files.root / folder)
+            loaded = load_series(files.root / folder)
         except SeriesError as error:
             yield _finding(str(error).replace(f"{files.root}/", ""), f"{folder}/{_INDEX}")
+        else:
+            for patch in overdue(loaded, today):
+                yield _expired(files, f"{folder}/{patch.name}", patch)
     for path in files.paths:
         if path.endswith(".patch") and path.rpartition("/")[0] not in folders:
             yield finding.Finding(
@@ -32,6 +39,16 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 def _is(path: str, name: str) -> bool:
     return path == name or path.endswith(f"/{name}")
+
+
+def _expired(files: tree.Tree, path: str, patch: Patch) -> finding.Finding:
+    lines = enumerate(files.lines(path), start=1)
+    return finding.Finding(
+        path=path,
+        line=next((number for number, line in lines if line.startswith("Expires:")), 1),
+        what=f"the patch expired on {patch.expires}",
+        next_step="drop it, or say in its header until when it is needed and why",
+    )
 
 
 def _finding(message: str, index: str) -> finding.Finding:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import datetime
 import pathlib
 
 from tools.presubmit.checks import sample_tree, series
@@ -47,3 +48,13 @@ def test_patch_without_series(tmp_path: pathlib.Path) -> None:
     (found,) = series.find(sample_tree.write(tmp_path, {"third_party/x/fix.patch": _PATCH}))
     assert found.path == "third_party/x/fix.patch"
     assert "series" in found.what
+
+
+def test_an_expired_patch_is_found_on_the_next_day(tmp_path: pathlib.Path) -> None:
+    patch = _PATCH.replace("Test:", "Expires: 2030-01-31\nTest:")
+    contents = {"patches/p/v1/series": "say-more.patch\n", "patches/p/v1/say-more.patch": patch}
+    files = sample_tree.write(tmp_path, contents)
+    assert [*series.find(files, today=datetime.date(2030, 1, 31))] == []
+    (found,) = series.find(files, today=datetime.date(2030, 2, 1))
+    assert (found.path, found.line) == ("patches/p/v1/say-more.patch", 6)
+    assert "expired on 2030-01-31" in found.what

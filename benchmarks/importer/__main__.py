@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the engine of imports with `git am -3` and quilt; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from benchmarks.importer.peers import Contender, Workshop
+from benchmarks.par_startup import measure, report
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    options.work.mkdir(parents=True, exist_ok=True)
+    shop = Workshop(options.work, files=options.files, patches=options.patches)
+    try:
+        if options.build_only:
+            shop.build()
+            return 0
+        # In a process of its own: what is started from here counts this process's memory as its own.
+        subprocess.run(
+            [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
+        )
+        carrying = [shop.engine("carry", "v2"), shop.git_am(), shop.quilt()]
+        samples, _ = _interleaved(shop, carrying, options.rounds)
+        carry = measure.summarize(samples, base="git am -3")
+        _print("The series on the next release", carry, "git am -3")
+        reading = [
+            shop.engine("read", "v1"),
+            shop.engine("verify", "v1"),
+            shop.engine("drift", "v2", "v3"),
+        ]
+        samples, figures = _interleaved(shop, reading, options.rounds)
+        verify = measure.summarize(samples, base="read")
+        _print("The tree read, verified; two releases compared", verify, "read")
+    except (measure.StartError, subprocess.CalledProcessError, OSError) as error:
+        print(f"importer: {error}", file=sys.stderr)
+        return 1
+    drift = {
+        key: statistics.median(item[key] for item in figures["drift"]) for key in ("cpu", "wall")
+    }
+    print(f"Drift of one more tag: {drift['cpu']:.2f} s CPU, {drift['wall']:.2f} s wall")
+    tables = {"carry": carry, "verify": verify}
+    (options.work / "figures.json").write_text(report.as_json(tables))
+    return 0
+
+
+def _interleaved(
+    shop: Workshop, contenders: Sequence[Contender], rounds: int
+) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
+    """Start each once a round, each round from another one on; a first round is not counted."""
+    samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
+    figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}
+    for number in range(-1, rounds):
+        first = number % len(contenders)
+        for item in (*contenders[first:], *contenders[:first]):
+            item.reset()
+            sample = measure.start(item.peer)
+            if number < 0:
+                continue
+            samples[item.peer.name].append(sample)
+            if item.peer.name == "drift":
+                figures[item.peer.name].append(shop.figures("drift"))
+    return samples, figures
+
+
+def _print(title: str, table: list[measure.Summary], base: str) -> None:
+    print("\n" + report.markdown(title, table, base=base), flush=True)
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.importer", description=__doc__)
+    parser.add_argument(
+        "--work", type=pathlib.Path, required=True, help="directory for the trees (about 800 MB)"
+    )
+    parser.add_argument("--files", type=int, default=15_000, help="of the made upstream")
+    parser.add_argument("--patches", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--build-only", action="store_true", help="make the trees and stop")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes an upstream project of any size, two later releases of it, and patches: same seed, same bytes.
+
+Files are like PyTorch's: 1 to 100 kB, most of them small, some lines everywhere and most of them once.
+A release changes every twentieth file, and nearly all that the patches touch: lines come in above, one
+goes, and in every third patched file a line beside the patch is another.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COMMON = ("\n", "\n", "    return out\n", "    else:\n", "        )\n", "    try:\n", "\n")
+_PATCHED_EVERY_THIRD = 3
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """Texts by path: three releases, and the patches as steps from the first, each with its files."""
+
+    releases: tuple[dict[str, str], ...]
+    steps: tuple[tuple[str, dict[str, str]], ...]
+
+
+def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
+    """Return `files` files in three releases and `patches` patches of the first one."""
+    chance = random.Random(seed)
+    first = {f"pkg{n % 97}/part{n % 13}/module_{n}.py": _text(chance, n) for n in range(files)}
+    paths = sorted(path for path, text in first.items() if len(text) > 5000)  # room for a few
+    # Some files have several patches: four patches share three files.
+    touched = chance.sample(paths, max(1, patches * 3 // 4))
+    now, places, steps = dict(first), dict[str, list[str]](), []
+    for number in range(patches):
+        names = {touched[number % len(touched)], *chance.sample(touched, int(number % 5 == 0))}
+        changed = {}
+        for name in sorted(names):
+            now[name] = changed[name] = _patched(chance, now[name], number, places, name)
+        steps.append((f"subject-{number:03}", changed))
+    releases = [first]
+    for number in (2, 3):
+        releases.append(dict(_next(chance, releases[-1], number, set(touched), places)))
+    return Upstream(tuple(releases), tuple(steps))
+
+
+def _text(chance: random.Random, number: int) -> str:
+    size = min(max(int(chance.lognormvariate(8.45, 1.05)), 1000), 100_000)
+    out, length, at = [], 0, 0
+    while length < size:
+        at += 1
+        if at % 4 == 0:
+            line = chance.choice(_COMMON)
+        else:
+            line = f"    value_{at} = operator_{chance.randrange(10**6)}(self, name_{number})\n"
+        out.append(line)
+        length += len(line)
+    return "".join(out)
+
+
+def _patched(
+    chance: random.Random, text: str, number: int, places: dict[str, list[str]], name: str
+) -> str:
+    """Put in one to three hunks; remember a line two above each, which releases then change."""
+    lines = text.splitlines(keepends=True)
+    for hunk in range(1 + number % 3):
+        for _ in range(50):
+            at = chance.randrange(6, max(len(lines) - 6, 7))
+            around = lines[max(at - 6, 0) : at + 6]
+            if not any("patched" in line for line in around):
+                break
+        else:
+            continue
+        unique = [line for line in lines[at - 3 : at - 1] if len(line) > 20]
+        places.setdefault(name, []).extend(unique[:1])
+        lines[at : at + number % 2] = [f"    patched_{number}_{hunk} = here\n"] * 1
+    return "".join(lines)
+
+
+def _next(
+    chance: random.Random,
+    release: dict[str, str],
+    number: int,
+    touched: set[str],
+    places: dict[str, list[str]],
+) -> Iterator[tuple[str, str]]:
+    for at, (path, text) in enumerate(release.items()):
+        if path not in touched and at % 20:
+            yield path, text
+            continue
+        lines = text.splitlines(keepends=True)
+        beside = places.get(path, [])
+        if beside and at % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
+            lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
+        elif len(lines) > 20:
+            # Far from what the patches touch: the last lines.
+            lines[-2] = f"    release_{number} = at the end\n"
+        lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
+        yield path, "".join(lines)

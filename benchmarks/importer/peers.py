@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same series on the same release, in three tools: a work directory for each, and its reset."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.importer.made_upstream import Upstream, make_upstream
+from benchmarks.par_startup.measure import Peer
+from tools.importer.engine import Change, base_files, record_base, render_patch
+from tools.importer.series import load_series
+from tools.importer.snapshot import Blob, DictSnapshot
+
+_WORKSPACE = Path(__file__).parents[2]
+_ENVIRONMENT = {
+    "PATH": "/usr/bin:/bin",
+    "LC_ALL": "C",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.com",
+    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.com",
+    "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+}
+_HEADER = (
+    "Subject: {}\nOwner: benchmark\nReason: build\nUpstream: none\n"
+    "Extension-point-considered: none\nTest: none\n"
+)
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A peer, and what puts its directory back before each start; that is not measured."""
+
+    peer: Peer
+    reset: Callable[[], None]
+
+
+class Workshop:
+    """A directory with the made upstream in all forms; anything in it may be removed."""
+
+    def __init__(self, directory: Path, *, files: int, patches: int) -> None:
+        self.directory = directory.absolute()
+        self._recipe = json.dumps([files, patches, 1])
+        self._files = files
+        self._patches = patches
+
+    def build(self) -> None:
+        """Make the trees, the series and the repository, unless an earlier run has."""
+        stamp = self.directory / "made"
+        if stamp.is_file() and stamp.read_text() == self._recipe:
+            return
+        for name in ("v1", "v2", "v3", "git", "quilt", "series", "engine"):
+            shutil.rmtree(self.directory / name, ignore_errors=True)
+        print("making an upstream ...", flush=True)
+        upstream = make_upstream(files=self._files, patches=self._patches)
+        for number, release in enumerate(upstream.releases, start=1):
+            _write(self.directory / f"v{number}", release)
+        _write(self.directory / "quilt", upstream.releases[1])
+        self._series(upstream)
+        self._repository(upstream)
+        stamp.write_text(self._recipe)
+
+    def engine(self, run: str, *releases: str) -> Contender:
+        home = self.directory / "engine" / run
+        trees = [str(self.directory / release) for release in releases]
+        module = ["-m", "benchmarks.importer.engine_run", run]
+        command = (sys.executable, *module, str(self.directory / "series"), str(home), *trees)
+        environment = _ENVIRONMENT | {"PYTHONPATH": str(_WORKSPACE)}
+        peer = Peer(run, command, environment, expected=b"")
+        return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
+
+    def figures(self, run: str) -> Mapping[str, float]:
+        """What the last start of one of the engine's programs measured by itself."""
+        figures: dict[str, float] = json.loads(
+            (self.directory / "engine" / run / "figures.json").read_text()
+        )
+        return figures
+
+    def git_am(self) -> Contender:
+        repository = self.directory / "git"
+        script = f"git -C {repository} am -q -3 --keep-cr --keep-non-patch {repository}.mbox"
+        peer = Peer(
+            "git am -3", ("/bin/sh", "-c", f"{script} >/dev/null"), _ENVIRONMENT, expected=b""
+        )
+
+        def reset() -> None:
+            _git(repository, "reset", "-q", "--hard", "v2")
+
+        return Contender(peer, reset)
+
+    def quilt(self) -> Contender:
+        """Debian's quilt, unpacked beside the trees: nothing is installed."""
+        home = self.directory / "quilt-package"
+        if not home.is_dir():
+            packages = self.directory / "packages"
+            packages.mkdir(exist_ok=True)
+            subprocess.run(["apt-get", "-q", "download", "quilt"], cwd=packages, check=True)
+            (package,) = packages.glob("quilt_*.deb")
+            subprocess.run(["dpkg-deb", "-x", package, home], check=True)
+        tree = self.directory / "quilt"
+        environment = _ENVIRONMENT | {
+            "QUILT_DIR": str(home / "usr/share/quilt"),
+            "QUILT_PATCHES": str(self.directory / "series"),
+            "HOME": str(home),
+        }
+        program = f"cd {tree} && {home}/usr/bin/quilt --quiltrc=-"
+        peer = Peer(
+            "quilt push -a",
+            ("/bin/sh", "-c", f"{program} push -a -q >{tree}.log 2>&1"),
+            environment,
+            expected=b"",
+        )
+
+        def reset() -> None:
+            if (tree / ".pc" / "applied-patches").is_file():
+                undo = ["/bin/sh", "-c", f"{program} pop -a -f -q >/dev/null"]
+                subprocess.run(undo, check=True, env=environment)
+
+        return Contender(peer, reset)
+
+    def _series(self, upstream: Upstream) -> None:
+        root = self.directory / "series"
+        root.mkdir()
+        first = {path: Blob(text.encode()) for path, text in upstream.releases[0].items()}
+        now = dict(first)
+        for name, texts in upstream.steps:
+            changes = []
+            for path, text in texts.items():
+                blob = Blob(text.encode())
+                changes.append(Change(path, path, now[path], blob))
+                now[path] = blob
+            header = _HEADER.format(name).encode()
+            (root / f"{name}.patch").write_bytes(render_patch(header, changes))
+        (root / "series").write_text("".join(f"{name}.patch\n" for name, _ in upstream.steps))
+        base = record_base(load_series(root), DictSnapshot("v1", first))
+        for name, data in base_files(base).items():
+            (root / name).write_bytes(data)
+
+    def _repository(self, upstream: Upstream) -> None:
+        """Both releases as commits, so that `git am -3` finds its blobs; the patches as one mbox."""
+        repository = self.directory / "git"
+        repository.mkdir()
+        _git(repository, "init", "-q")
+        _git(repository, "config", "gc.auto", "0")
+        for number in (1, 2):
+            stream = _commit(f"v{number}", upstream.releases[number - 1])
+            _git(repository, "fast-import", "--quiet", stdin=stream)
+        _git(repository, "checkout", "-q", "--detach", "v1")
+        for name, _ in upstream.steps:
+            _git(repository, "apply", "--index", str(self.directory / "series" / f"{name}.patch"))
+            _git(repository, "commit", "-q", "-m", name)
+        mail = _git(repository, "format-patch", "--stdout", "--full-index", "v1..HEAD")
+        Path(f"{repository}.mbox").write_bytes(mail)
+        _git(repository, "checkout", "-q", "--detach", "v2")
+
+
+def _commit(name: str, release: Mapping[str, str]) -> bytes:
+    out = [f"commit refs/tags/{name}\ncommitter A <a@example.com> 1 +0000\ndata 0\n\n".encode()]
+    for path, text in release.items():
+        data = text.encode()
+        out.append(b"M 100644 inline %s\ndata %d\n%s\n" % (path.encode(), len(data), data))
+    return b"".join(out)
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    for path, text in files.items():
+        file = root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def _git(repository: Path, *arguments: str, stdin: bytes = b"") -> bytes:
+    return subprocess.run(
+        ["git", *arguments],
+        cwd=repository,
+        env=_ENVIRONMENT,
+        input=stdin,
+        stdout=subprocess.PIPE,
+        check=True,
+    ).stdout

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules' patches are what the rules make of upstream's tree, and nothing they guard is left."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, read_pin
+from tools.importer import FileDiff, Patch, load_series
+from tools.importer.rewrites import RULES, Modules, check_guards, patch_files, same_patch
+from tools.importer.snapshot import Blob, DictSnapshot, OverlaySnapshot
+
+_ROOT = Path(__file__).parents[3]
+_TAG = read_pin(_ROOT / "third_party" / "torch" / "pin.json").tag
+_SERIES = load_series(_ROOT / "patches" / "torch" / _TAG)
+_UPDATE = "Run `tools/import.py rewrites --update`"
+
+
+def _without(data: bytes, diff: FileDiff) -> bytes:
+    """Take a strictly applied diff out of a file again."""
+    lines = data.splitlines(keepends=True)
+    shift = 0
+    places = []
+    for hunk in diff.hunks:
+        places.append(hunk.old_index + shift)
+        shift += len(hunk.new) - len(hunk.old)
+    for hunk, at in zip(reversed(diff.hunks), reversed(places), strict=True):
+        assert tuple(lines[at : at + len(hunk.new)]) == hunk.new
+        lines[at : at + len(hunk.new)] = hunk.old
+    return b"".join(lines)
+
+
+@pytest.fixture(scope="module")
+def patched() -> DictSnapshot:
+    """The Python sources of torch as they are installed."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    site = Path(spec.origin).parents[1]
+    files = {
+        path.relative_to(site).as_posix(): Blob(path.read_bytes())
+        for path in sorted(site.glob("torch/**/*.py"))
+    }
+    return DictSnapshot(_TAG, files)
+
+
+@pytest.fixture(scope="module")
+def modules() -> Modules:
+    return Modules()
+
+
+def test_each_generated_patch_is_what_its_rule_makes(
+    patched: DictSnapshot, modules: Modules
+) -> None:
+    upstream: dict[str, Blob | None] = {}
+    for patch in reversed(_SERIES.patches):
+        for diff in reversed(patch.files):
+            blob = upstream.get(diff.path) or patched.read(diff.path)
+            assert blob is not None
+            upstream[diff.path] = Blob(_without(blob.data, diff))
+    upstream |= {SEAM: patched.read(SEAM_UPSTREAM), SEAM_UPSTREAM: None}
+    made = patch_files(_SERIES, OverlaySnapshot(patched, upstream), _TAG, modules=modules)
+    assert made
+    for name, data in made.items():
+        assert same_patch((_SERIES.root / name).read_bytes(), data), f"{name} is stale. {_UPDATE}"
+
+
+def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modules) -> None:
+    check_guards(patched, _TAG, modules=modules)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        patch
+        for patch in _SERIES.patches
+        if patch.name
+        in (
+            "packed-resources.patch",
+            "dynamo-import-submodule.patch",
+            "export-example-list.patch",
+            "fx-uninteresting-files.patch",
+        )
+    ],
+    ids=lambda patch: patch.name,
+)
+def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
+    """Without one of these patches a guard says so: that is what it would say of a new place."""
+    for diff in patch.files:
+        blob = patched.read(diff.path)
+        assert blob is not None
+        tree = OverlaySnapshot(patched, {diff.path: Blob(_without(blob.data, diff))})
+        with pytest.raises(ValueError, match=f"left on a path from __file__: {diff.path}:"):
+            check_guards(tree, _TAG, modules=modules)
+
+
+def test_the_table_is_sound() -> None:
+    """Its rows are distinct and in scope, and a release's numbers are within the budget."""
+    for rule in RULES:
+        places = [(kept.path, kept.function) for kept in rule.kept]
+        assert len(set(places)) == len(places)
+        assert all(rule.covers(path) for path, _ in places)
+        for numbers in rule.expected.values():
+            assert all(rule.covers(path) and number > 0 for path, number in numbers.items())
+            assert sum(numbers.values()) <= int(rule.header["Budget"])
+    assert len({rule.name for rule in RULES}) == len(RULES)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Binary changes as git writes them: deflated, in base 85, each side whole or as a delta."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
+_LINE_BYTES = 52  # of data in one line, as git has it
+_LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+# A hostile length must not fill the memory; upstream's largest source is far below it.
+_LIMIT = 1 << 27
+
+
+class BinaryError(ValueError):
+    """A binary patch that cannot be read. The message says what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """One direction of a binary change: the whole file, or a delta against the other side."""
+
+    data: bytes
+    delta: bool
+
+
+@dataclass(frozen=True)
+class Binary:
+    """Both directions, and the blob ids that they lead to (zeros where there is no file)."""
+
+    old_oid: str
+    new_oid: str
+    forward: Side
+    backward: Side | None
+
+
+def read_binary(lines: Sequence[bytes], at: int, old: str, new: str) -> tuple[Binary, int]:
+    """Read what follows `GIT binary patch`; return it and the line behind it. Raises BinaryError."""
+    forward, at = _side(lines, at)
+    backward = None
+    if at < len(lines) and _HEAD.match(lines[at]):
+        backward, at = _side(lines, at)
+    return Binary(old, new, forward, backward), at
+
+
+def apply_side(side: Side, other: bytes) -> bytes:
+    """Return the file that this side stands for, given the other side's bytes."""
+    return _apply_delta(side.data, other) if side.delta else side.data
+
+
+def write_literal(data: bytes) -> bytes:
+    """Return the lines of one side as a whole file, ending in an empty line."""
+    out = [b"literal %d\n" % len(data)]
+    packed = zlib.compress(data, 9)
+    for start in range(0, len(packed), _LINE_BYTES):
+        chunk = packed[start : start + _LINE_BYTES]
+        out.append(
+            _LENGTHS[len(chunk) - 1 : len(chunk)] + base64.b85encode(chunk, pad=True) + b"\n"
+        )
+    return b"".join(out) + b"\n"
+
+
+def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
+    head = _HEAD.match(lines[at]) if at < len(lines) else None
+    if head is None:
+        raise BinaryError("a binary patch needs 'literal N' or 'delta N' here")
+    size = int(head[2])
+    if size > _LIMIT:
+        raise BinaryError(f"a binary side of {size} bytes is over the limit of {_LIMIT}")
+    packed = bytearray()
+    at += 1
+    while at < len(lines) and lines[at]:
+        line = lines[at]
+        length = _LENGTHS.find(line[:1]) + 1
+        try:
+            chunk = base64.b85decode(line[1:])
+        except (ValueError, binascii.Error):
+            chunk = b""
+        if not length or len(chunk) < length or len(chunk) - length > 3:
+            raise BinaryError("a line of a binary patch is damaged")
+        packed += chunk[:length]
+        at += 1
+    unpacker = zlib.decompressobj()
+    try:
+        data = unpacker.decompress(bytes(packed), size + 1)
+    except zlib.error as error:
+        raise BinaryError(f"a binary patch does not inflate: {error}") from None
+    if len(data) != size:
+        raise BinaryError(f"a binary side has {len(data)} bytes, its head says {size}")
+    if not unpacker.eof or unpacker.unused_data:
+        raise BinaryError("a binary patch is cut short, or has bytes behind its end")
+    return Side(data, head[1] == b"delta"), at + 1
+
+
+def _apply_delta(delta: bytes, base: bytes) -> bytes:
+    size, at = _number(delta, 0)
+    if size != len(base):
+        raise BinaryError(f"the delta is for a file of {size} bytes, this one has {len(base)}")
+    wanted, at = _number(delta, at)
+    if wanted > _LIMIT:
+        raise BinaryError(f"a delta that gives {wanted} bytes is over the limit of {_LIMIT}")
+    out = bytearray()
+    while at < len(delta) and len(out) <= wanted:
+        op = delta[at]
+        at += 1
+        if op & 0x80:
+            start, length, at = _copy(delta, op, at)
+            if start + length > len(base):
+                raise BinaryError("the delta reads past the end of the file")
+            out += base[start : start + length]
+        elif op:
+            out += delta[at : at + op]
+            at += op
+        else:
+            raise BinaryError("the delta has an operation that git does not define")
+    if len(out) != wanted:
+        raise BinaryError(f"the delta gives {len(out)} bytes, it promised {wanted}")
+    return bytes(out)
+
+
+def _copy(delta: bytes, op: int, at: int) -> tuple[int, int, int]:
+    values = [0, 0]
+    for field, shifts in ((0, (0, 8, 16, 24)), (1, (0, 8, 16))):
+        for shift in shifts:
+            bit = (shift // 8) + (4 if field else 0)
+            if op >> bit & 1:
+                if at >= len(delta):
+                    raise BinaryError("the delta ends within an operation")
+                values[field] |= delta[at] << shift
+                at += 1
+    return values[0], values[1] or 0x10000, at
+
+
+def _number(delta: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while at < len(delta):
+        byte = delta[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if shift > 63:
+            raise BinaryError("the delta has a size that git does not write")
+        if not byte & 0x80:
+            return value, at
+    raise BinaryError("the delta has no size")

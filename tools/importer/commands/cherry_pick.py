@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cherry-pick: take one change of upstream into the series, by commit or pull request."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from tools.importer.commands.context import Context
+from tools.importer.editing import open_release, pinned_wheel, publication
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.git_repo import (
+    Header,
+    PickConflictError,
+    cherry_pick,
+    open_history,
+    write_file,
+)
+from tools.importer.origins.cache import user_cache
+from tools.importer.session import Transaction, refuse_unfinished
+from tools.importer.snapshot import EXECUTABLE, SYMLINK
+
+NAME = "cherry-pick"
+HELP = "take an upstream change into the series; it leaves once upstream's release has it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "reference",
+        metavar="CHANGE",
+        help="a commit (a unique prefix will do), a PR or its address",
+    )
+    parser.add_argument("--owner", required=True, help="who answers for it")
+    parser.add_argument("--subject", help="what it makes upstream do (the commit's title)")
+    parser.add_argument("--extension-point", help="considered instead of it, and why not")
+    parser.add_argument("--test", help="the test that fails without it (upstream's own)")
+    parser.add_argument("--expires", metavar="YYYY-MM-DD", help="when the patch must be gone")
+    parser.add_argument("--origin", metavar="URL", help="upstream's repository (import.json's git)")
+    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+    settle = parser.add_mutually_exclusive_group()
+    settle.add_argument("--to-edit", metavar="DIR", help="on a conflict, write the files there")
+    settle.add_argument("--from-edit", metavar="DIR", help="take the files from there")
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    project, report = context.project, context.report
+    refuse_unfinished(project.state)
+    header = Header(args.owner, args.subject, args.extension_point, args.test, args.expires)
+    resolved = context.cwd / args.from_edit if args.from_edit else None
+    if resolved and not resolved.is_dir():
+        raise UserError(f"--from-edit {resolved}: no such directory. Make it with --to-edit")
+    history = open_history(_origin(args, context), user_cache().root / "git", report)
+    try:
+        release = open_release(project, report, args.series)
+        change = history.find(args.reference)
+        picked = cherry_pick(
+            history.repository, change, release.series, release.snapshot, header, resolved=resolved
+        )
+    except PickConflictError as error:
+        if not args.to_edit or context.dry_run:
+            raise
+        return _lay_out(context, error, context.cwd / args.to_edit)
+    finally:
+        history.repository.close()
+    for path in picked.left_out:
+        report.say(f"left out  {path}: {release.label} does not hold such files here")
+    answer = {
+        "commit": change.commit,
+        "title": change.title,
+        "link": change.link,
+        "patch": picked.name,
+        "paths": picked.paths,
+        "left_out": picked.left_out,
+    }
+    if not picked.files:
+        report.say(f"{release.label} with our patches has {change.commit[:12]} already")
+        report.result({**answer, "outcome": "nothing to do"})
+        return ExitCode.NOTHING_TO_DO
+    new = publication(project, release, picked.files, lambda: pinned_wheel(project, report))
+    transaction = Transaction(project.workspace, project.state, what=f"cherry-pick {picked.name}")
+    new.into(transaction)
+    if not context.dry_run:
+        transaction.publish(last=new.last)
+    verb = "would add" if context.dry_run else "added"
+    report.say(f"{verb} {release.directory / picked.name}: {change.title}")
+    if new.pinned:
+        report.say(f"the build's tree is now {new.pinned}")
+    report.result({**answer, "outcome": verb, "tree_hash": new.pinned})
+    return ExitCode.DONE
+
+
+def _origin(args: argparse.Namespace, context: Context) -> str:
+    if args.origin:
+        there = context.cwd / args.origin
+        return os.fspath(there) if there.is_dir() else args.origin
+    url = context.project.origins.get("git", {}).get("url")
+    if not url:
+        raise UserError(
+            f"third_party/{context.project.name}/import.json: no git origin. Name one with --origin"
+        )
+    return url
+
+
+def _lay_out(context: Context, error: PickConflictError, directory: Path) -> ExitCode:
+    for path, blob in error.files.items():
+        if blob and blob.mode != SYMLINK:
+            write_file(directory / path, blob.data, executable=blob.mode == EXECUTABLE)
+    for path in error.conflicts:
+        context.report.say(f"conflict  {directory / path}")
+    context.report.say(f"resolve these, then run it again with --from-edit {directory}")
+    context.report.result(
+        {"outcome": "conflict", "conflicts": error.conflicts, "directory": str(directory)}
+    )
+    return ExitCode.CONFLICT

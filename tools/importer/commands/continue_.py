@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""continue: take the files that a person settled as the decision on the stopped patch, and go on."""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.resuming import resume
+from tools.importer.errors import ExitCode
+from tools.importer.session import (
+    read_resolution,
+    require_unfinished,
+    unsettled,
+    waits_for_files,
+)
+
+NAME = "continue"
+HELP = "go on with the files in .import/conflict as you settled them"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--as-is",
+        action="store_true",
+        help="take files without markers although nobody touched them",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    state = context.project.state
+    unfinished = require_unfinished(state)
+    decisions = dict(unfinished.decisions)
+    stop = unfinished.stop if waits_for_files(state, unfinished) else None
+    if stop is not None:
+        left = [each for each in unsettled(state, stop) if each.line or not args.as_is]
+        for each in left:
+            context.report.say(f".import/conflict/{each}")
+        if left:
+            context.report.say(
+                f"{stop.patch} is not settled: edit these files, then `import.py continue`"
+                + ("" if any(each.line for each in left) else " (--as-is takes them as they are)")
+            )
+            context.report.result(
+                {"outcome": "unsettled", "patch": stop.patch, "left": [str(each) for each in left]}
+            )
+            return ExitCode.CONFLICT
+    resumed = resume(context, unfinished)
+    if stop is not None:
+        decisions[stop.patch] = read_resolution(state, stop, resumed.new)
+    return resumed.go_on(decisions)

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`import.py drift`: what would become of each patch on each of several releases. Changes nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+
+from tools.importer.commands.context import Context
+from tools.importer.drift import (
+    Table,
+    Target,
+    measure,
+    to_document,
+    to_json,
+    to_page,
+    to_terminal,
+    to_text,
+    write_report,
+)
+from tools.importer.engine import read_base
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.project import Project
+from tools.importer.report import Progress, Report
+from tools.importer.series import Series, load_series
+
+NAME = "drift"
+HELP = "show what would become of each patch on each of several releases"
+
+_FORMATS: Mapping[str, Callable[[Table], str]] = {
+    "text": to_text,
+    "json": to_json,
+    "html": to_page,
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("labels", nargs="*", metavar="TAG", help="a release, as in v2.14.1")
+    parser.add_argument("--ref", action="append", default=[], help="a branch or commit as well")
+    parser.add_argument("--origin", help="look there only: see `import.py import --help`")
+    parser.add_argument("--series", metavar="TAG", help="the release whose patches (the pin's)")
+    parser.add_argument("--format", choices=sorted(_FORMATS), default="text")
+    parser.add_argument("--output", metavar="FILE", help="write there, not to the terminal")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="end with 2 where a patch needs a person"
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    wanted = [(f"--tag {label}", {"tag": label}) for label in dict.fromkeys(args.labels)]
+    wanted += [(f"--ref {ref}", {"ref": ref}) for ref in dict.fromkeys(args.ref)]
+    if not wanted:
+        raise UserError("no release is named. Name one or more: `import.py drift v2.14.1`")
+    report, project = context.report, context.project
+    series = _series(project, args.series)
+    base = read_base(series.root)
+    # A document on standard output stands there alone.
+    alone = args.format != "text" and args.output is None
+    origins = _Quiet(report) if alone else report
+
+    def targets() -> Iterator[Target]:
+        with report.progress("Comparing releases", len(wanted)) as progress:
+            for options, name in wanted:
+                yield _target(context, options, name, args.origin, origins)
+                progress.advance()
+
+    # Late: rules need libcst, and only series that have some.
+    from tools.importer.session import decide_rewrites
+
+    table = measure(series, base, targets(), remake=decide_rewrites)
+    _write(args, context, table)
+    report.result(to_document(table))
+    return ExitCode.CONFLICT if args.exit_code and table.stops else ExitCode.DONE
+
+
+class _Quiet:
+    """A report without lines: progress is still shown."""
+
+    def __init__(self, below: Report) -> None:
+        self._below = below
+
+    def say(self, line: str) -> None:
+        """Standard output belongs to the document."""
+
+    def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
+        return self._below.progress(label, total)
+
+    def result(self, data: Mapping[str, object]) -> None:
+        self._below.result(data)
+
+
+def _target(
+    context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
+) -> Target:
+    # Late: origins bring git, pip and apt, which other commands do not need.
+    from tools.importer.origins import resolve
+
+    if origin is not None:
+        options += f" --origin {shlex.quote(origin)}"
+        there = context.cwd / origin
+        origin = os.fspath(there) if there.exists() else origin
+    snapshot = resolve(
+        context.project, report, tag=name.get("tag"), ref=name.get("ref"), origin=origin
+    )
+    return Target(options, snapshot)
+
+
+def _series(project: Project, label: str | None) -> Series:
+    label = label or _pinned(project)
+    directory = project.series_of(label)
+    if not (directory / "series").is_file():
+        known = sorted(path.parent.name for path in project.series.glob("*/series"))
+        raise UserError(f"{directory}: no series. There are: {', '.join(known) or 'none'}")
+    return load_series(directory)
+
+
+def _pinned(project: Project) -> str:
+    """The release that the build is pinned to."""
+    try:
+        return str(json.loads(project.pin.read_text(encoding="utf-8"))["tag"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{project.pin}: no tag to be read ({error!r}). Restore it, or name --series"
+        ) from None
+
+
+def _write(args: argparse.Namespace, context: Context, table: Table) -> None:
+    report = context.report
+    if args.output is None:
+        report.say(_on_screen(args.format, table).removesuffix("\n"))
+        return
+    file = context.cwd / args.output
+    text = _FORMATS[args.format](table)
+    if context.dry_run:
+        report.say(f"{file}: would be written, {len(text.encode())} bytes")
+    elif write_report(file, text):
+        report.say(f"{file}: written")
+    else:
+        report.say(f"{file}: the same as it was")
+
+
+def _on_screen(style: str, table: Table) -> str:
+    if style == "text" and sys.stdout.isatty():
+        return to_terminal(table, width=shutil.get_terminal_size().columns)
+    return _FORMATS[style](table)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""edit: lay out the tree with the series up to one patch, for a person to change that patch."""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.rebasing import begin
+from tools.importer.editing import (
+    Kind,
+    SeriesEdit,
+    open_release,
+    position_of,
+    refuse_absent,
+    refuse_generated,
+)
+from tools.importer.engine import header_of
+from tools.importer.errors import ExitCode
+from tools.importer.session import refuse_unfinished
+
+NAME = "edit"
+HELP = "change a patch in the middle of the series; `refresh` rebases the later ones"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "patch", metavar="PATCH", help="its name in `series`, .patch may be left out"
+    )
+    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    refuse_unfinished(context.project.state)
+    release = open_release(context.project, context.report, args.series)
+    index = position_of(release.series, args.patch)
+    patch = release.series.patches[index]
+    refuse_generated(patch)
+    refuse_absent(release, patch)
+    edit = SeriesEdit(Kind.REPLACE, release.label, release.series.digest, patch.name)
+    header = header_of((release.directory / patch.name).read_bytes())
+    return begin(context, release, edit, index + 1, header, [])

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""import: carry the current series to another upstream release, and publish it or stop at a conflict."""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.importing import Import, go_on
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.session import check_committed, current_label, load_source, refuse_unfinished
+
+NAME = "import"
+HELP = "carry the series to another upstream release (the default command)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--tag", help="the release, as upstream calls it: v2.14.1")
+    parser.add_argument("--ref", help="a branch or commit of a git origin")
+    parser.add_argument("--origin", help="where from: wheel, debian, a git URL, a path")
+    parser.add_argument(
+        "--from", dest="source", metavar="LABEL", help="the series to carry (the one of the build)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="write over another series of that release"
+    )
+    parser.add_argument(
+        "--allow-dirty", action="store_true", help="although there are edits that git has not seen"
+    )
+    parser.add_argument(
+        "--acknowledge-licence",
+        action="store_true",
+        help="a changed licence was read and is accepted",
+    )
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    if not (args.tag or args.ref or args.origin):
+        raise UserError(
+            "what to import? Give --tag, --ref or --origin; see import.py import --help"
+        )
+    project, report = context.project, context.report
+    refuse_unfinished(project.state)
+    label = args.source or current_label(project)
+    if not args.allow_dirty:
+        checked = (project.series, project.pin, project.metadata)
+        if not check_committed(project.workspace, checked):
+            report.say(f"{project.workspace} is in no git repository: edits there cannot be told")
+    source = load_source(project, label)
+    # Late: origins bring git, pip and apt, which no other command of this family needs.
+    from tools.importer.origins import resolve
+
+    origin = args.origin
+    if origin and (context.cwd / origin).exists():
+        origin = str(context.cwd / origin)
+    new = resolve(project, report, tag=args.tag, ref=args.ref, origin=origin)
+    work = Import(
+        label,
+        source.digest,
+        new.label,
+        dict(new.pin),
+        overwrite=args.overwrite,
+        acknowledge_licence=args.acknowledge_licence,
+    )
+    return go_on(context, work, source, new, {})

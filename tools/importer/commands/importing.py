@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `import`, `continue` and `skip` share: play the import, then publish it or stop at a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.summary import carry_data, carry_lines, change_lines, changes_data
+from tools.importer.engine import Carry, Decision
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.session import (
+    SESSION_FILES,
+    Changes,
+    Source,
+    Transaction,
+    Unfinished,
+    directory_changes,
+    finish,
+    load_source,
+    moved_pin,
+    pin_bytes,
+    replay,
+    stop_at,
+)
+from tools.importer.snapshot import Snapshot
+
+COMMAND = "import"
+
+
+@dataclass(frozen=True)
+class Import:
+    """The inputs of an import: all that it is played again from."""
+
+    source: str
+    digest: str
+    label: str
+    pin: Mapping[str, object]
+    overwrite: bool
+    acknowledge_licence: bool
+
+
+def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
+    """Return the inputs of an unfinished import, unchanged since it began. Raises UserError."""
+    project = context.project
+    work = Import(**unfinished.inputs)  # type: ignore[arg-type]
+    source = load_source(project, work.source)
+    if source.digest != work.digest:
+        raise UserError(
+            f"{source.series.root}: changed since the import began. Restore it and run this again, or "
+            "`import.py abort` and import anew; your files are in .import/conflict until then"
+        )
+    from tools.importer.origins import open_pin
+
+    return work, source, open_pin(project, context.report, work.pin)
+
+
+def go_on(
+    context: Context,
+    work: Import,
+    source: Source,
+    new: Snapshot,
+    decisions: Mapping[str, Decision],
+) -> ExitCode:
+    """Carry, and publish or stop. Says all of it; the exit code says it again."""
+    project, report = context.project, context.report
+    heading = f"{project.name}: {work.source} -> {new.label}"
+    report.say(heading + (" (dry run)" if context.dry_run else ""))
+    licence = _check_licence(context, work, new)
+    with report.progress(f"Carrying {len(source.series.patches)} patches"):
+        result = replay(source, new, decisions)
+    for line in carry_lines(result):
+        report.say(line)
+    if result.stopped:
+        return _stop(context, work, source, result, decisions)
+    return _publish(context, work, source, new, result, licence)
+
+
+def _stop(
+    context: Context,
+    work: Import,
+    source: Source,
+    result: Carry,
+    decisions: Mapping[str, Decision],
+) -> ExitCode:
+    project, report = context.project, context.report
+    stopped = result.stopped
+    assert stopped is not None
+    there = project.series_of(work.label)
+    if there.is_dir() and work.label != work.source and not work.overwrite:
+        # Now, and not once a person has settled it all.
+        raise UserError(
+            f"{there}: is there already, and {stopped.patch.name} would stop here for a decision. "
+            f"Carry that series with --from {work.label}, or write over it with --overwrite"
+        )
+    if context.dry_run:
+        report.say(f"would stop at {stopped.patch.name}")
+    else:
+        unfinished = Unfinished(COMMAND, project.name, asdict(work), decisions)
+        stop_at(project.state, unfinished, stopped, source.series.root)
+        report.say(
+            f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files below"
+        )
+        report.say(
+            ".import/conflict, then `import.py continue`; or `import.py skip`, `import.py abort`"
+        )
+    report.result(_data(context, work, result, "stopped", Changes(), None))
+    return ExitCode.CONFLICT
+
+
+def _publish(
+    context: Context,
+    work: Import,
+    source: Source,
+    new: Snapshot,
+    result: Carry,
+    licence: Mapping[str, bytes],
+) -> ExitCode:
+    project, report = context.project, context.report
+    with report.progress("Proving that the new series applies"):
+        carried = finish(result, new)
+    files: dict[str, bytes | None] = dict(licence)
+    files |= directory_changes(project, carried, source, overwrite=work.overwrite)
+    pin = moved_pin(project, new, carried, report)
+    pin_path = project.pin.relative_to(project.workspace).as_posix()
+    if pin is not None:
+        from tools.importer.metadata import render_all
+
+        files |= render_all(project, pin)
+        files[pin_path] = pin_bytes(pin)
+    transaction = Transaction(project.workspace, project.state, what=f"the import of {new.label}")
+    for path, data in files.items():
+        if data is None:
+            transaction.delete(path)
+        else:
+            transaction.write(path, data)
+    if context.dry_run:
+        changes = transaction.changes()
+    else:
+        changes = transaction.publish(last=[pin_path], clears=SESSION_FILES)
+    code = ExitCode.DONE if changes else ExitCode.NOTHING_TO_DO
+    if not changes:
+        report.say(f"nothing to do: {project.name} is at {new.label}, from the same origin")
+    for line in change_lines(changes):
+        report.say(line)
+    if changes and pin is None:
+        report.say(f"the build stays where it is: {new.label} has no natives for it in this origin")
+    elif pin_path in changes.changed:
+        report.say(
+            "the build's pin moved: run third_party/pypi/update.py, then `import.py metadata`, then "
+            "the tests"
+        )
+    outcome = "published" if changes else "nothing to do"
+    report.result(_data(context, work, result, outcome, changes, pin))
+    return code
+
+
+def _check_licence(context: Context, work: Import, new: Snapshot) -> dict[str, bytes]:
+    """Return the licence record to publish. Raises UserError for a change that nobody has read."""
+    from tools.importer.metadata import check_licence, licence_file, load_record
+
+    record = check_licence(
+        None, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
+    )
+    for line in record.changes:
+        context.report.say(line)
+    path = licence_file(context.project).relative_to(context.project.workspace).as_posix()
+    return {path: record.dumps()} if record.digests else {}
+
+
+def _data(
+    context: Context,
+    work: Import,
+    result: Carry,
+    outcome: str,
+    changes: Changes,
+    pin: Mapping[str, object] | None,
+) -> dict[str, object]:
+    return {
+        "command": COMMAND,
+        "project": context.project.name,
+        "from": work.source,
+        "to": work.label,
+        "origin": dict(work.pin),
+        "dry_run": context.dry_run,
+        "outcome": outcome,
+        **carry_data(result),
+        "files": changes_data(changes),
+        "build_pin": dict(pin) if pin is not None else None,
+    }

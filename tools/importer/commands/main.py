@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carry our patches of a vendored project from one upstream release to another.
+
+Without a command word it imports: `import.py --tag v2.14.1`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import errno
+import importlib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from typing import NoReturn, cast
+
+from tools.importer.apply import ApplyError
+from tools.importer.commands.context import Access, Command, Context
+from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.project import load_project
+from tools.importer.report import JsonReport, Report, make_report
+from tools.importer.session import lock, pending, recover
+
+Loader = Callable[[], Command]
+
+
+def _in(module: str) -> Loader:
+    """Loaded when it is called: rules need libcst, others git or pip, and `status` none of them."""
+    return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
+
+
+# By the word that people type, in the order of the help.
+COMMANDS: Mapping[str, Loader] = {
+    "import": _in("import_"),
+    "continue": _in("continue_"),
+    "skip": _in("skip"),
+    "abort": _in("abort"),
+    "status": _in("status"),
+    "edit": _in("edit"),
+    "refresh": _in("refresh"),
+    "new": _in("new"),
+    "drop": _in("drop"),
+    "cherry-pick": _in("cherry_pick"),
+    "rewrites": _in("rewrites"),
+    "verify": _in("verify"),
+    "drift": _in("drift"),
+    "metadata": _in("metadata"),
+    "export": _in("export"),
+    "vendor": _in("vendor"),
+}
+
+_DEFAULT = "import"
+_HELP = ("-h", "--help")
+
+# What a machine does to any program; every other OSError here is a bug.
+_MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+)
+_EPILOG = """exit status:
+  0  done
+  1  something for you to put right; one line says what
+  2  a conflict waits for you: see `import.py status`
+  3  the machine could not do it: network, disk, a tool
+  4  nothing to do
+"""
+
+
+def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COMMANDS) -> int:
+    """Parse, call the command, and return its exit status."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    report = make_report(as_json="--json" in arguments)
+    try:
+        code = _run(arguments, commands, report)
+        error = ""
+    except (UserError, ApplyError) as problem:
+        code, error = ExitCode.USER_ERROR, str(problem)
+    except EnvironmentProblem as problem:
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except OSError as problem:
+        if problem.errno not in _MACHINE:
+            raise
+        code, error = ExitCode.ENVIRONMENT, str(problem)
+    except KeyboardInterrupt:
+        print("import.py: interrupted", file=sys.stderr)
+        return 130
+    if error:
+        print(f"import.py: {error}", file=sys.stderr)
+    if isinstance(report, JsonReport) and not report.answered:
+        report.result({"error": error, "exit": int(code)} if error else {"exit": int(code)})
+    return int(code)
+
+
+def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
+    shared, words = _shared_parser().parse_known_args(argv)
+    words = _with_command(words, commands)
+    # Help lists all; to call one, no other is loaded.
+    called = {name: load() for name, load in commands.items() if words[0] in (name, *_HELP)}
+    args = _parser(called).parse_args(words)
+    command = called[args.command]
+    workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    # Started by hand, from a checkout, it works on that checkout.
+    root = Path(workspace) if workspace else Path(__file__).resolve().parents[3]
+    cwd = _called_from()
+    project = load_project((cwd / root).resolve(), shared.project)
+    return _guarded(command, args, Context(project, report, shared.dry_run, cwd))
+
+
+def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
+    """Run a command on a whole tree, alone if it writes."""
+    root, state = context.project.workspace, context.project.state
+    access = getattr(command, "ACCESS", Access.WRITES)
+    alone = access is not Access.READS and not context.dry_run
+    with ExitStack() as held:
+        if alone:
+            held.enter_context(lock(state))
+        if access is not Access.UNDOES and pending(state):
+            # Also for a dry run: what it would show is worth nothing on half a tree.
+            with nullcontext() if alone else lock(state):
+                said = recover(root, state)
+            if said:
+                context.report.say(said)
+        return command.run(args, context)
+
+
+def _called_from() -> Path:
+    """The caller's directory: tools/import.py and Bazel start this program in another one."""
+    told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
+    return Path(next(filter(None, told), None) or os.getcwd())
+
+
+def _with_command(words: list[str], commands: Mapping[str, Loader]) -> list[str]:
+    if not words or words[0] in (*commands, *_HELP):
+        return words or ["--help"]
+    if words[0].startswith("-"):
+        return [_DEFAULT, *words]
+    near = difflib.get_close_matches(words[0], commands, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    raise UserError(f"no command '{words[0]}'.{hint} Use one of: {', '.join(commands)}")
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse ends with 2 after a bad argument, which means a conflict here."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}. See {self.prog} --help")
+
+
+def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="import.py",
+        description=(__doc__ or "").split("\n\n")[0],
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        parents=[_shared_parser()],
+        allow_abbrev=False,
+    )
+    table = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, command in commands.items():
+        own = table.add_parser(
+            name,
+            help=command.HELP,
+            description=command.HELP,
+            epilog="Options for all commands: see import.py --help",
+            allow_abbrev=False,
+        )
+        command.add_arguments(own)
+    return parser
+
+
+def _shared_parser() -> argparse.ArgumentParser:
+    """Return the options that stand before or after the command word, as people like."""
+    parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
+    parser.add_argument("--project", default="torch", help="third_party/PROJECT (torch)")
+    parser.add_argument("--json", action="store_true", help="the answer as one JSON document")
+    parser.add_argument("--dry-run", action="store_true", help="show everything, change nothing")
+    parser.add_argument("--workspace", metavar="DIR", help="the workspace (the one of this tool)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What edit, new, refresh and drop share: change one patch, rebase the later ones, publish or stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.summary import carry_data, change_lines, changes_data
+from tools.importer.editing import (
+    Desk,
+    Kind,
+    Publication,
+    Release,
+    SeriesEdit,
+    open_release,
+    pinned_wheel,
+    publication,
+    rebase,
+    tree_of,
+)
+from tools.importer.engine import Carry, Decision, Outcome
+from tools.importer.errors import ExitCode
+from tools.importer.session import (
+    EDITING,
+    SESSION_FILES,
+    Changes,
+    Transaction,
+    Unfinished,
+    stop_at,
+    write_unfinished,
+)
+from tools.importer.snapshot import Snapshot
+
+COMMAND = "refresh"
+
+
+def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdit, Snapshot]:
+    """Return the inputs of an unfinished rebase, and the tree that later patches go onto."""
+    edit = SeriesEdit.from_json(unfinished.inputs)
+    release = open_release(context.project, context.report, edit.label)
+    return release, edit, tree_of(release, edit)
+
+
+def inputs_of(edit: SeriesEdit) -> dict[str, object]:
+    """Return the inputs to remember; `source` is what people are told."""
+    return {**edit.as_json(), "source": edit.name}
+
+
+def go_on(
+    context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
+) -> ExitCode:
+    """Rebase the patches behind `edit`, and publish all of it or stop at a conflict."""
+    project, report = context.project, context.report
+    with report.progress("Rebasing the later patches"):
+        rebased = rebase(release, edit, decisions)
+    for line in _lines(rebased.carried):
+        report.say(line)
+    stopped = rebased.carried.stopped
+    if rebased.files is None:
+        assert stopped is not None
+        if context.dry_run:
+            report.say(f"would stop at {stopped.patch.name}")
+        else:
+            unfinished = Unfinished(COMMAND, project.name, inputs_of(edit), decisions)
+            stop_at(project.state, unfinished, stopped, release.directory)
+            report.say(f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files")
+            report.say("below .import/conflict, then `import.py continue`; or skip, or abort")
+        report.result(_data(context, edit, rebased.carried, "stopped", Changes(), None))
+        return ExitCode.CONFLICT
+    with report.progress("Proving the series and hashing the tree"):
+        result = publication(project, release, rebased.files, lambda: pinned_wheel(project, report))
+    return publish(context, edit, rebased.carried, result)
+
+
+def publish(
+    context: Context, edit: SeriesEdit, carried: Carry | None, result: Publication
+) -> ExitCode:
+    """Publish, and say what changed. The desk goes with it."""
+    project, report = context.project, context.report
+    what = f"{edit.kind.value} {edit.name} in {edit.label}"
+    transaction = Transaction(project.workspace, project.state, what=what)
+    result.into(transaction)
+    if context.dry_run:
+        changes = transaction.changes()
+    else:
+        changes = transaction.publish(last=result.last, clears=SESSION_FILES)
+    for line in change_lines(changes):
+        report.say(line)
+    if result.pinned:
+        report.say(f"the build's tree is now {result.pinned}")
+    outcome = "published" if changes else "nothing to do"
+    report.result(_data(context, edit, carried, outcome, changes, result.pinned))
+    return ExitCode.DONE if changes else ExitCode.NOTHING_TO_DO
+
+
+def begin(
+    context: Context, release: Release, edit: SeriesEdit, count: int, header: bytes, only: list[str]
+) -> ExitCode:
+    """Lay out the desk for `edit` and say what to do there."""
+    project, report = context.project, context.report
+    desk = Desk(project.state)
+    shown = desk.root.relative_to(project.workspace)
+    files = 0
+    if not context.dry_run:
+        files = desk.lay_out(release, count, header, report, only=only)
+        unfinished = Unfinished(EDITING, project.name, inputs_of(edit))
+        write_unfinished(project.state, unfinished)
+    verb = "would lay out" if context.dry_run else "laid out"
+    report.say(f"{edit.name}: {verb} {release.label} with {count} patches in {shown}/tree")
+    report.say(f"edit files there, and {shown}/header for what the patch says of itself; then")
+    report.say("`import.py refresh` makes the patch and rebases the later ones (abort: forget it)")
+    report.result(
+        {
+            "outcome": "would edit" if context.dry_run else "editing",
+            "patch": edit.name,
+            "release": release.label,
+            "tree": str(desk.tree.files),
+            "header": str(desk.header_file),
+            "files": files,
+        }
+    )
+    return ExitCode.DONE
+
+
+def _lines(carried: Carry) -> Iterator[str]:
+    """One line for each later patch that is not simply as it was."""
+    for each in carried.results:
+        if each.outcome is Outcome.LANDED:
+            yield f"contained in it now, leaves the series: {each.patch.name}"
+        elif each.outcome is Outcome.SKIPPED:
+            yield f"NOT rebased, dropped by your decision: {each.patch.name}"
+        elif each.outcome not in (Outcome.CLEAN, Outcome.NOT_APPLICABLE):
+            note = f" ({each.note})" if each.note else ""
+            yield f"{each.outcome.value}  {each.patch.name}{note}"
+    kept = sum(each.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for each in carried.results)
+    yield f"{kept} of {len(carried.results)} later patches stay as they are"
+
+
+def _data(
+    context: Context,
+    edit: SeriesEdit,
+    carried: Carry | None,
+    outcome: str,
+    changes: Changes,
+    pinned: str | None,
+) -> dict[str, object]:
+    return {
+        "command": edit.kind.value if edit.kind is Kind.DROP else COMMAND,
+        "project": context.project.name,
+        "release": edit.label,
+        "patch": edit.name,
+        "dry_run": context.dry_run,
+        "outcome": outcome,
+        **(carry_data(carried) if carried else {}),
+        "files": changes_data(changes),
+        "tree_hash": pinned,
+    }

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How `continue` and `skip` go on: each command that stops at conflicts has a row here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tools.importer.commands import importing, rebasing
+from tools.importer.commands.context import Context
+from tools.importer.engine import Decision
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.session import EDITING, Unfinished
+from tools.importer.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """An unfinished command with its inputs at hand: `new` is the tree that patches go onto."""
+
+    new: Snapshot
+    go_on: Callable[[Mapping[str, Decision]], ExitCode]
+
+
+def resume(context: Context, unfinished: Unfinished) -> Resumed:
+    """Get the inputs of an unfinished command again. Raises UserError where they have changed."""
+    if unfinished.project != context.project.name:
+        raise UserError(
+            f"{unfinished.command} of {unfinished.project} is under way. Name it: "
+            f"--project {unfinished.project}"
+        )
+    if unfinished.command == EDITING:
+        raise UserError(
+            f"{unfinished.inputs['name']} is being edited. `import.py refresh` makes the patch, "
+            "`import.py abort` forgets it"
+        )
+    return _ROWS[unfinished.command](context, unfinished)
+
+
+def _import(context: Context, unfinished: Unfinished) -> Resumed:
+    work, source, new = importing.resume(context, unfinished)
+    return Resumed(new, lambda decisions: importing.go_on(context, work, source, new, decisions))
+
+
+def _rebase(context: Context, unfinished: Unfinished) -> Resumed:
+    release, edit, new = rebasing.resume(context, unfinished)
+    return Resumed(new, lambda decisions: rebasing.go_on(context, release, edit, decisions))
+
+
+_ROWS: Mapping[str, Callable[[Context, Unfinished], Resumed]] = {
+    importing.COMMAND: _import,
+    rebasing.COMMAND: _rebase,
+}

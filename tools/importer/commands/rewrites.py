@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command `rewrites`: are the generated patches what their rules make of upstream's tree?"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.importer.commands.context import Context
+from tools.importer.editing import Release, open_release
+from tools.importer.engine import apply_to_snapshot, base_files, record_base
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.series import Series, load_series
+from tools.importer.session import Transaction, refuse_unfinished
+from tools.importer.snapshot import OverlaySnapshot, Snapshot
+
+NAME = "rewrites"
+HELP = "check the patches that rules make, and that nothing is left that a rule guards"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
+    what.add_argument("--update", action="store_true", help="write those that are stale")
+    parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    # Late: libcst takes half a second to import, and no other command should wait for it.
+    from tools.importer import rewrites
+
+    report = context.report
+    release = open_release(context.project, report, args.series)
+    with report.progress(f"running the rules on {release.label}"):
+        made = rewrites.patch_files(
+            release.series, release.snapshot, release.label, rules=rewrites.RULES
+        )
+        stale = [name for name, data in made.items() if not _is_current(release, name, data)]
+        if not args.update:
+            _refuse(stale, release)
+            _check_guards(release.series, release.snapshot, release.label)
+    for name in made:
+        report.say(f"{'stale' if name in stale else 'as its rule makes it'}: {name}")
+    report.result({"series": release.label, "patches": sorted(made), "stale": stale})
+    if not args.update:
+        return ExitCode.DONE
+    return _publish({name: made[name] for name in stale}, release, context)
+
+
+def _is_current(release: Release, name: str, data: bytes) -> bool:
+    from tools.importer.rewrites import same_patch
+
+    file = release.directory / name
+    return file.exists() and same_patch(file.read_bytes(), data)
+
+
+def _refuse(stale: list[str], release: Release) -> None:
+    if stale:
+        raise UserError(
+            f"{release.directory}: {', '.join(stale)} is not what its rule makes of {release.label}. "
+            "Run `import.py rewrites --update`"
+        )
+
+
+def _check_guards(series: Series, snapshot: Snapshot, label: str) -> None:
+    from tools.importer.rewrites import RULES, check_guards
+
+    touched = {diff.path for patch in series.patches for diff in patch.files}
+    absent = [path for path in touched if not snapshot.carries(path)]
+    files = apply_to_snapshot(series, snapshot, absent=absent)
+    check_guards(OverlaySnapshot(snapshot, files), label, rules=RULES)
+
+
+def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
+    """Write the patches, and what the series was made against; the others have to fit as they are."""
+    project = context.project
+    refuse_unfinished(project.state)
+    files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
+    listed = (release.directory / "series").read_text(encoding="utf-8")
+    # A patch that is new is made from upstream itself, so it comes before all that are written.
+    files["series"] = "".join(f"{name}\n" for name in stale if name not in files).encode()
+    files["series"] += listed.encode()
+    files |= stale
+    with tempfile.TemporaryDirectory(prefix="series-") as scratch:
+        for name, data in files.items():
+            Path(scratch, name).write_bytes(data)
+        series = load_series(Path(scratch))
+        files |= base_files(record_base(series, release.snapshot))
+        _check_guards(series, release.snapshot, release.label)
+    transaction = Transaction(
+        project.workspace, project.state, what=f"the rewrites of {release.label}"
+    )
+    place = release.directory.relative_to(project.workspace)
+    for name, data in files.items():
+        transaction.write((place / name).as_posix(), data)
+    changes = transaction.changes() if context.dry_run else transaction.publish()
+    for path in (*changes.added, *changes.changed):
+        context.report.say(f"{'would write' if context.dry_run else 'wrote'} {path}")
+    return ExitCode.DONE if changes else ExitCode.NOTHING_TO_DO
+
+
+def _names(series: Series) -> list[str]:
+    return [patch.name for patch in series.patches]

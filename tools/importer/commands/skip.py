@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""skip: leave the stopped patch out of the new series, and go on."""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.importer.commands.context import Context
+from tools.importer.commands.resuming import resume
+from tools.importer.engine import Skip
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.session import require_unfinished
+
+NAME = "skip"
+HELP = "leave the stopped patch out of the new series, and go on"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none: the patch is the one that is stopped at."""
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    unfinished = require_unfinished(context.project.state)
+    resumed = resume(context, unfinished)
+    if unfinished.stop is None:
+        raise UserError("no patch is stopped at: a command was killed. Run `import.py continue`")
+    return resumed.go_on({**unfinished.decisions, unfinished.stop.patch: Skip()})

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""status: what is under way, which patch waits, which files are not settled, and the next step."""
+
+from __future__ import annotations
+
+import argparse
+
+from tools.importer.commands.context import Access, Context
+from tools.importer.engine import Skip
+from tools.importer.errors import ExitCode
+from tools.importer.session import DESK, EDITING, read_unfinished, unsettled, waits_for_files
+
+NAME = "status"
+HELP = "say what is under way and what the next step is (exit status 2: a patch waits)"
+ACCESS = Access.READS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none."""
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    state, report = context.project.state, context.report
+    unfinished = read_unfinished(state)
+    if unfinished is None:
+        report.say("nothing is under way")
+        report.result({"under_way": None})
+        return ExitCode.DONE
+    inputs = unfinished.inputs
+    what = f"{unfinished.command} of {unfinished.project}: {inputs['source']} -> {inputs['label']}"
+    report.say(what)
+    for name, decision in unfinished.decisions.items():
+        report.say(f"  decided: {name} ({'skipped' if isinstance(decision, Skip) else 'resolved'})")
+    if unfinished.command == EDITING:
+        report.say(f"edit the files in .import/{DESK}; next: `import.py refresh`, or abort")
+        report.result({"under_way": EDITING, "patch": inputs["name"], "release": inputs["label"]})
+        return ExitCode.CONFLICT
+    stop = unfinished.stop if waits_for_files(state, unfinished) else None
+    left = unsettled(state, stop) if stop else []
+    if stop is None:
+        step = "`import.py continue`"
+        report.say("it was killed between two patches; nothing is lost")
+    else:
+        report.say(f"stopped at {stop.patch}: {stop.outcome}; see .import/CONFLICT.md")
+        step = "`import.py continue`, or skip, or abort"
+        for each in left:
+            report.say(f"  .import/conflict/{each}")
+        if left:
+            step = "edit these files; then " + step
+    report.say(f"next: {step}")
+    report.result(
+        {
+            "under_way": unfinished.command,
+            "from": inputs["source"],
+            "to": inputs["label"],
+            "decided": sorted(unfinished.decisions),
+            "patch": stop.patch if stop else None,
+            "outcome": stop.outcome if stop else None,
+            "files": sorted(stop.files) if stop else [],
+            "left": [str(each) for each in left],
+        }
+    )
+    return ExitCode.CONFLICT

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a carry did, told to people in lines and to machines as data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from tools.importer.engine import Carry, Outcome, PatchResult
+from tools.importer.session import Changes
+from tools.importer.session.rewritten import HEADER
+
+_KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
+
+
+def carry_lines(result: Carry) -> Iterator[str]:
+    """One line per patch with its outcome, then what left the series or was only kept, and why."""
+    width = max((len(each.outcome.value) for each in result.results), default=0)
+    for each in result.results:
+        note = f"  ({_note(each)})" if _note(each) else ""
+        yield f"{each.outcome.value:{width}}  {each.patch.name}{note}"
+        for file in each.files if each.outcome.stops else ():
+            if file.outcome.stops:
+                yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
+    counts = Counter(each.outcome for each in result.results)
+    told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome])
+    if told:
+        yield f"{len(result.results)} of {len(result.series.patches)} patches: {told}"
+    landed = _names(result, Outcome.LANDED)
+    skipped = _names(result, Outcome.SKIPPED)
+    waiting = _names(result, Outcome.NOT_APPLICABLE)
+    if landed:
+        yield f"landed upstream, dropped from the series: {', '.join(landed)}"
+    if skipped:
+        yield f"NOT carried, dropped by your decision: {', '.join(skipped)}"
+    if waiting:
+        yield f"kept as they were, this origin has none of their files: {', '.join(waiting)}"
+
+
+def change_lines(changes: Changes) -> Iterator[str]:
+    """One line per file of the workspace that changes."""
+    for word, paths in (
+        ("new", changes.added),
+        ("changed", changes.changed),
+        ("deleted", changes.deleted),
+    ):
+        for path in paths:
+            yield f"  {word:8} {path}"
+
+
+def carry_data(result: Carry) -> dict[str, object]:
+    """The same as JSON data."""
+    stopped = result.stopped
+    return {
+        "patches": [_patch_data(each) for each in result.results],
+        "landed": _names(result, Outcome.LANDED),
+        "not_carried": _names(result, Outcome.SKIPPED),
+        "not_applicable": _names(result, Outcome.NOT_APPLICABLE),
+        "stopped": stopped.patch.name if stopped else None,
+    }
+
+
+def changes_data(changes: Changes) -> dict[str, object]:
+    """The same as JSON data."""
+    return {
+        "added": list(changes.added),
+        "changed": list(changes.changed),
+        "deleted": list(changes.deleted),
+    }
+
+
+def _names(result: Carry, outcome: Outcome) -> list[str]:
+    return [each.patch.name for each in result.results if each.outcome is outcome]
+
+
+def _note(result: PatchResult) -> str:
+    if HEADER in result.patch.header and result.outcome in _KEPT:
+        return f"made anew by rule {result.patch.header[HEADER]}"
+    if result.outcome is Outcome.RESOLVED:
+        return "as you settled it"
+    return result.note
+
+
+def _patch_data(result: PatchResult) -> Mapping[str, object]:
+    return {
+        "name": result.patch.name,
+        "subject": result.patch.header["Subject"],
+        "outcome": result.outcome.value,
+        "note": _note(result),
+        "files": [
+            {
+                "path": file.path,
+                "new_path": file.new_path,
+                "outcome": file.outcome.value,
+                "note": file.note,
+            }
+            for file in result.files
+        ],
+    }

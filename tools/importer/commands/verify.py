@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""verify: rebuild the pinned tree from nothing and name every path that is not as it has to be."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from third_party.torch.unpack import read_pin
+from tools.importer.commands.context import Access, Context
+from tools.importer.editing import open_release, pinned_wheel, tree_up_to
+from tools.importer.engine import read_base
+from tools.importer.errors import ExitCode, UserError
+from tools.importer.origins import open_pin
+from tools.importer.series import load_series
+from tools.importer.snapshot import OverlaySnapshot
+from tools.importer.verify import (
+    Difference,
+    Rebuilt,
+    check_base,
+    check_vendored,
+    compare,
+    hash_tree,
+    read_vendored,
+    rebuild,
+)
+
+NAME = "verify"
+HELP = "rebuild the pinned tree and name every path that differs (exit status 1: some do)"
+ACCESS = Access.READS
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tree", metavar="DIR", help="compare this tree: `@torch`'s directory, or its site"
+    )
+    parser.add_argument("--wheel", metavar="FILE", help="the pinned wheel, to fetch nothing")
+
+    parser.add_argument("--into", metavar="REPO", help="compare a vendored tree in this repository")
+    parser.add_argument("--at", metavar="DIR", help="with --into: the directory of the tree there")
+    parser.add_argument("--branch", help="with --into: of that branch (the one checked out)")
+
+
+def run(args: argparse.Namespace, context: Context) -> ExitCode:
+    project, report = context.project, context.report
+    if bool(args.into) != bool(args.at) or (args.branch and not args.into):
+        raise UserError("--into names the repository, --at the directory in it. Give both")
+    pin = read_pin(project.pin)
+    wheel = context.cwd / args.wheel if args.wheel else pinned_wheel(project, report)
+    if not wheel.is_file():
+        raise UserError(f"{wheel}: no such file. Name the wheel of {project.pin}")
+    seam = project.pin.parent / "seam" / "_utils_internal.py"
+    rebuilt = rebuild(wheel, pin, project.series_of(pin.tag), seam, report)
+    differences = [*rebuilt.differences, *_base(context, project.series_of(pin.tag))]
+    if args.into:
+        differences += _vendored(context, args)
+    if args.tree:
+        differences += _tree(context, context.cwd / args.tree, rebuilt)
+    for difference in differences:
+        report.say(str(difference))
+    if differences:
+        report.say(f"{len(differences)} differences from what {project.pin} and its series say")
+    else:
+        report.say(f"verified: {len(rebuilt.entries)} files of {pin.tag}, tree {rebuilt.tree_hash}")
+    report.result(
+        {
+            "same": not differences,
+            "tag": pin.tag,
+            "tree_hash": rebuilt.tree_hash,
+            "series": rebuilt.series_digest,
+            "files": len(rebuilt.entries),
+            "differences": [difference.as_json() for difference in differences],
+        }
+    )
+    return ExitCode.USER_ERROR if differences else ExitCode.DONE
+
+
+def _base(context: Context, directory: Path) -> list[Difference]:
+    base = read_base(directory)
+    with context.report.progress("Comparing the recorded base"):
+        snapshot = open_pin(context.project, context.report, base.pin)
+        return check_base(base, load_series(directory), snapshot)
+
+
+def _vendored(context: Context, args: argparse.Namespace) -> list[Difference]:
+    found = read_vendored(context.cwd / args.into, args.at, args.branch)
+    release = open_release(context.project, context.report, found.labels.tag)
+    series = release.series
+    files = tree_up_to(release, len(series.patches))
+    patched = OverlaySnapshot(release.snapshot, files)
+    return check_vendored(found, patched, series.digest, context.report)
+
+
+def _tree(context: Context, tree: Path, rebuilt: Rebuilt) -> Iterator[Difference]:
+    if rebuilt.tree_hash is None:
+        raise UserError(
+            f"{tree} cannot be compared: {rebuilt.differences[0]}. Put that right first"
+        )
+    if (tree / "site").is_dir():
+        tree = tree / "site"
+    yield from compare("tree", rebuilt.entries, hash_tree(tree, context.report))

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which patches need a person on which release, and what that person does next: a line for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.importer.drift.table import Cell, Release, Table
+from tools.importer.engine import Outcome
+
+_NEXT = {
+    Outcome.CONFLICT: (
+        "`import.py {options}` stops there with base, upstream's and the patch's lines: settle them"
+    ),
+    Outcome.SUSPECTED: (
+        "Compare upstream's lines with the patch's; where upstream's serve, "
+        "`import.py {options}` and `skip`"
+    ),
+    Outcome.AMBIGUOUS: (
+        "`import.py {options}` stops there: choose the place, and give the hunk a line of context "
+        "that stands only once"
+    ),
+    Outcome.FILE_GONE: (
+        "Find where upstream took what the file did; `import.py {options}` stops there: "
+        "settle it in the new file, or `skip`"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One patch that an import of one release would stop at."""
+
+    release: str
+    patch: str
+    outcome: Outcome
+    where: str
+    found: str
+    next_step: str
+
+    @property
+    def line(self) -> str:
+        """What, where, what was found, what to do."""
+        where = f" in {self.where}" if self.where else ""
+        found = f": {self.found}" if self.found else ""
+        head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{found}"
+        return f"{head}. {self.next_step}" if self.next_step else head
+
+
+def attention(table: Table) -> list[Attention]:
+    """Return what needs a person: release by release, in the order of the series."""
+    return [
+        _attention(release, row.name, row.cells[column])
+        for column, release in enumerate(table.releases)
+        for row in table.rows
+        if row.cells[column].outcome.stops
+    ]
+
+
+def _attention(release: Release, patch: str, cell: Cell) -> Attention:
+    stops = [file for file in cell.files if file.outcome.stops]
+    return Attention(
+        release.label,
+        patch,
+        cell.outcome,
+        " and ".join(file.new_path for file in stops),
+        "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
+        # A rule that refuses a tree says itself what to do.
+        _NEXT[cell.outcome].format(options=release.options) if stops else "",
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write a finished report to a file: the whole of it or nothing, and not at all where it is the same."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from tools.importer.errors import EnvironmentProblem, UserError
+
+
+def write_report(file: Path, text: str) -> bool:
+    """Write `text` to `file`. Returns whether it was another before. Raises UserError or EnvironmentProblem."""
+    data = text.encode()
+    if file.is_dir() or not file.parent.is_dir():
+        what = "is a directory" if file.is_dir() else f"no directory '{file.parent}'"
+        raise UserError(f"{file}: {what}. Name a file in a directory that exists")
+    try:
+        if file.is_file() and file.read_bytes() == data:
+            return False
+        handle, aside = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(data)
+                out.flush()
+                os.fsync(out.fileno())
+            os.chmod(aside, 0o666 & ~_umask())
+            os.replace(aside, file)
+        except BaseException:
+            os.unlink(aside)
+            raise
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{file}: not written: {error.strerror}. The file is as it was; write elsewhere"
+        ) from error
+    return True
+
+
+def _umask() -> int:
+    """The process's own, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of patches and releases: what a carry to each release would find, and nothing else.
+
+A carry reads the files that the patches touch, and no others unless upstream moved one of those.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from tools.importer.engine import Base, Decision, Outcome, PatchResult, Skip, carry
+from tools.importer.errors import UserError
+from tools.importer.series import Patch, Series
+from tools.importer.snapshot import Snapshot
+
+REWRITE = "Rewrite"
+
+# What rules make of a tree, by the name of the patch that has it. Raises UserError.
+Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A release to look at. `options` make an import of it: `--tag v2.14.1`."""
+
+    options: str
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True)
+class FileCell:
+    """One file of one patch on one release. `inner` is how upstream's lines differ from the patch's."""
+
+    path: str
+    new_path: str
+    outcome: Outcome
+    note: str = ""
+    inner: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One patch on one release. `files` is empty where its neighbours decided for it."""
+
+    outcome: Outcome
+    note: str
+    files: tuple[FileCell, ...]
+
+
+@dataclass(frozen=True)
+class Release:
+    """One column: `origin` is what fetches the same bytes again."""
+
+    label: str
+    commit: str | None
+    options: str
+    origin: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One patch: what its header says, and a cell for each release."""
+
+    name: str
+    subject: str
+    owner: str
+    reason: str
+    upstream: str
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """`series` is the label of the series' release, `digest` its own; rows are in its order."""
+
+    series: str
+    digest: str
+    base_commit: str | None
+    releases: tuple[Release, ...]
+    rows: tuple[Row, ...]
+
+    def counts(self, column: int) -> dict[Outcome, int]:
+        """How many patches have which outcome on one release, the best news first."""
+        found = Counter(row.cells[column].outcome for row in self.rows)
+        return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
+
+    @property
+    def stops(self) -> bool:
+        """Whether any import of these releases would wait for a person."""
+        return any(cell.outcome.stops for row in self.rows for cell in row.cells)
+
+
+def measure(
+    series: Series, base: Base, targets: Iterable[Target], *, remake: Remake | None = None
+) -> Table:
+    """Carry `series` from `base` to each target. Each patch that would stop counts as absent.
+
+    Patches that rules make are made anew by `remake`; without it they are merged like others. Targets are taken one by one, so that an iterator may fetch them as it goes. Raises UserError where
+    the series does not fit its recorded base.
+    """
+    releases: list[Release] = []
+    columns: list[tuple[Cell, ...]] = []
+    for target in targets:
+        release, cells = measure_release(series, base, target, remake=remake)
+        if release.label in {other.label for other in releases}:
+            raise UserError(f"{release.label}: asked for twice. Name each release once")
+        releases.append(release)
+        columns.append(cells)
+    rows = [
+        _row(patch, tuple(cells[number] for cells in columns))
+        for number, patch in enumerate(series.patches)
+    ]
+    return Table(series.root.name, series.digest, base.commit, tuple(releases), tuple(rows))
+
+
+def measure_release(
+    series: Series, base: Base, target: Target, *, remake: Remake | None = None
+) -> tuple[Release, tuple[Cell, ...]]:
+    """Return one column of the table: the release, and its cells in the order of the series."""
+    snapshot = target.snapshot
+    release = Release(snapshot.label, snapshot.commit, target.options, dict(snapshot.pin))
+    ruled = [patch.name for patch in series.patches if REWRITE in patch.header]
+    made: Mapping[str, Decision] = {}
+    refused = ""
+    if remake is not None and ruled:
+        try:
+            made = remake(series, snapshot)
+        except UserError as problem:
+            refused = str(problem)
+            made = {name: Skip() for name in ruled}
+    found = carry(series, base, snapshot, decisions=made, keep_going=True)
+    cells = [_cell(series, result) for result in found.results]
+    for number, patch in enumerate(series.patches):
+        if patch.name in made:
+            cells[number] = Cell(Outcome.CONFLICT, refused, ()) if refused else _made(cells[number])
+    return release, tuple(cells)
+
+
+def _row(patch: Patch, cells: tuple[Cell, ...]) -> Row:
+    header = patch.header
+    return Row(
+        patch.name, header["Subject"], header["Owner"], header["Reason"], header["Upstream"], cells
+    )
+
+
+def _cell(series: Series, result: PatchResult) -> Cell:
+    files = tuple(
+        FileCell(file.path, file.new_path, file.outcome, file.note, _ended(file.inner))
+        for file in result.files
+    )
+    outcome = result.outcome
+    if outcome is Outcome.RESOLVED and result.data == (
+        (series.root / result.patch.name).read_bytes()
+    ):
+        outcome = Outcome.CLEAN  # what a rule made is what the patch says already
+    return Cell(outcome, result.note, files)
+
+
+def _made(cell: Cell) -> Cell:
+    """What a rule made has nothing of a merge: neither notes nor differences."""
+    files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
+    note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""
+    return Cell(cell.outcome, note, files)
+
+
+def _ended(text: str) -> str:
+    """The last line of a diff may be one without a newline."""
+    return text if not text or text.endswith("\n") else text + "\n"

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table as plain text: the same bytes on every machine, for pipes, logs and a file in git."""
+
+from __future__ import annotations
+
+from tools.importer.drift.advice import attention
+from tools.importer.drift.table import Table
+
+_GAP = "  "
+
+
+def to_text(table: Table) -> str:
+    """Return the table, a line per release that counts, and a line per patch that needs a person."""
+    return "\n".join([*_grid(table), "", *summary(table), *attention_lines(table)]) + "\n"
+
+
+def title(table: Table) -> str:
+    """What the table is of."""
+    count = len(table.rows)
+    return f"{count} {_plural(count, 'patch', 'patches')} of {table.series}"
+
+
+def summary(table: Table) -> list[str]:
+    """A line for each release: how many patches have which outcome."""
+    lines = []
+    for column, release in enumerate(table.releases):
+        counts = table.counts(column)
+        said = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
+        lines.append(shown(f"{release.label}: {said or 'no patches'}"))
+    return lines
+
+
+def attention_lines(table: Table) -> list[str]:
+    """The lines below the table, with a heading; none where nothing stops."""
+    found = attention(table)
+    if not found:
+        return []
+    heading = f"{len(found)} {_plural(len(found), 'needs', 'need')} you:"
+    return ["", heading, *(f"  {shown(item.line)}" for item in found)]
+
+
+def shown(text: str) -> str:
+    """Return text of upstream's or a patch's so that a terminal shows it and obeys none of it."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode()
+        for char in text
+    )
+
+
+def _grid(table: Table) -> list[str]:
+    rows = [[title(table), *(release.label for release in table.releases)]]
+    rows += [[row.name, *(cell.outcome.value for cell in row.cells)] for row in table.rows]
+    rows = [[shown(text) for text in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        _GAP.join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    return [lines[0], _GAP.join("-" * width for width in widths), *lines[1:]]
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many

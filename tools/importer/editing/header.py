@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The header of a new patch, and the file name that its subject gives it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from tools.importer.errors import UserError
+from tools.importer.series import OPTIONAL, REQUIRED, TEMPLATE
+
+_LONGEST = 50
+
+
+def new_header(subject: str, values: Mapping[str, str]) -> bytes:
+    """Return a header; what `values` leaves open says so, in words that no check accepts.
+
+    Raises UserError for a subject or a value of more than one line.
+    """
+    given = {"Subject": subject, **{key: value for key, value in values.items() if value}}
+    for key, value in given.items():
+        if not value.strip() or len(value.splitlines()) != 1:
+            raise UserError(f"{key} is {value!r}. Give it in one line of text")
+    keys = (*REQUIRED, *(key for key in OPTIONAL if key in given))
+    return "".join(f"{key}: {given.get(key) or TEMPLATE[key]}\n" for key in keys).encode()
+
+
+def with_subject(header: bytes, subject: str) -> bytes:
+    """Return the header with another subject; continuation lines of the old one go with it."""
+    if len(subject.splitlines()) != 1 or not subject.strip():
+        raise UserError(f"Subject is {subject!r}. Give it in one line of text")
+    line = b"Subject: " + subject.strip().encode()
+    return re.sub(
+        rb"^Subject:.*(?:\n[ \t].*)*", lambda _: line, header, count=1, flags=re.MULTILINE
+    )
+
+
+def patch_name(subject: str) -> str:
+    """Return <subject>.patch in kebab case, cut at a word. Raises UserError where nothing is left."""
+    words = re.findall(r"[a-z0-9]+", subject.lower())
+    name = ""
+    for word in words:
+        if name and len(name) + 1 + len(word) > _LONGEST:
+            break
+        name = f"{name}-{word}" if name else word[:_LONGEST]
+    if not name:
+        raise UserError(
+            f"no file name can be made of the subject {subject!r}. Give one with --name"
+        )
+    return f"{name}.patch"

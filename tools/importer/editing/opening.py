@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Get what an edit needs: the upstream tree that a series was made against, and the build's wheel."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.importer.editing.release import Release, built_label, series_directory
+from tools.importer.engine import read_base, record_base
+from tools.importer.engine.base import JSON_FILE
+from tools.importer.errors import UserError
+from tools.importer.origins import open_pin, resolve
+from tools.importer.origins.cache import user_cache
+from tools.importer.project import Project
+from tools.importer.report import Report
+from tools.importer.series import load_series
+from tools.importer.snapshot import Snapshot
+
+
+def open_release(project: Project, report: Report, label: str | None = None) -> Release:
+    """Open the series of a release, the build's own by default. Raises UserError."""
+    directory = series_directory(project, label)
+    series = load_series(directory)
+    base = read_base(directory)
+    return Release(directory.name, directory, series, base, open_pin(project, report, base.pin))
+
+
+def open_unrecorded(project: Project, report: Report, label: str | None = None) -> Release:
+    """Open a series whose record of its base is missing, damaged or out of date. Raises UserError."""
+    directory = series_directory(project, label)
+    snapshot = _upstream(project, report, directory)
+    series = load_series(directory)
+    return Release(directory.name, directory, series, record_base(series, snapshot), snapshot)
+
+
+def pinned_wheel(project: Project, report: Report) -> Path:
+    """Return the file of the wheel that the build is pinned to, fetched when it is not here."""
+    pin = _build_pin(project)
+    sha256 = str(pin["sha256"])
+    cache = user_cache()
+    file = cache.file(sha256)
+    if file is None:
+        open_pin(project, report, pin)
+        file = cache.file(sha256)
+    assert file is not None, "an opened wheel is in the cache"
+    return file
+
+
+def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
+    """Return upstream's tree: of the old record, else the build's own wheel, else of that tag."""
+    try:
+        recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
+    except (OSError, ValueError, KeyError, TypeError):
+        # What the old record said is lost, and to be replaced anyway.
+        if directory.name == built_label(project):
+            return open_pin(project, report, _build_pin(project))
+        return resolve(project, report, tag=directory.name)
+    return open_pin(project, report, recorded)
+
+
+def _build_pin(project: Project) -> Mapping[str, object]:
+    """Return pin.json as the pin of an origin."""
+    try:
+        pin = json.loads(project.pin.read_text(encoding="utf-8"))
+        return {
+            "kind": "wheel",
+            "tag": pin["tag"],
+            "project": project.origins["wheel"]["project"],
+            "version": pin["version"],
+            "filename": pin["wheel"]["filename"],
+            "sha256": pin["wheel"]["sha256"],
+            "commit": pin["commit"],
+            "natives": True,
+        }
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{project.pin}: {error!r}. Restore it from version control") from None

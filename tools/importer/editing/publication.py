@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All that a changed series changes in the workspace: its files, its recorded base, the build's pin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from third_party.torch.unpack import read_pin, tree_hash_of
+from tools.importer.editing.release import Release, built_label
+from tools.importer.editing.staged import staged
+from tools.importer.engine import apply_to_snapshot, base_files, header_of, record_base
+from tools.importer.project import Project
+from tools.importer.session import Transaction, check_rewrites
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Files by their path in the workspace, None to delete; `pinned` is the build's new tree hash."""
+
+    files: Mapping[str, bytes | None]
+    last: tuple[str, ...]
+    pinned: str | None
+
+    def into(self, transaction: Transaction) -> None:
+        for path, data in self.files.items():
+            if data is None:
+                transaction.delete(path)
+            else:
+                transaction.write(path, data)
+
+
+def publication(
+    project: Project,
+    release: Release,
+    files: Mapping[str, bytes],
+    wheel: Callable[[], Path],
+    *,
+    as_it_lies: bool = False,
+) -> Publication:
+    """Work out everything for the new series `files`; `wheel` is called when the build's pin moves.
+
+    `as_it_lies`: the files are those that are there, and nobody knows what the pin was made from.
+    Raises UserError where the series is not one that a build would take.
+    """
+    out: dict[str, bytes | None] = {}
+    directory = release.directory.relative_to(project.workspace).as_posix()
+    for patch in release.series.patches:
+        out[f"{directory}/{patch.name}"] = None
+    out |= {f"{directory}/{name}": data for name, data in files.items()}
+    pinned = None
+    last: tuple[str, ...] = ()
+    with staged(files, release.directory) as series:
+        recorded = record_base(series, release.snapshot)
+        if as_it_lies or _concerns_rules(release, files):
+            patched = apply_to_snapshot(series, release.snapshot, absent=recorded.absent)
+            check_rewrites(series, release.snapshot, patched)
+        base = base_files(recorded)
+        out |= {f"{directory}/{name}": data for name, data in base.items()}
+        # Comments and the base may change without the tree.
+        moves = as_it_lies or series.digest != release.series.digest
+        if moves and release.label == built_label(project):
+            pin = read_pin(project.pin)
+            for name, data in base.items():
+                (series.root / name).write_bytes(data)  # a build reads there what no wheel holds
+            pinned = tree_hash_of(wheel(), series.root, _seam(project))
+            path = project.pin.relative_to(project.workspace).as_posix()
+            out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
+            last = (path,)
+    return Publication(out, last, pinned)
+
+
+def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
+    """Work out what follows from a series that was changed by hand: its base, and the build's hash."""
+    names = ["series", *(patch.name for patch in release.series.patches)]
+    files = {name: (release.directory / name).read_bytes() for name in names}
+    return publication(project, release, files, wheel, as_it_lies=True)
+
+
+def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
+    """Whether a changed patch has to do with paths of sources, which rules of rewrites guard.
+
+    They read all of upstream for that, which takes longer than all the rest.
+    """
+    changed: list[bytes] = []
+    for name in {*files, *(patch.name for patch in release.series.patches)}:
+        path = release.directory / name
+        pair = [path.read_bytes() if path.exists() else b"", files.get(name, b"")]
+        changed += pair if pair[0] != pair[1] else []
+    return any(b"__file__" in _diff_of(data) for data in changed)
+
+
+def _diff_of(data: bytes) -> bytes:
+    return data[len(header_of(data)) :]
+
+
+def _seam(project: Project) -> Path:
+    return project.pin.parent / "seam" / "_utils_internal.py"
+
+
+def _with_hash(text: str, old: str, new: str) -> bytes:
+    """Change the hash and nothing else: the file is written by people too."""
+    quoted = json.dumps(old)
+    head, found, tail = text.rpartition(quoted)
+    assert found, "read_pin has just read it"
+    return f"{head}{json.dumps(new)}{tail}".encode()

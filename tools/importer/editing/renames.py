@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which added file is a removed one under another name, told by content."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from tools.importer.snapshot import SYMLINK, Blob
+
+# git's own threshold.
+_SIMILAR = 0.5
+
+
+def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict[str, str]:
+    """Return old path -> new path: equal bytes first, then half of the lines or more in common.
+
+    A file is used once; with equal scores a name that stays the same wins, then the order of paths.
+    """
+    renames: dict[str, str] = {}
+    pairs = [
+        (score, old.rpartition("/")[2] == new.rpartition("/")[2], old, new)
+        for old, before in removed.items()
+        for new, after in added.items()
+        if (score := _likeness(before, after)) >= _SIMILAR
+    ]
+    taken: set[str] = set()
+    for _, _, old, new in sorted(pairs, key=lambda pair: (-pair[0], not pair[1], *pair[2:])):
+        if old not in renames and new not in taken:
+            renames[old] = new
+            taken.add(new)
+    return renames
+
+
+def _likeness(before: Blob, after: Blob) -> float:
+    """The share of the larger file's bytes that stands in lines of both; 2 for the very same file."""
+    if (before.mode == SYMLINK) != (after.mode == SYMLINK):
+        return 0.0
+    if before.data == after.data:
+        return 2.0 if before.data else 0.0
+    if before.mode == SYMLINK:
+        return 0.0
+    larger = max(len(before.data), len(after.data))
+    if min(len(before.data), len(after.data)) < _SIMILAR * larger:
+        return 0.0
+    common = Counter(before.data.splitlines(True)) & Counter(after.data.splitlines(True))
+    return sum(len(line) * count for line, count in common.items()) / larger

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A series that exists only in memory, as a directory for the time that somebody reads it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.series import Series, load_series
+
+
+@contextmanager
+def staged(files: Mapping[str, bytes], shown_as: Path) -> Iterator[Series]:
+    """Load `files` as a series, checked like any other; errors name them as if in `shown_as`."""
+    with tempfile.TemporaryDirectory(prefix="import-series-") as scratch:
+        root = Path(scratch)
+        for name, data in files.items():
+            (root / name).write_bytes(data)
+        try:
+            yield load_series(root)
+        except UserError as error:
+            raise type(error)(str(error).replace(scratch, str(shown_as))) from error

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine of imports: three-way merges of a patch series from one upstream tree to another."""
+
+from tools.importer.engine.base import Base, BaseFile, base_files, read_base, record_base
+from tools.importer.engine.carry import Carry, carry
+from tools.importer.engine.file_merge import MergedBlob, merge_blobs
+from tools.importer.engine.merge import Labels
+from tools.importer.engine.outcome import (
+    Decision,
+    FileResult,
+    Outcome,
+    PatchResult,
+    Resolved,
+    Skip,
+)
+from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.engine.strict import apply_to_snapshot
+
+__all__ = [
+    "Base",
+    "BaseFile",
+    "Carry",
+    "Change",
+    "Decision",
+    "FileResult",
+    "Labels",
+    "MergedBlob",
+    "Outcome",
+    "PatchResult",
+    "Resolved",
+    "Skip",
+    "apply_to_snapshot",
+    "base_files",
+    "carry",
+    "context_of",
+    "header_of",
+    "merge_blobs",
+    "read_base",
+    "record_base",
+    "render_patch",
+]

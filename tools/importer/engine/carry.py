@@ -1,0 +1,327 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carry a series from its recorded base to another upstream tree, patch by patch, file by file.
+
+Patch number i is the step from the old tree with i patches to the old tree with i + 1. On the new tree
+it is the three-way merge of that step: base = the old file before it, theirs = the old file after it,
+ours = the new file with what was carried so far. A patch has landed when that merge changes nothing;
+patches that touch the same lines are asked together, since upstream may have taken all of them.
+
+Where the new file is the old one, byte for byte, the patch is applied as it is: provably the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tools.importer.apply import ApplyError, apply_diff, split_lines
+from tools.importer.engine.base import Base
+from tools.importer.engine.file_merge import merge_step
+from tools.importer.engine.history import History, Step
+from tools.importer.engine.merge import Labels
+from tools.importer.engine.moved import Found, find_moved
+from tools.importer.engine.outcome import (
+    Decision,
+    FileResult,
+    Outcome,
+    PatchResult,
+    Resolved,
+    Skip,
+)
+from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.series import Patch, Series
+from tools.importer.snapshot import Blob, Snapshot
+from tools.importer.unified import FileDiff
+
+_ORDER = list(Outcome)
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What became of each patch, up to and including a stop, and the touched files of the new tree."""
+
+    series: Series
+    results: tuple[PatchResult, ...]
+    files: Mapping[str, Blob | None]
+
+    @property
+    def stopped(self) -> PatchResult | None:
+        last = self.results[-1] if self.results else None
+        return last if last and last.outcome.stops else None
+
+    def series_files(self) -> dict[str, bytes]:
+        """Return `series` and the patches for the new tree. A stopped carry has none: ValueError."""
+        if any(result.outcome.stops for result in self.results):
+            raise ValueError("a stopped carry has no series")
+        kept = {
+            result.patch.name: result.data for result in self.results if result.data is not None
+        }
+        gone = {result.patch.name for result in self.results} - set(kept)
+        files = {"series": _without((self.series.root / "series").read_bytes(), gone)}
+        for patch in self.series.patches:
+            if patch.name not in gone:
+                data = kept.get(patch.name)
+                files[patch.name] = (
+                    data if data is not None else (self.series.root / patch.name).read_bytes()
+                )
+        return files
+
+
+def carry(
+    series: Series,
+    base: Base,
+    new: Snapshot,
+    *,
+    decisions: Mapping[str, Decision] | None = None,
+    first: int = 0,
+    keep_going: bool = False,
+    old: Snapshot | None = None,
+) -> Carry:
+    """Carry `series` from `base` to `new`.
+
+    `decisions` are a person's, by patch name. Patches before index `first` are in `new` already. With
+    `keep_going` a patch that needs a person counts as absent and the rest goes on. `old` is the base's
+    own tree, if it is at hand: it only lends its words to conflicts. Raises UserError where the
+    series does not fit its recorded base.
+    """
+    work = _Work(series, base, new, decisions or {}, old)
+    for patch in series.patches[:first]:
+        work.history.advance(patch)
+    results: list[PatchResult] = []
+    for index in range(first, len(series.patches)):
+        result = work.step(index)
+        results.append(result)
+        if result.outcome.stops and not keep_going:
+            break
+    return Carry(series, tuple(results), dict(work.ours))
+
+
+@dataclass
+class _Work:
+    series: Series
+    base: Base
+    new: Snapshot
+    decisions: Mapping[str, Decision]
+    old: Snapshot | None
+    ours: dict[str, Blob | None] = field(default_factory=dict)
+    landed: set[str] = field(default_factory=set)
+    moved: dict[str, str] = field(default_factory=dict)
+    found: dict[str, Found] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.history = History(self.series, self.base, self.new, self.old)
+
+    def step(self, index: int) -> PatchResult:
+        patch = self.series.patches[index]
+        decision = self.decisions.get(patch.name)
+        if isinstance(decision, Skip):
+            self.history.advance(patch)
+            return PatchResult(patch, Outcome.SKIPPED, (), None, "dropped by decision")
+        if patch.name in self.landed:
+            self.history.advance(patch)
+            return PatchResult(
+                patch, Outcome.LANDED, (), None, "upstream has it, with its neighbours"
+            )
+        files = self.merged(patch)
+        outcome, note = _together(files)
+        if isinstance(decision, Resolved):
+            files, outcome = self.resolved(files, decision)
+        elif outcome.stops and self.landed_together(index):
+            outcome = Outcome.LANDED
+            files = tuple(replace(file, outcome=outcome, after=file.before) for file in files)
+        self.history.advance(patch)
+        if not outcome.stops:
+            self.take(files)
+        return PatchResult(
+            patch,
+            outcome,
+            files,
+            None if outcome.stops or outcome.drops else self.render(patch, outcome, files),
+            note
+            or next((file.note for file in files if file.outcome is outcome and file.note), ""),
+        )
+
+    def take(self, files: Sequence[FileResult]) -> None:
+        for file in files:
+            if file.outcome is Outcome.NOT_APPLICABLE:
+                continue
+            if file.new_path != file.path:
+                self.ours[file.path] = None
+            self.ours[file.new_path] = file.after
+
+    def merged(self, patch: Patch) -> tuple[FileResult, ...]:
+        """Merge the patch file by file: one that it deletes may be one that it then makes anew."""
+        before, files = dict(self.ours), list[FileResult]()
+        for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
+            files.append(self.file(patch, diff, step))
+            self.take(files[-1:])
+        self.ours = before
+        return tuple(files)
+
+    def file(self, patch: Patch, diff: FileDiff, step: Step | None) -> FileResult:
+        """Merge the change of one file."""
+        source = diff.old_path or diff.path
+        where = self.moved.get(source, source)
+        if diff.old_path is not None and where not in self.ours and not self.new.carries(where):
+            return FileResult(
+                source, where, Outcome.NOT_APPLICABLE, None, None, "this origin has no such files"
+            )
+        if step is None:
+            return self.unrecorded(patch, diff, where)
+        before, note = self.read(where), ""
+        if before is None and diff.new_path is None:
+            found = self.moved_to(source)
+            if found.path is not None or found.note:
+                return FileResult(
+                    source,
+                    source,
+                    Outcome.SUSPECTED,
+                    None,
+                    None,
+                    f"the patch deletes it; {found.note}",
+                )
+        if before is None and diff.old_path is not None and diff.new_path is not None:
+            where, before, note = self.look_for(source, diff.new_path)
+            if before is None:
+                return FileResult(
+                    source,
+                    source,
+                    Outcome.FILE_GONE,
+                    None,
+                    None,
+                    "; ".join(filter(None, ("upstream has no such file now", note))),
+                )
+        renames = diff.old_path is not None and diff.new_path not in (None, diff.old_path)
+        target = str(diff.new_path) if renames else where
+        if renames and where != target and self.read(target) is not None:
+            return FileResult(
+                where, target, Outcome.CONFLICT, before, before, f"'{target}' exists upstream"
+            )
+        merged = merge_step(step, before, self.labels(patch))
+        outcome = merged.outcome
+        if outcome is Outcome.LANDED and where != target:
+            outcome = Outcome.CLEAN  # its lines landed, its new name did not
+        if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
+            outcome = Outcome.OFFSET  # the same lines, in a file of another name
+        return FileResult(
+            where,
+            target,
+            outcome,
+            before,
+            merged.after,
+            "; ".join(filter(None, (note, merged.note))),
+            merged.inner,
+        )
+
+    def labels(self, patch: Patch) -> Labels:
+        return Labels(
+            base=self.base.label,
+            ours=f"upstream {self.new.label}",
+            theirs=f"{patch.name}: {patch.header['Subject']}",
+        )
+
+    def read(self, path: str) -> Blob | None:
+        return self.ours[path] if path in self.ours else self.new.read(path)
+
+    def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
+        """Find where upstream moved a file to: the patch's own new name first."""
+        if new_path != path and self.read(new_path) is not None:
+            return new_path, self.read(new_path), "upstream has it under the patch's new name"
+        found = self.moved_to(path)
+        if found.path is None:
+            return path, None, found.note
+        self.moved[path] = found.path
+        return found.path, self.read(found.path), found.note
+
+    def moved_to(self, path: str) -> Found:
+        file = self.base.files.get(path)
+        return (
+            Found(None, "") if file is None else find_moved(path, file.marks, self.base, self.new)
+        )
+
+    def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
+        """A file that the base's origin lacked: no merge without a base, so strictly or not at all."""
+        before = self.read(where)
+        try:
+            after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
+        except ApplyError as error:
+            return FileResult(
+                where, diff.path, Outcome.AMBIGUOUS, before, before, f"its base is unknown: {error}"
+            )
+        return FileResult(where, diff.path, Outcome.CLEAN, before, after[diff.path])
+
+    def resolved(
+        self, files: Sequence[FileResult], decision: Resolved
+    ) -> tuple[tuple[FileResult, ...], Outcome]:
+        settled: list[FileResult] = []
+        for file in files:
+            if file.new_path in decision.files:
+                after = decision.files[file.new_path]
+                file = replace(file, outcome=Outcome.RESOLVED, after=after)
+            settled.append(file)
+        for path, blob in decision.files.items():
+            if path not in {file.new_path for file in files}:
+                settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
+        paths = [file.new_path for file in files]
+        if paths == sorted(paths):
+            # A file that comes in has the place that it would have in a patch made from nothing:
+            # the same change gives the same bytes, whichever release it was carried from.
+            settled.sort(key=lambda file: file.new_path)
+        if all(file.after == file.before for file in settled):
+            return tuple(settled), Outcome.LANDED
+        left = [file.outcome for file in settled if file.outcome.stops]
+        return tuple(settled), left[0] if left else Outcome.RESOLVED
+
+    def landed_together(self, index: int) -> bool:
+        """Whether upstream has this patch and later ones on the same lines, all of them."""
+        group = self.history.neighbours(index)
+        paths = {path for patch in group for diff in patch.files for path in diff.paths}
+        if not all(path in self.ours or self.new.carries(path) for path in paths):
+            return False  # nobody knows about the rest of it
+        while len(group) > 1:
+            if self.history.group_landed(group, self.read, self.moved):
+                self.landed |= {patch.name for patch in group}
+                return True
+            group = group[:-1]
+        return False
+
+    def render(self, patch: Patch, outcome: Outcome, files: Sequence[FileResult]) -> bytes:
+        original = (self.series.root / patch.name).read_bytes()
+        if all(file.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for file in files):
+            return original
+        lines = split_lines(original)
+        changes: list[Change | bytes] = []
+        for at, file in enumerate(files):
+            if file.outcome is Outcome.NOT_APPLICABLE:
+                start, stop = patch.files[at].span
+                changes.append(b"".join(lines[start:stop]))
+            else:
+                path = file.path if file.before is not None else file.new_path
+                changes.append(Change(path, file.new_path, file.before, file.after))
+        return render_patch(header_of(original), changes, context=context_of(patch))
+
+
+def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
+    """The outcome of a patch from those of its files, and a note where it is none of theirs."""
+    here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
+    worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
+    if worst is not Outcome.LANDED:
+        return worst, ""
+    needed = [outcome for outcome in here if outcome is not Outcome.LANDED]
+    if needed:
+        return max([*needed, Outcome.THREE_WAY], key=_ORDER.index), "a part of it landed"
+    if len(here) < len(files):
+        return Outcome.NOT_APPLICABLE, "upstream has what this origin holds; the rest is kept"
+    return worst, ""
+
+
+def _without(series: bytes, gone: set[str]) -> bytes:
+    if not gone:
+        return series
+    kept = [
+        line
+        for line in series.decode("utf-8").splitlines(keepends=True)
+        if line.split("#", 1)[0].strip() not in gone
+    ]
+    return re.sub(r"\n{3,}", "\n\n", "".join(kept)).encode()

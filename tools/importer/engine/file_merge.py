@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merge what a patch does to one file onto the file that the new tree has: content and mode."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.history import Old, Step
+from tools.importer.engine.judge import inner_diff, judge
+from tools.importer.engine.merge import Labels, Merge, merge_texts
+from tools.importer.engine.outcome import Outcome
+from tools.importer.engine.text import Text
+from tools.importer.snapshot import SYMLINK, Blob
+
+
+@dataclass(frozen=True)
+class FileMerge:
+    """`after` holds conflict markers where the outcome stops. `inner`: the patch against upstream."""
+
+    outcome: Outcome
+    after: Blob | None
+    note: str = ""
+    inner: str = ""
+
+
+@dataclass(frozen=True)
+class MergedBlob:
+    """The result of `merge_blobs`; with `conflict`, `blob` holds markers."""
+
+    blob: Blob | None
+    conflict: bool
+
+
+def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
+    """Merge one step of the old tree onto `before`, the new tree's file."""
+    if step.before is None:
+        assert step.after is not None
+        assert step.after.blob is not None
+        return _created(step.after.blob, before, labels)
+    if step.after is None:
+        return _deleted(step.before, before, labels)
+    assert before is not None
+    return _changed(step, step.before, step.after, before, labels)
+
+
+def merge_blobs(
+    base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
+) -> MergedBlob:
+    """Merge three versions of one file, all of them at hand; None where there is no file."""
+    labels = labels or Labels()
+    if ours == theirs or theirs == base:
+        return MergedBlob(ours, False)
+    if ours == base:
+        return MergedBlob(theirs, False)
+    mode = _merge_modes(*(blob.mode if blob else None for blob in (base, ours, theirs)))
+    versions = [blob for blob in (base, ours, theirs) if blob is not None]
+    if any(b"\0" in blob.data or blob.mode == SYMLINK for blob in versions):
+        return MergedBlob(_placeholder(labels, mode or "100644"), True)
+    old, mine, yours = (Text.of(blob.data if blob else b"") for blob in (base, ours, theirs))
+    merge = merge_texts(old, mine, yours, labels=labels)
+    gone = base is not None and (ours is None or theirs is None)
+    if gone and not merge.conflicts:
+        whole = _whole(old.data, mine.data, yours.data, labels)
+        return MergedBlob(Blob(whole, mode or versions[0].mode), True)
+    blob = Blob(b"".join(merge.lines), mode or versions[0].mode)
+    return MergedBlob(blob, bool(merge.conflicts) or mode is None)
+
+
+def _created(after: Blob, before: Blob | None, labels: Labels) -> FileMerge:
+    if before is None:
+        return FileMerge(Outcome.CLEAN, after)
+    if before == after:
+        return FileMerge(Outcome.LANDED, before, "upstream has the file")
+    if before.data == after.data:
+        return FileMerge(Outcome.CONFLICT, _placeholder(labels, before.mode), "the modes differ")
+    if b"\0" in before.data + after.data or SYMLINK in (before.mode, after.mode):
+        return FileMerge(
+            Outcome.CONFLICT, _placeholder(labels, before.mode), "upstream has another such file"
+        )
+    marked = _whole(b"", before.data, after.data, labels)
+    return FileMerge(
+        Outcome.CONFLICT, Blob(marked, before.mode), "upstream has a file of that name now"
+    )
+
+
+def _deleted(old: Old, before: Blob | None, labels: Labels) -> FileMerge:
+    if before is None:
+        return FileMerge(Outcome.LANDED, None, "upstream deleted the file")
+    if old.same_as(before):
+        return FileMerge(Outcome.CLEAN, None)
+    text = before.data if b"\0" not in before.data else b"(binary)\n"
+    return FileMerge(
+        Outcome.CONFLICT,
+        Blob(_whole(b"", text, b"", labels), before.mode),
+        "the patch deletes the file, upstream changed it",
+    )
+
+
+def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> FileMerge:
+    if old.same_as(before) and new.blob is not None:
+        return FileMerge(Outcome.CLEAN, new.blob)
+    if new.same_as(before) and (step.diff.hunks or step.diff.binary or old.mode != new.mode):
+        return FileMerge(Outcome.LANDED, before, "upstream has it")
+    mode = _merge_modes(old.mode, before.mode, new.mode)
+    if mode is None:
+        return FileMerge(
+            Outcome.CONFLICT,
+            _placeholder(labels, before.mode),
+            f"its mode was {old.mode}, is {before.mode} upstream and {new.mode} in the patch",
+        )
+    ours = Text.of(before.data)
+    if old.mode == new.mode == before.mode == SYMLINK and new.text.marks == ours.marks:
+        return FileMerge(Outcome.LANDED, before, "upstream has it")
+    if step.diff.binary is not None or SYMLINK in (old.mode, before.mode):
+        return FileMerge(
+            Outcome.CONFLICT,
+            _placeholder(labels, before.mode),
+            "both changed it, and it is no text that could be merged",
+        )
+    merge = merge_texts(old.text, ours, new.text, words=step.words, labels=labels)
+    after = Blob(b"".join(merge.lines), mode)
+    outcome, note = _outcome(step, old.text, ours, merge, mode != before.mode)
+    inner = "".join(inner_diff(region, ours) for region in merge.conflicts)
+    if outcome.stops and not merge.conflicts:
+        after = Blob(_undecided(before, after, labels), mode)
+    return FileMerge(outcome, after, note, inner)
+
+
+def _outcome(
+    step: Step, base: Text, ours: Text, merge: Merge, mode_changes: bool
+) -> tuple[Outcome, str]:
+    if not step.diff.hunks:
+        return (Outcome.CLEAN if mode_changes else Outcome.LANDED), ""
+    outcome, note = judge(base, ours, step.diff.hunks, merge)
+    if outcome is Outcome.LANDED and mode_changes:
+        return Outcome.THREE_WAY, "upstream has its lines but not its mode"
+    return outcome, note
+
+
+def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str | None:
+    """Return the mode that results, or None where both sides changed it differently."""
+    if ours == theirs or theirs == base or theirs is None:
+        return ours
+    return theirs if ours == base or ours is None else None
+
+
+def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
+    """The file with the one reading of the patch between markers, for a person to accept or not."""
+    ours, theirs = Text.of(before.data), Text.of(after.data)
+    merge = merge_texts(ours, ours, theirs)
+    assert ours.lines is not None
+    out: list[bytes] = []
+    at = 0
+    for edit in merge.edits:
+        out += ours.lines[at : edit.start]
+        mine = ours.lines[edit.start : edit.stop]
+        yours = merge.lines[edit.new_start : edit.new_stop]
+        out += [
+            b"<<<<<<< %s\n" % labels.ours.encode(),
+            *_ended(mine),
+            b"||||||| %s\n" % labels.base.encode(),
+            *_ended(mine),
+            b"=======\n",
+            *_ended(yours),
+            b">>>>>>> %s\n" % labels.theirs.encode(),
+        ]
+        at = edit.stop
+    return b"".join([*out, *ours.lines[at:]])
+
+
+def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
+    """One conflict over the whole file."""
+    return b"".join(
+        [
+            b"<<<<<<< %s\n" % labels.ours.encode(),
+            *_ended(_lines(ours)),
+            b"||||||| %s\n" % labels.base.encode(),
+            *_ended(_lines(base)),
+            b"=======\n",
+            *_ended(_lines(theirs)),
+            b">>>>>>> %s\n" % labels.theirs.encode(),
+        ]
+    )
+
+
+def _placeholder(labels: Labels, mode: str) -> Blob:
+    """What stands for a file that markers would damage: to be replaced as a whole."""
+    words = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
+    return Blob(_whole(b"", words, b"", labels), mode if mode != SYMLINK else "100644")
+
+
+def _lines(data: bytes) -> Sequence[bytes]:
+    lines = Text.of(data).lines
+    assert lines is not None
+    return lines
+
+
+def _ended(lines: Sequence[bytes]) -> list[bytes]:
+    return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

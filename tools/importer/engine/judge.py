@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a merge of one text means: at its place, moved, merged, landed, perhaps landed, unclear."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from tools.importer.engine.align import Change, Match
+from tools.importer.engine.marks import Mark, mark_of
+from tools.importer.engine.merge import Merge, Region
+from tools.importer.engine.outcome import Outcome
+from tools.importer.engine.text import Text
+from tools.importer.unified import Hunk
+
+# A region of upstream's this like the patch's is taken for the patch with a tweak.
+_ALIKE = 0.6
+# Lines on each side of an edit that hold it in place, as in a patch.
+_HOLD = 3
+# Lines such as `)` or `else:` say nothing about where they came from.
+_TELLING = 6
+
+
+def judge(base: Text, ours: Text, hunks: Sequence[Hunk], merge: Merge) -> tuple[Outcome, str]:
+    """Return the outcome of one file and a few words on it.
+
+    `hunks` are the patch's, against `base`. Nothing is called landed or merged that has two readings.
+    """
+    if merge.conflicts:
+        return _of_conflict(ours, hunks, merge.conflicts)
+    if not merge.edits:
+        return Outcome.LANDED, "upstream has it"
+    twice = _already_there(base, ours, hunks)
+    if twice:
+        return Outcome.SUSPECTED, f"upstream already has the line '{twice}', at another place"
+    matches = merge.matches
+    loose = _loose(base, ours, merge.upstream)
+    unclear = [
+        number
+        for number, hunk in enumerate(hunks, start=1)
+        if _covered(hunk, loose, len(base.marks)) or _unclear(base, ours, hunk, matches)
+    ]
+    if unclear:
+        return (
+            Outcome.AMBIGUOUS,
+            f"hunk {unclear[0]}: its lines stand at several places and nothing unique is near",
+        )
+    places = [_place(base, ours, hunk, matches) for hunk in hunks]
+    if any(place is None for place in places):
+        landed = len(merge.edits) < sum(len(hunk.edits) for hunk in hunks)
+        return Outcome.THREE_WAY, "lines around it changed" + (
+            "; upstream has a part of it" if landed else ""
+        )
+    if any(place for place in places):
+        return Outcome.OFFSET, f"moved by {places[0] or next(filter(None, places)):+d} lines"
+    return Outcome.CLEAN, ""
+
+
+def inner_diff(region: Region, ours: Text) -> str:
+    """Return how upstream's version of a region differs from the patch's, as a diff."""
+    assert ours.lines is not None
+    upstream = ours.lines[region.ours_start : region.ours_stop]
+    return "".join(
+        difflib.unified_diff(
+            [line.decode("utf-8", "replace") for line in region.theirs],
+            [line.decode("utf-8", "replace") for line in upstream],
+            "the patch",
+            "upstream",
+            n=0,
+        )
+    )
+
+
+def _of_conflict(
+    ours: Text, hunks: Sequence[Hunk], conflicts: Sequence[Region]
+) -> tuple[Outcome, str]:
+    where = ", ".join(str(region.ours_start + 1) for region in conflicts[:3])
+    added = _added_lines(hunks)
+    telling = [line for line in added if len(line.strip()) >= _TELLING]
+    present = sum(1 for line in telling if _stands_in(line, ours))
+    alike = all(_likeness(region, ours) >= _ALIKE for region in conflicts)
+    if telling and (present * 2 > len(telling) or alike):
+        return (
+            Outcome.SUSPECTED,
+            f"upstream has {present} of its {len(telling)} new lines; they differ at line {where}",
+        )
+    if all(region.ours_start == region.ours_stop for region in conflicts):
+        return Outcome.CONFLICT, f"upstream has none of its lines, which would be at line {where}"
+    return Outcome.CONFLICT, f"both changed line {where}"
+
+
+def _stands_in(line: bytes, ours: Text) -> bool:
+    assert ours.lines is not None
+    return line in ours.lines
+
+
+def _likeness(region: Region, ours: Text) -> float:
+    assert ours.lines is not None
+    upstream = b"".join(ours.lines[region.ours_start : region.ours_stop])
+    patch = b"".join(region.theirs)
+    if not upstream or not patch:
+        return 0.0
+    return difflib.SequenceMatcher(None, _text(upstream), _text(patch), autojunk=False).ratio()
+
+
+def _text(data: bytes) -> str:
+    return data[:4000].decode("utf-8", "replace")
+
+
+def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
+    return [
+        line
+        for hunk in hunks
+        for edit in hunk.edits
+        for line in hunk.new[edit.new_start : edit.new_stop]
+    ]
+
+
+def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
+    """A telling line of the patch when all of them came to upstream since the base."""
+    added = Counter(line for line in _added_lines(hunks) if len(line.strip()) >= _TELLING)
+    if not added:
+        return ""
+    marks = _marks(added)
+    for line, count in added.items():
+        mark = marks[line]
+        if ours.counts[mark] - base.counts[mark] < count:
+            return ""
+    line = next(iter(added))
+    return line.decode("utf-8", "replace").strip()[:60]
+
+
+def _marks(lines: Counter[bytes]) -> Mapping[bytes, Mark]:
+    return {line: mark_of(line) for line in lines}
+
+
+def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:
+    """How far the hunk's old lines moved, when all of them stand together; None where they do not."""
+    start, size = hunk.old_index, len(hunk.old)
+    if not size:
+        start, size = max(start - 1, 0), 1
+    for match in matches:
+        if match.old <= start and start + size <= match.old + match.length:
+            return match.new - match.old
+    return None if len(base.marks) else 0
+
+
+def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
+    """The stretches of the base within which an insertion or deletion of upstream's may as well be.
+
+    One more block among blocks that are all alike can be any of them.
+    """
+    old, new = base.marks, ours.marks
+    out: list[tuple[int, int]] = []
+    limit = 0
+    for change in upstream:
+        start, stop, last = change.start, change.stop, change.new_stop
+        if start == stop:
+            while start > limit and old[start - 1] == new[last - 1]:
+                start, last = start - 1, last - 1
+        elif change.new_start == change.new_stop:
+            while start > limit and old[start - 1] == old[start - 1 + change.stop - change.start]:
+                start -= 1
+        if start < change.start:
+            out.append((start, stop))
+        limit = change.stop
+    return out
+
+
+def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
+    """Whether one such stretch holds the hunk with its context, and so has no hold on its place."""
+    at = hunk.old_index
+    for edit in hunk.edits:
+        start = max(min(at, at + edit.start - _HOLD), 0)
+        stop = min(max(at + len(hunk.old), at + edit.stop + _HOLD), size)
+        if any(low <= start and stop <= high for low, high in loose):
+            return True
+    return False
+
+
+def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
+    """Whether the hunk's place rests on repeated lines alone.
+
+    It does where its old lines stand more or less often than before, and no line that is unique on
+    both sides is in the matched runs that it lies in.
+    """
+    start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
+    block = base.marks[start:stop]
+    if base.marks == ours.marks:
+        return False
+    if block and _count(base.marks, block) == _count(ours.marks, block) != 0:
+        return False
+    low, high = max(start - 1, 0), stop + 1
+    for match in matches:
+        if match.old < high and low < match.old + match.length:
+            for mark in base.marks[match.old : match.old + match.length]:
+                if base.counts[mark] == 1 and ours.counts[mark] == 1:
+                    return False
+    return bool(base.marks)
+
+
+def _count(marks: Sequence[Mark], block: Sequence[Mark]) -> int:
+    size, first = len(block), block[0]
+    block = tuple(block)
+    return sum(
+        1
+        for at in range(len(marks) - size + 1)
+        if marks[at] == first and tuple(marks[at : at + size]) == block
+    )

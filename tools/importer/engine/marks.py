@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of lines: six bytes that stand for a line wherever only equality is asked.
+
+Two different lines of one 10,000-line file get the same mark with a chance of about 1 in 5 million.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+
+MARK_BYTES = 6
+Mark = bytes
+
+
+def mark_of(line: bytes) -> Mark:
+    """Return the mark of one line, its line end included."""
+    return hashlib.blake2b(line, digest_size=MARK_BYTES).digest()
+
+
+def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
+    """Return the marks of lines, in order."""
+    blake = hashlib.blake2b
+    return tuple(blake(line, digest_size=MARK_BYTES).digest() for line in lines)
+
+
+def path_mark(path: str) -> bytes:
+    """Return four bytes that tell whether a tree had a path: wrong for one in 300,000 trees of 13,000."""
+    return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a file went that upstream moved: the new file that has most of its lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.base import Base
+from tools.importer.engine.marks import Mark, path_mark
+from tools.importer.engine.text import Text
+from tools.importer.snapshot import Snapshot
+
+# As in git: a file is the same one when at least half of its lines are.
+_LIKENESS = 0.5
+# Two candidates closer than this are not told apart by us.
+_MARGIN = 0.1
+# How many files are read when no new file has the old one's name.
+_READ = 3000
+
+
+@dataclass(frozen=True)
+class Found:
+    """`path` is None where nothing is alike enough, or where several are: `note` says which."""
+
+    path: str | None
+    note: str
+
+
+def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
+    """Look for `path`, whose lines are `marks`, among the paths that the base did not have."""
+    name = path.rsplit("/", 1)[-1]
+    suffix = name.rsplit(".", 1)[-1]
+    fresh = [item for item in new.paths() if path_mark(item) not in base.known]
+    named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
+    found = _best(marks, named, new)
+    if found.path is None and not found.note:
+        others = sorted(item for item in fresh if item.endswith(f".{suffix}") and item not in named)
+        found = _best(marks, others[:_READ], new)
+    return found
+
+
+def _best(marks: Sequence[Mark], paths: Sequence[str], new: Snapshot) -> Found:
+    wanted = Counter(marks)
+    scores: list[tuple[float, str]] = []
+    for path in paths:
+        blob = new.read(path)
+        size = blob.data.count(b"\n") if blob is not None else 0
+        if blob is None or size < _LIKENESS * len(marks) - 1 or size * _LIKENESS > len(marks):
+            continue  # too short or too long to have half of the lines in common
+        text = Text.of(blob.data)
+        both = (wanted & text.counts).total()
+        score = both / max(len(marks), len(text.marks), 1)
+        if score >= _LIKENESS:
+            scores.append((score, path))
+    scores.sort(key=lambda item: (-item[0], item[1]))
+    if not scores:
+        return Found(None, "")
+    if len(scores) > 1 and scores[0][0] - scores[1][0] < _MARGIN:
+        return Found(None, f"it may be '{scores[0][1]}' or '{scores[1][1]}' now")
+    return Found(scores[0][1], f"upstream moved it to '{scores[0][1]}'")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests: a bare git repository whose trees are given as files in memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.importer.snapshot import Blob
+
+_ALONE = {
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.com",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.com",
+    "LC_ALL": "C",
+    "PATH": os.environ.get("PATH", "/usr/bin:/bin"),
+}
+
+
+class RefusedByGit(AssertionError):
+    """git ended with a failure; the message has its words."""
+
+
+class RealGit:
+    """Plumbing only: no working tree, so that no setting of line ends or modes has a say."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._index = directory / "scratch-index"
+        self("init", "-q", "--bare", ".")
+
+    def __call__(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
+        """Return what git prints; with `check`, a failure raises with git's words."""
+        done = subprocess.run(
+            ["git", *arguments],
+            cwd=self.directory,
+            env=_ALONE | {"GIT_INDEX_FILE": str(self._index)},
+            input=stdin,
+            capture_output=True,
+            check=False,
+        )
+        if check and done.returncode:
+            raise RefusedByGit(f"git {arguments[0]}: {done.stderr.decode('utf-8', 'replace')}")
+        return done.stdout
+
+    def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
+        """Commit a whole tree on top of `branch`, which need not exist; return the commit."""
+        ref = f"refs/heads/{branch}"
+        parent = self("rev-parse", "--verify", "-q", ref, check=False).decode().strip()
+        out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
+        out.append(_data(message.encode()))
+        if parent:
+            out.append(b"from %s\n" % parent.encode())
+        out.append(b"deleteall\n")
+        for path, blob in files.items():
+            out.append(b"M %s inline %s\n" % (blob.mode.encode(), _quoted(path)))
+            out.append(_data(blob.data))
+        self("fast-import", "--quiet", "--force", stdin=b"".join(out) + b"done\n")
+        return self("rev-parse", ref).decode().strip()
+
+    def files(self, tree: str) -> dict[str, Blob]:
+        """Return the files of a commit or tree."""
+        rows = self("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
+        found: dict[str, Blob] = {}
+        for row in rows:
+            head, _, name = row.partition(b"\t")
+            mode, _, oid = head.decode().split(" ")
+            data = self("cat-file", "blob", oid)
+            found[name.decode("utf-8", "surrogateescape")] = Blob(data, mode)
+        return found
+
+    def applied(self, tree: str, patch: bytes) -> str:
+        """Return the id of the tree that `git apply` makes of `tree`."""
+        self("read-tree", tree)
+        self("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
+        return self("write-tree").decode().strip()
+
+    def diff(self, before: str, after: str, *options: str) -> bytes:
+        """Return git's own patch from one commit to another, with all that it takes to apply it."""
+        return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
+
+
+def _data(data: bytes) -> bytes:
+    return b"data %d\n%s\n" % (len(data), data)
+
+
+def _quoted(path: str) -> bytes:
+    name = path.encode("utf-8", "surrogateescape")
+    return b'"' + b"".join(b"\\%03o" % byte for byte in name) + b'"'

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Store many blobs in a repository as one pack: 15,000 files in a second, where loose ones take ten."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from tools.importer.git_repo.client import problem
+from tools.importer.git_repo.repository import Repository
+
+_COMMAND = (
+    "fast-import",
+    "--quiet",  # no statistics on standard error
+    "--depth=0",  # no search for deltas: twice as fast; `git gc` finds them later
+    "--date-format=now",  # no commit passes here; the default reads the time zone
+)
+
+
+class BlobWriter:
+    """A context: `write` queues a blob, and all of them exist once the context is left.
+
+    git is started by the first blob, so that nothing to write costs nothing. An error inside the
+    context leaves no pack.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._process: Any = None
+        self.count = 0
+
+    def write(self, data: bytes) -> None:
+        """Store one blob; its id is that of `snapshot.blob_id`."""
+        if self._process is None:
+            self._process = self._repository.git.start(*_COMMAND)
+        try:
+            self._process.stdin.write(b"blob\ndata %d\n" % len(data))
+            self._process.stdin.write(data)
+            self._process.stdin.write(b"\n")
+        except BrokenPipeError:
+            self._finish()  # it ended early: its words say why
+            raise  # it said that all is well, with blobs to come
+        self.count += 1
+
+    def __enter__(self) -> BlobWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process is None:
+            return
+        if kind is not None:
+            self._process.proc.kill()
+            self._process.proc.communicate()
+            return
+        self._finish()
+
+    def _finish(self) -> None:
+        process, self._process = self._process, None
+        _, words = process.communicate()
+        status = process.returncode
+        if status:
+            text = words.decode("utf-8", "replace")
+            raise problem(_COMMAND, self._repository.place, status, text)

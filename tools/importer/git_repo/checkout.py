@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Let the index and the working tree follow a branch that moved.
+
+A file is written only when it is what the old commit has, and only when the new one differs: local
+edits stay, and so do the times of unchanged files. Each file is written aside and renamed. It can be
+killed anywhere and done again: files that are new already are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.git_repo.containment import Globs
+from tools.importer.git_repo.repository import GITLINK, Repository, TreeEntry, index_info
+from tools.importer.report import Report
+from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, blob_id
+
+_BUSY = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase or am",
+}
+
+# Attributes by which a working tree's file differs from its blob.
+_CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
+
+Change = tuple[TreeEntry | None, TreeEntry | None]
+_Seen = tuple[int, int, int, int] | None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One file to write or delete; `seen` is how it looked when it was judged."""
+
+    path: str
+    entry: TreeEntry | None
+    seen: _Seen
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a working tree needs to follow: files, and entries of the index."""
+
+    steps: tuple[Step, ...]
+    index: Mapping[str, TreeEntry | None]
+
+
+class Checkout:
+    """The working tree of a repository that has one."""
+
+    def __init__(self, repository: Repository) -> None:
+        assert repository.work_tree
+        self.repository = repository
+        self.root: Path = repository.work_tree
+        self._top = os.fspath(self.root)
+        self._converted: set[str] = set()
+        self._made: set[str] = set()
+
+    def check_clean(self, at: str, keep: Globs) -> None:
+        """Refuse local edits below `at`, and a repository in the middle of something."""
+        lock = self.repository.git_dir / "index.lock"
+        if lock.exists():
+            raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
+        for name, what in _BUSY.items():
+            if (self.repository.git_dir / name).exists():
+                raise UserError(
+                    f"{self.root}: in the middle of a {what}. Finish or abort it, then run it again"
+                )
+        out = self.repository.git.run(
+            "status",
+            "--porcelain",
+            "-z",
+            "--untracked-files=all",  # by file, since some may be in --keep
+            "--no-renames",  # one path per line
+            "--ignore-submodules=none",
+            "--",
+            at,
+        )
+        found = [os.fsdecode(line[3:]) for line in out.split(b"\0")[:-1]]
+        dirty = [path for path in found if path.removeprefix(f"{at}/") not in keep]
+        if dirty:
+            raise UserError(
+                f"{self.root}: local changes below {at}, not committed: {names(dirty)}. "
+                "Commit or stash them; an ignored file is no change"
+            )
+
+    def plan(self, changes: Mapping[str, Change]) -> Plan:
+        """Judge every file before any is written. Raises UserError, which names local edits."""
+        self._check_index(changes)
+        links = self._links(changes)
+        self._converted = self._find_converted(changes)
+        looks = {
+            path: None if links.intersection(_parents(path)) else self._look(path)
+            for path in changes
+        }
+        found = self._entries(looks)
+        trust_mode = self._trust_mode()
+        steps: list[Step] = []
+        edited: list[str] = []
+        for path, (old, new) in changes.items():
+            if _same(found[path], new, trust_mode):
+                continue
+            if not _same(found[path], old, trust_mode):
+                edited.append(path)
+            elif new and (self.root / path).is_dir() and looks[path] is None:
+                edited += self._strangers(path, changes)
+            steps.append(Step(path, new, looks[path]))
+        if edited:
+            raise UserError(
+                f"{self.root}: local edits that would be lost: {names(edited)}. "
+                "Move them away or restore the files, then run it again"
+            )
+        return Plan(tuple(steps), {path: new for path, (_, new) in changes.items()})
+
+    def follow(self, plan: Plan, report: Report) -> None:
+        """Write the files, then the index. Raises UserError at a file that changed since the plan."""
+        writes = [step for step in plan.steps if step.entry]
+        with report.progress("files", len(plan.steps)) as progress:
+            # Deepest first, so that a directory is empty when a file takes its name.
+            for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
+                if step.entry is None:
+                    self._delete(step)
+                    progress.advance()
+            with self.repository.staging() as aside:
+                self._stage(writes, aside)
+                plain = [step for step in writes if step.path not in self._converted]
+                oids = [step.entry.oid for step in plain if step.entry]
+                for step, data in zip(plain, self.repository.blobs(oids), strict=True):
+                    self._write(f"{aside}/file", data, step.entry)
+                    self._place(step, f"{aside}/file")
+                    progress.advance()
+                for step in writes:
+                    if step.path in self._converted:
+                        self._place(step, f"{aside}/files/{step.path}")
+                        progress.advance()
+        self._write_index(plan.index)
+
+    def _check_index(self, changes: Mapping[str, Change]) -> None:
+        out = self.repository.git.run("ls-files", "-s", "-t", "-z", "--", *_tops(changes))
+        entries: dict[str, TreeEntry] = {}
+        for line in out.split(b"\0")[:-1]:
+            head, _, raw = line.partition(b"\t")
+            tag, mode, oid, _ = head.decode().split(" ")
+            path = os.fsdecode(raw)
+            entries[path] = TreeEntry(mode, oid)
+            if tag == "S" and path in changes:
+                raise UserError(
+                    f"{self.root}: {path} is outside the sparse checkout. Add it with "
+                    "`git sparse-checkout add`, or vendor into a branch that is not checked out"
+                )
+        staged = [path for path, sides in changes.items() if entries.get(path) not in sides]
+        if staged:
+            raise UserError(
+                f"{self.root}: staged changes that would be lost: {names(staged)}. "
+                "Commit or unstage them, then run it again"
+            )
+
+    def _links(self, changes: Mapping[str, Change]) -> set[str]:
+        """Return links where directories are, were or will be: nothing is looked at through them."""
+        parents = {parent for path in changes for parent in _parents(path)}
+        links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
+        for parent in sorted(links - changes.keys()):
+            raise UserError(
+                f"{self.root}: {parent} is a symbolic link, a directory is to be there. "
+                "Remove the link, then run it again"
+            )
+        return links
+
+    def _strangers(self, path: str, changes: Mapping[str, Change]) -> list[str]:
+        """Return files in a directory whose name a file is to take, which git does not track."""
+        return [
+            inside
+            for file in sorted((self.root / path).rglob("*"))
+            if file.is_symlink() or not file.is_dir()
+            if (inside := file.relative_to(self.root).as_posix()) not in changes
+        ]
+
+    def _look(self, path: str) -> _Seen:
+        try:
+            found = os.lstat(os.path.join(self._top, path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if stat.S_ISDIR(found.st_mode):
+            return None  # judged by its files
+        return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ino
+
+    def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
+        """Return what git would call each file of the working tree."""
+        entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
+        for path, seen in looks.items():
+            if seen is None:
+                continue
+            file = os.path.join(self._top, path)
+            if stat.S_ISLNK(seen[0]):
+                entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
+            elif not stat.S_ISREG(seen[0]):
+                entries[path] = TreeEntry(GITLINK, "")  # a socket or such: equals nothing
+            else:
+                mode = EXECUTABLE if seen[0] & stat.S_IXUSR else REGULAR
+                oid = "" if path in self._converted else blob_id(_bytes(file))
+                entries[path] = TreeEntry(mode, oid)
+        regular = [
+            path
+            for path, entry in entries.items()
+            if path in self._converted and entry and entry.mode in (REGULAR, EXECUTABLE)
+        ]
+        if regular:
+            data = b"".join(_line(path) for path in regular)
+            out = self.repository.git.run("hash-object", "--stdin-paths", data=data)
+            for path, oid in zip(regular, out.decode().split(), strict=True):
+                found = entries[path]
+                assert found
+                entries[path] = TreeEntry(found.mode, oid)
+        return entries
+
+    def _find_converted(self, paths: Iterable[str]) -> set[str]:
+        """Return files that git converts on their way to the working tree: line ends, filters.
+
+        They go through git; all others are their blob's bytes, which is much faster.
+        """
+        data = b"".join(os.fsencode(path) + b"\0" for path in paths)
+        out = self.repository.git.run("check-attr", "-z", "--stdin", *_CONVERTING, data=data)
+        fields = out.split(b"\0")[:-1]
+        return {
+            os.fsdecode(path)
+            for path, value in zip(fields[::3], fields[2::3], strict=True)
+            if value not in (b"unspecified", b"unset")
+        }
+
+    def _trust_mode(self) -> bool:
+        """Whether the file system keeps the executable bit, as the repository says."""
+        out = self.repository.git.run("config", "--bool", "--get", "core.fileMode", accept=(0, 1))
+        return out.strip() != b"false"
+
+    def _stage(self, writes: Iterable[Step], aside: Path) -> None:
+        """Let git write the files that it converts, aside."""
+        entries = {step.path: step.entry for step in writes if step.path in self._converted}
+        if not entries:
+            return
+        index = {"GIT_INDEX_FILE": os.fspath(aside / "index")}
+        self.repository.git.run(
+            "update-index", "-z", "--index-info", data=index_info(entries), variables=index
+        )
+        # --all: everything of that temporary index; --prefix: below the staging directory
+        self.repository.git.run(
+            "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index
+        )
+
+    def _place(self, step: Step, staged: str) -> None:
+        target = os.path.join(self._top, step.path)
+        parent = os.path.dirname(target)
+        if parent not in self._made:
+            os.makedirs(parent, exist_ok=True)
+            self._made.add(parent)
+        self._check_unchanged(step)
+        os.replace(staged, target)
+
+    def _write(self, file: str, data: bytes, entry: TreeEntry | None) -> None:
+        assert entry
+        if entry.mode == SYMLINK:
+            os.symlink(data, os.fsencode(file))
+            return
+        mode = 0o777 if entry.mode == EXECUTABLE else 0o666  # less the person's umask, as git's
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(handle, "wb", buffering=0) as out:
+            view = memoryview(data)
+            while view:
+                view = view[out.write(view) :]
+
+    def _delete(self, step: Step) -> None:
+        self._check_unchanged(step)
+        target = os.path.join(self._top, step.path)
+        os.unlink(target)
+        parent = os.path.dirname(target)
+        while parent != self._top and not os.listdir(parent):
+            os.rmdir(parent)
+            parent = os.path.dirname(parent)
+
+    def _check_unchanged(self, step: Step) -> None:
+        if self._look(step.path) != step.seen:
+            raise UserError(
+                f"{self.root}: {step.path} was edited meanwhile. The commit is made; move the edit "
+                "away and run it again: it goes on where it stopped"
+            )
+
+    def _write_index(self, entries: Mapping[str, TreeEntry | None]) -> None:
+        git = self.repository.git
+        git.run("update-index", "-z", "--index-info", data=index_info(entries))
+        written = [path for path, entry in entries.items() if entry]
+        if written:
+            # The entries have no times yet; without --refresh (which adds nothing) the next
+            # `git status` would read every file.
+            git.run("add", "--refresh", "--", *_tops(written))
+
+
+def changes_between(
+    old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], at: str
+) -> dict[str, Change]:
+    """Return the paths, from the top of the repository, in which two trees at `at` differ."""
+    return {
+        f"{at}/{path}": (old.get(path), new.get(path))
+        for path in sorted(old.keys() | new.keys())
+        if old.get(path) != new.get(path)
+    }
+
+
+def names(paths: Iterable[str], limit: int = 20) -> str:
+    """Return paths for one line of an error."""
+    every = sorted(paths)
+    more = f" and {len(every) - limit} more" if len(every) > limit else ""
+    return ", ".join(every[:limit]) + more
+
+
+def _same(found: TreeEntry | None, want: TreeEntry | None, trust_mode: bool) -> bool:
+    if found is None or want is None:
+        return found is want
+    if trust_mode or SYMLINK in (found.mode, want.mode):
+        return found == want
+    return found.oid == want.oid
+
+
+def _bytes(file: str) -> bytes:
+    with open(file, "rb", buffering=0) as source:
+        return source.read()
+
+
+def _parents(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def _tops(paths: Iterable[str]) -> list[str]:
+    """Return the one directory that holds all of the paths, as a list of arguments."""
+    common = os.path.commonpath(list(paths) or ["."])
+    return [common] if common and common != "." else []
+
+
+def _line(path: str) -> bytes:
+    r"""Return a line for --stdin-paths, quoted as git reads it where a path needs it."""
+    raw = os.fsencode(path)
+    if b"\n" not in raw and not raw.startswith(b'"'):
+        return raw + b"\n"
+    quoted = raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n")
+    return b'"' + quoted + b'"\n'

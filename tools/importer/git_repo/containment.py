@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing leaves the destination: not its path, no file's path, no symbolic link in it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+from tools.importer.errors import UserError
+from tools.importer.git_repo.repository import TREE, Repository
+from tools.importer.snapshot import SYMLINK
+
+_LINKS = 40  # as many as Linux follows
+
+
+def check_destination(at: str, repository: Repository, commit: str | None) -> str:
+    """Return `at` as a plain path below the repository. Raises UserError.
+
+    Each directory on the way must be one in `commit` and in the working tree, not a link to another
+    place, a file or a submodule.
+    """
+    path = at.rstrip("/")
+    fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
+    if fault:
+        raise UserError(
+            f"--at {at}: {fault}. Give a directory below {repository.place}, "
+            "such as third_party/py/torch"
+        )
+    parts = path.split("/")
+    for depth in range(len(parts)):
+        below, name = "/".join(parts[:depth]), parts[depth]
+        here = "/".join(parts[: depth + 1])
+        if repository.work_tree and (repository.work_tree / here).is_symlink():
+            raise UserError(
+                f"--at {at}: {here} is a symbolic link in {repository.place}. "
+                "Name the directory that it stands for"
+            )
+        if commit is None:
+            continue
+        directory = repository.directory(commit, below)
+        entry = repository.children(directory).get(name) if directory else None
+        if entry is None:
+            commit = None
+        elif entry.mode != TREE:
+            kind = {SYMLINK: "a symbolic link", "160000": "a submodule"}.get(entry.mode, "a file")
+            raise UserError(
+                f"--at {at}: {here} is {kind} in {repository.place}. Name a directory of its own"
+            )
+    return path
+
+
+def path_fault(path: str) -> str | None:
+    """Say what keeps `path` from being a plain path below a directory, or None."""
+    if not path:
+        return "it is empty"
+    if path.startswith("/"):
+        return "an absolute path"
+    for part in path.split("/"):
+        if part in ("", ".", ".."):
+            return f"'{part}' in a path could lead outside"
+        if part.lower() == ".git":
+            return f"'{part}' is git's own directory"
+    if "\0" in path or "\\" in path:
+        return "a character that leads elsewhere on some machines"
+    return None
+
+
+def check_paths(paths: Iterable[str], origin: str) -> None:
+    """Refuse upstream paths that would be written elsewhere. Raises UserError."""
+    for path in paths:
+        fault = path_fault(path)
+        if fault:
+            raise UserError(
+                f"{origin}: {path!r}: {fault}. Upstream's tree is damaged; use another origin"
+            )
+
+
+def check_links(links: Mapping[str, str], origin: str) -> None:
+    """Refuse links, path to target, that lead out of the tree they stand in. Raises UserError."""
+    for path in sorted(links):
+        fault = _escape(path, links)
+        if fault:
+            raise UserError(
+                f"{origin}: {path} is a symbolic link to {links[path]!r}, {fault}. "
+                "Remove it by a patch, or leave it out with --keep"
+            )
+
+
+class Globs:
+    """Globs of paths: `*` stays in one directory, `**` does not."""
+
+    def __init__(self, globs: Sequence[str]) -> None:
+        self.globs = tuple(globs)
+        for glob in self.globs:
+            if not glob or glob.startswith("/") or "\n" in glob:
+                raise UserError(
+                    f"--keep {glob!r}: not a glob of paths below the destination. Write torch/google/**"
+                )
+
+    def __contains__(self, path: object) -> bool:
+        return isinstance(path, str) and bool(self.globs) and bool(self._pattern.fullmatch(path))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        return re.compile("|".join(_expression(glob) for glob in self.globs), re.DOTALL)
+
+
+def _expression(glob: str) -> str:
+    parts = []
+    for piece in re.split(r"(\*\*/?|\*|\?|\[[^]]*\])", glob):
+        if piece.startswith("**"):
+            parts.append(r"(?:[^/]+/)*" if piece.endswith("/") else ".*")
+        elif piece == "*":
+            parts.append("[^/]*")
+        elif piece == "?":
+            parts.append("[^/]")
+        elif piece.startswith("["):
+            parts.append(fnmatch.translate(piece)[4:-3])
+        else:
+            parts.append(re.escape(piece))
+    return "(?:" + "".join(parts) + ")"
+
+
+def _escape(path: str, links: Mapping[str, str]) -> str | None:
+    """Follow a link as the kernel does; links on its way count, so text alone does not tell."""
+    at: list[str] = path.split("/")[:-1]
+    todo = links[path].split("/")
+    if links[path].startswith("/"):
+        return "an absolute path"
+    followed = 0
+    while todo:
+        part = todo.pop(0)
+        if part in ("", "."):
+            continue
+        if part == "..":
+            if not at:
+                return "outside the tree"
+            at.pop()
+            continue
+        at.append(part)
+        target = links.get("/".join(at))
+        if target is None:
+            continue
+        followed += 1
+        if followed > _LINKS:
+            return "a circle of links"
+        if target.startswith("/"):
+            return f"through {'/'.join(at)}, which is an absolute path"
+        at.pop()
+        todo = target.split("/") + todo
+    if at and at[0].lower() == ".git":
+        return "git's own directory"
+    return None

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One importer at a time in a repository, and what a killed one left behind is swept away."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.git_repo.repository import STAGING, Repository
+
+_LOCK = "importer.lock"
+_MACHINE = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EROFS,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EXDEV,  # the working tree has another file system below it
+)
+
+
+@contextmanager
+def exclusive(repository: Repository) -> Iterator[None]:
+    """Hold the repository against other importers. Raises UserError when one is at work.
+
+    What the machine refuses inside, such as a full disk, becomes an EnvironmentProblem.
+    The lock is the kernel's: a killed process holds none, so there is no stale one to remove.
+    """
+    try:
+        with _held(repository):
+            yield
+    except OSError as error:
+        if error.errno not in _MACHINE:
+            raise  # a bug of ours
+        raise EnvironmentProblem(
+            f"{error.filename or repository.place}: {error.strerror}. "
+            "Put it right and run it again: it goes on where it stopped"
+        ) from error
+
+
+@contextmanager
+def _held(repository: Repository) -> Iterator[None]:
+    file = repository.git_dir / _LOCK
+    handle = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"{repository.place}: another import is at work here. Wait until it ends"
+            ) from None
+        for left in repository.git_dir.glob(f"{STAGING}*"):
+            if left.is_dir():
+                shutil.rmtree(left)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write local edits of a vendored tree as a patch of the series, for a person to fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tools.importer.engine import Change, render_patch
+from tools.importer.git_repo.vendor import Edit
+
+_HEADER = """Subject: {subject}
+Owner:
+Reason:
+Upstream:
+Extension-point-considered:
+Test:"""
+
+
+def fixup_patch(edits: Sequence[Edit], at: str) -> bytes:
+    """Return a patch whose empty headers the series' check refuses until a person wrote them.
+
+    It applies behind the last patch of the series that was vendored.
+    """
+    header = _HEADER.format(subject=f"Local edits of {at}").encode("utf-8", "surrogateescape")
+    changes = [Change(edit.path, edit.path, edit.recorded, edit.found) for edit in edits]
+    return render_patch(header, changes)

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who signs off a commit for upstream: the one thing that the person's configuration decides."""
+
+from __future__ import annotations
+
+import re
+
+from tools.importer.errors import UserError
+from tools.importer.git_repo.client import person_setting
+from tools.importer.git_repo.repository import Person, Repository
+
+
+def configured_person(repository: Repository) -> Person:
+    """Return user.name and user.email as the person's git has them. Raises UserError."""
+    found: list[str] = []
+    for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
+        value = person_setting(repository.place, key)
+        if value is None:
+            raise UserError(
+                f"{repository.place}: git's {key} is not set, and upstream takes no commit without "
+                f'a Signed-off-by line. Run: git -C {repository.place} config {key} "{example}"'
+            )
+        found.append(value)
+    return Person(*found)
+
+
+def parse_person(text: str) -> Person:
+    """Read `Name <address>`. Raises UserError."""
+    match = re.fullmatch(r"\s*([^<>\n]+?)\s*<([^<>\s]+)>\s*", text)
+    if match is None:
+        raise UserError(f"--author {text!r}: not a person. Write 'Name <address>'")
+    return Person(match[1], match[2])

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The labels by which a vendored commit says what it holds, and how to find the last one.
+
+    GitOrigin-RevId: cf30153c4c131c8164ee7798e5022d810682e2cb
+    Imported-Project: torch
+    Imported-Tag: v2.13.0
+    Imported-At: third_party/py/torch
+    Imported-Keep: torch/google/**
+    Imported-Tree: <git's tree id of what was written, kept files not counted>
+    Series-Digest: <sha256 of the patch series>
+
+They are all the state there is: nothing is stored beside the repository.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tools.importer.git_repo.repository import Repository
+
+_LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """`revision` is None where the origin does not tell upstream's commit."""
+
+    project: str
+    tag: str
+    at: str
+    keep: tuple[str, ...]
+    tree: str
+    series: str
+    revision: str | None
+
+    def text(self) -> str:
+        """Return the lines that end a commit message."""
+        rows = [("GitOrigin-RevId", self.revision)] if self.revision else []
+        rows += [
+            ("Imported-Project", self.project),
+            ("Imported-Tag", self.tag),
+            ("Imported-At", self.at),
+            *(("Imported-Keep", glob) for glob in self.keep),
+            ("Imported-Tree", self.tree),
+            ("Series-Digest", self.series),
+        ]
+        return "".join(f"{key}: {value}\n" for key, value in rows)
+
+
+def parse_labels(message: str) -> Labels | None:
+    """Return the labels of a commit message, None where they are not complete."""
+    found: dict[str, list[str]] = {}
+    for line in message.splitlines():
+        match = _LINE.fullmatch(line.rstrip())
+        if match:
+            found.setdefault(match[1], []).append(match[2])
+    try:
+        return Labels(
+            project=found["Imported-Project"][-1],
+            tag=found["Imported-Tag"][-1],
+            at=found["Imported-At"][-1],
+            keep=tuple(found.get("Imported-Keep", ())),
+            tree=found["Imported-Tree"][-1],
+            series=found["Series-Digest"][-1],
+            revision=found["GitOrigin-RevId"][-1] if "GitOrigin-RevId" in found else None,
+        )
+    except KeyError:
+        return None
+
+
+@dataclass(frozen=True)
+class Vendored:
+    """The last commit that wrote the destination."""
+
+    commit: str
+    labels: Labels
+
+
+def last_vendored(repository: Repository, commit: str, at: str) -> Vendored | None:
+    """Return the newest commit in the history of `commit` whose labels name `at`."""
+    out = repository.git.run(
+        "log",
+        "--format=%H%n%B",
+        "-z",  # messages hold empty lines
+        "--fixed-strings",  # a path is no expression
+        f"--grep=Imported-At: {at}",
+        "--max-count=50",  # messages that only quote a label are skipped; there are not many
+        commit,
+        "--",
+    )
+    for text in out.decode("utf-8", "surrogateescape").split("\0"):
+        name, _, message = text.lstrip("\n").partition("\n")
+        labels = parse_labels(message)
+        if labels and labels.at == at:
+            return Vendored(name, labels)
+    return None

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A patch as it is told to others: a title, why, and how it was tested; as a commit or as mail."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tools.importer.engine import header_of
+from tools.importer.git_repo.repository import Person
+from tools.importer.series import Patch
+
+# What `git format-patch --zero-commit` writes, so that equal patches give equal files.
+_SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
+_DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
+
+# Lines that a reader of mail would take for a header, for another mail, or for the diff.
+_SPECIAL = re.compile(
+    r"(?=>?From[ :]|Subject:|Date:|Content-|MIME-|diff -|Index: |---|-- $|\[PATCH)"
+)
+
+
+@dataclass(frozen=True)
+class Letter:
+    """`reason` is the prose of the patch, `headers` its own lines, for patches that stay ours."""
+
+    title: str
+    reason: str
+    test: str
+    headers: str
+    owner: str
+    diff: bytes
+
+    @property
+    def body(self) -> str:
+        """Reason and test plan: what a pull request says below its title."""
+        return "\n\n".join(part for part in (self.reason, f"Test plan:\n{self.test}") if part)
+
+    def commit_message(self, person: Person) -> str:
+        """Return a message for upstream: nothing in it is ours but the sign-off."""
+        return f"{self.title}\n\n{self.body}\n\nSigned-off-by: {person}\n"
+
+
+def letter_of(patch: Patch, data: bytes) -> Letter:
+    """Read a patch file as a letter."""
+    head = header_of(data)
+    header, *rest = re.split(r"\n[ \t]*\n", head.decode("utf-8", "surrogateescape"), maxsplit=1)
+    own = "\n".join(line for line in header.splitlines() if not line.startswith("Subject:"))
+    return Letter(
+        patch.header["Subject"],
+        "".join(rest).strip(),
+        patch.header["Test"],
+        own,
+        patch.header["Owner"],
+        data[len(head) :].lstrip(b"\n"),
+    )
+
+
+def mbox(letter: Letter, *, ours: bool) -> bytes:
+    """Return the patch as `git format-patch` would write it, the same bytes each time.
+
+    `ours` keeps the headers of the series in the text. `git am --keep-cr --keep-non-patch` gives
+    the tree that the series gives: without the first it loses CRLF, without the other the
+    brackets of a subject.
+    """
+    text = f"{letter.body}\n\n{letter.headers}" if ours else letter.body
+    lines = "".join(f"{_guarded(line)}\n" for line in text.splitlines())
+    head = (
+        f"From: {_sender(letter.owner)}\n"
+        f"Date: {_DATE}\n"
+        f"Subject: [PATCH] {letter.title}\n"
+        "MIME-Version: 1.0\n"
+        "Content-Type: text/plain; charset=UTF-8\n"
+        "Content-Transfer-Encoding: 8bit\n"
+        f"\n{lines}---\n\n"
+    )
+    return _SEPARATOR + head.encode("utf-8", "surrogateescape") + letter.diff
+
+
+def _guarded(line: str) -> str:
+    return _SPECIAL.sub(" ", line, count=1) if _SPECIAL.match(line) else line
+
+
+def _sender(owner: str) -> str:
+    """Return an owner as mail wants one; teams have no address, and mail needs one."""
+    match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
+    name, address = (match[1], match[2]) if match else (owner, "")
+    if not address and re.fullmatch(r"[^<>@\s]+@[^<>@\s]+", owner):
+        name, address = owner.split("@")[0], owner
+    name = re.sub(r"[^\w .'-]", "", name).strip() or "owner"
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "owner"
+    return f"{name} <{address or f'{slug}@invalid'}>"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a vendoring notes before it publishes, so that a killed one can be completed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.git_repo.repository import Repository
+
+_FILE = "importer-pending.json"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """`ref` goes from `old` (None: it is new) to `new`; the working tree below `at` follows."""
+
+    ref: str
+    old: str | None
+    new: str
+    at: str
+
+
+def write_pending(repository: Repository, pending: Pending) -> None:
+    """Note it, durably: the ref must not be on disk before this is."""
+    aside = repository.git_dir / f"{_FILE}.new"
+    with aside.open("w", encoding="utf-8") as out:
+        json.dump(dataclasses.asdict(pending), out)
+        out.flush()
+        os.fsync(out.fileno())
+    os.replace(aside, _path(repository))
+    _sync(repository.git_dir)
+
+
+def read_pending(repository: Repository) -> Pending | None:
+    """Return the note of a run that did not end, if any."""
+    try:
+        return Pending(**json.loads(_path(repository).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+
+
+def clear_pending(repository: Repository) -> None:
+    """Forget the note: all is done."""
+    _path(repository).unlink(missing_ok=True)
+
+
+def _path(repository: Repository) -> Path:
+    return repository.git_dir / _FILE
+
+
+def _sync(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

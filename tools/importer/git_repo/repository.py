@@ -1,0 +1,354 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One git repository: read trees and blobs, write objects, move one ref.
+
+Nothing here touches the index or the working tree; see `checkout.py` for those.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.git_repo.client import Client, problem
+from tools.importer.snapshot import Blob
+
+ZERO = "0" * 40
+GITLINK = "160000"
+TREE = "040000"
+_ASKED = 500  # questions at once: 20 KB, which fit in a pipe whoever waits for whom
+STAGING = "import-"  # temporary directories below the git directory begin so
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One line of a tree: git's mode and the object's id."""
+
+    mode: str
+    oid: str
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whom a commit names."""
+
+    name: str
+    email: str
+
+    def __str__(self) -> str:
+        return f"{self.name} <{self.email}>"
+
+
+class Repository:
+    """A repository on this machine; `work_tree` is None for a bare one."""
+
+    def __init__(self, git_dir: Path, work_tree: Path | None, *, network: bool = False) -> None:
+        self.git_dir = git_dir
+        self.work_tree = work_tree
+        self.common_dir = _common_dir(git_dir)
+        variables = {
+            # By name, so that neither the caller's variables nor its directory choose another one.
+            "GIT_DIR": os.fspath(git_dir),
+            "GIT_COMMON_DIR": os.fspath(self.common_dir),
+            "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),
+            "GIT_INDEX_FILE": os.fspath(git_dir / "index"),
+        }
+        if work_tree:
+            variables["GIT_WORK_TREE"] = os.fspath(work_tree)
+        self.git = Client(work_tree or git_dir, variables, network=network)
+        self._reader: Any = None
+
+    @classmethod
+    def open(cls, path: Path) -> Repository:
+        """Open the repository whose top directory is `path`. Raises UserError."""
+        path = path.resolve()
+        if not path.is_dir():
+            raise UserError(f"{path}: no such directory. Name a git repository")
+        dot_git = path / ".git"
+        if dot_git.is_dir():
+            return cls(dot_git, path)._checked()
+        if dot_git.is_file():  # a linked worktree or a submodule
+            text = dot_git.read_text(encoding="utf-8", errors="surrogateescape").strip()
+            return cls((path / text.removeprefix("gitdir: ")).resolve(), path)._checked()
+        if (path / "HEAD").is_file() and (path / "objects").is_dir():
+            return cls(path, None)._checked()
+        above = next((str(up) for up in path.parents if (up / ".git").exists()), None)
+        hint = f"It is inside {above}: name that" if above else "Clone one there, or git init"
+        raise UserError(f"{path}: not the top of a git repository. {hint}")
+
+    @property
+    def place(self) -> Path:
+        """The directory that people know it by."""
+        return self.work_tree or self.git_dir
+
+    def find(self, name: str, kind: str = "commit") -> str | None:
+        """Return the id of what `name` means, peeled to `kind`; None where it means nothing."""
+        status, out, _ = self.git.attempt(
+            # --end-of-options: a name that starts with a dash is a name
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            f"{name}^{{{kind}}}",
+        )
+        return out.decode().strip() if status == 0 else None
+
+    def current_branch(self) -> str | None:
+        """Return the full ref that HEAD names, even an unborn one; None when HEAD is detached."""
+        status, out, _ = self.git.attempt("symbolic-ref", "--quiet", "HEAD")
+        return _text(out).strip() if status == 0 else None
+
+    def checked_out(self, ref: str) -> Path | None:
+        """Return the working tree in which `ref` is checked out, if any."""
+        place: Path | None = None
+        for line in _text(self.git.run("worktree", "list", "--porcelain", "-z")).split("\0"):
+            key, _, value = line.partition(" ")
+            if key == "worktree":
+                place = Path(value)
+            elif key == "bare":
+                place = None
+            elif key == "branch" and value == ref:
+                return place
+        return None
+
+    def files(self, treeish: str) -> dict[str, TreeEntry]:
+        """Return every file of a tree, by path."""
+        return self._list(treeish, "-r")
+
+    def files_at(self, commit: str | None, at: str) -> dict[str, TreeEntry]:
+        """Return the files below directory `at` of a commit; none where there is none of it."""
+        tree = self.directory(commit, at) if commit else None
+        return self.files(tree) if tree else {}
+
+    def directory(self, commit: str, path: str) -> str | None:
+        """Return the tree of a directory of a commit, None where it has no such directory."""
+        if not path:
+            return self.find(commit, "tree")
+        # -d: directories only
+        out = self.git.run("ls-tree", "-d", "--full-tree", "-z", commit, "--", path)
+        mode, _, rest = _text(out).partition(" ")
+        return rest.split(" ")[1][:40] if mode == TREE else None
+
+    def children(self, treeish: str) -> dict[str, TreeEntry]:
+        """Return the direct entries of a tree."""
+        return self._list(treeish)
+
+    def blob(self, oid: str) -> bytes:
+        """Return the bytes of one blob."""
+        (data,) = self.blobs([oid])
+        return data
+
+    def blobs(self, oids: Sequence[str]) -> Iterator[bytes]:
+        """Give the bytes of blobs in order; a running `git cat-file --batch` is kept for the next."""
+        if self._reader is None:
+            self._reader = self.git.start("cat-file", "--batch")
+        done = False
+        try:
+            for start in range(0, len(oids), _ASKED):
+                asked = oids[start : start + _ASKED]
+                self._reader.stdin.write(b"".join(oid.encode() + b"\n" for oid in asked))
+                self._reader.stdin.flush()
+                for oid in asked:
+                    yield self._answer(oid)
+            done = True
+        finally:
+            if not done:  # answers are left, which nobody may take for those of the next question
+                self._reader.proc.kill()
+                self._reader.proc.communicate()
+                self._reader = None
+
+    def read(self, entry: TreeEntry | None) -> Blob | None:
+        """Return the file of a tree's entry."""
+        return Blob(self.blob(entry.oid), entry.mode) if entry else None
+
+    def message(self, commit: str) -> str:
+        """Return a commit's message."""
+        return _text(self.git.run("log", "-1", "--format=%B", "--no-show-signature", commit, "--"))
+
+    def write_blob(self, data: bytes) -> str:
+        """Store one blob. For many, use BlobWriter."""
+        out = self.git.run("hash-object", "-w", "--no-filters", "--stdin", data=data)
+        return out.decode().strip()
+
+    def write_tree(self, files: Mapping[str, TreeEntry]) -> str:
+        """Store the tree of these files, which exist as objects, by a temporary index."""
+        with self.staging() as directory:
+            index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
+            # -z: names as they are; --index-info: the index is made of ids, no file is looked at
+            self.git.run(
+                "update-index", "-z", "--index-info", data=index_info(files), variables=index
+            )
+            return self.git.run("write-tree", variables=index).decode().strip()
+
+    def changed_tree(self, commit: str, changes: Mapping[str, TreeEntry | None]) -> str:
+        """Store the tree of `commit` with some files changed; None removes one."""
+        with self.staging() as directory:
+            index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
+            self.git.run("read-tree", commit, variables=index)
+            self.git.run(
+                "update-index", "-z", "--index-info", data=index_info(changes), variables=index
+            )
+            return self.git.run("write-tree", variables=index).decode().strip()
+
+    def graft(self, commit: str | None, at: str, tree: str | None) -> str:
+        """Return the root tree of `commit` with `tree` at `at`: as many new trees as `at` is deep.
+
+        So a monorepo of a million files costs no more than a small one. None removes the directory.
+        """
+        parts = at.split("/")
+        levels: list[dict[str, TreeEntry]] = []
+        for depth in range(len(parts)):
+            below = "/".join(parts[:depth])
+            here = self.directory(commit, below) if commit else None
+            levels.append(self.children(here) if here else {})
+        child = tree
+        for name, level in zip(reversed(parts), reversed(levels), strict=True):
+            level.pop(name, None)
+            if child:
+                level[name] = TreeEntry(TREE, child)
+            child = self._make_tree(level) if level or name == parts[0] else None
+        assert child is not None
+        return child
+
+    def commit(
+        self,
+        tree: str,
+        parents: Iterable[str],
+        message: str,
+        *,
+        author: Person,
+        when: datetime.datetime,
+        committer: Person | None = None,
+    ) -> str:
+        """Store a commit. `when` has a time zone."""
+        committer = committer or author
+        date = f"@{int(when.timestamp())} {when:%z}"
+        variables = {
+            "GIT_AUTHOR_NAME": author.name,
+            "GIT_AUTHOR_EMAIL": author.email,
+            "GIT_AUTHOR_DATE": date,
+            "GIT_COMMITTER_NAME": committer.name,
+            "GIT_COMMITTER_EMAIL": committer.email,
+            "GIT_COMMITTER_DATE": date,
+        }
+        options = [word for parent in parents for word in ("-p", parent)]
+        data = message.encode("utf-8", "surrogateescape")
+        # --no-gpg-sign: a key that asks for a word would hang a job
+        out = self.git.run(
+            "commit-tree", "--no-gpg-sign", *options, tree, data=data, variables=variables
+        )
+        return out.decode().strip()
+
+    def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
+        """Point `ref` at `new` if it still points at `old` (None: does not exist). Raises UserError.
+
+        This is the one step that publishes; git does it by renaming a lock file.
+        """
+        command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
+        who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}  # reflog
+        status, _, words = self.git.attempt(*command, variables=who)
+        if status == 0:
+            return
+        now = self.find(ref)
+        if now != old:
+            found = now[:12] if now else "gone"
+            raise UserError(
+                f"{self.place}: {ref} moved to {found} meanwhile; nothing was changed. Run it again"
+            )
+        raise problem(command, self.place, status, words)
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """Give a temporary directory on the repository's file system, removed at the end."""
+        directory = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.git_dir))
+        try:
+            yield directory
+        finally:
+            shutil.rmtree(directory)
+
+    def close(self) -> None:
+        """End the reader of blobs, if one runs."""
+        if self._reader is not None:
+            self._reader.stdin.close()
+            self._reader.wait()
+            self._reader = None
+
+    def _answer(self, oid: str) -> bytes:
+        head = self._reader.stdout.readline().split()
+        if len(head) != 3:
+            raise EnvironmentProblem(f"git cat-file in {self.place}: no object {oid}")
+        size = int(head[2])
+        data: bytes = self._reader.stdout.read(size + 1)
+        if len(data) != size + 1:
+            raise EnvironmentProblem(f"git cat-file in {self.place}: object {oid} is cut short")
+        return data[:-1]
+
+    def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
+        # --full-tree: the same from every directory; -z: names as they are
+        out = self.git.run("ls-tree", *options, "--full-tree", "-z", treeish)
+        found: dict[str, TreeEntry] = {}
+        for line in out.split(b"\0")[:-1]:
+            head, _, path = line.partition(b"\t")
+            mode, _, oid = head.split(b" ")
+            found[os.fsdecode(path)] = TreeEntry(mode.decode(), oid.decode())
+        return found
+
+    def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
+        # --missing: siblings that a partial clone has not fetched are none of our business
+        out = self.git.run("mktree", "-z", "--missing", data=_mktree_lines(level))
+        return out.decode().strip()
+
+    def _checked(self) -> Repository:
+        out = self.git.run("config", "--get", "extensions.objectFormat", accept=(0, 1))
+        if out.strip() not in (b"", b"sha1"):
+            raise UserError(
+                f"{self.place}: its objects are {_text(out).strip()}, upstream's are sha1. "
+                "Use a repository made with --object-format=sha1"
+            )
+        return self
+
+
+def is_repository(path: Path) -> bool:
+    """Whether `path` is the top of a repository, with or without a working tree."""
+    return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
+
+
+def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
+    """Return what `git update-index -z --index-info` reads; None removes a path.
+
+    Removals come first, since a file may take the name of a directory that goes away.
+    """
+    rows = [
+        (path, entry or TreeEntry("0", ZERO))
+        for path, entry in sorted(entries.items(), key=lambda item: item[1] is not None)
+    ]
+    return b"".join(
+        f"{entry.mode} {entry.oid}\t".encode() + os.fsencode(path) + b"\0" for path, entry in rows
+    )
+
+
+def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
+    kinds = {TREE: "tree", GITLINK: "commit"}
+    return b"".join(
+        f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.oid}\t".encode()
+        + os.fsencode(name)
+        + b"\0"
+        for name, entry in level.items()
+    )
+
+
+def _common_dir(git_dir: Path) -> Path:
+    """Linked worktrees have HEAD and an index of their own and share the rest."""
+    file = git_dir / "commondir"
+    return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

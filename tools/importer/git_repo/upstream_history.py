@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Upstream's repository with its history, and the change that a reference means in it.
+
+One on this disk is read where it is. Of one across a network a bare copy is kept in the cache, with
+commits only; git fetches the few trees and files of a change when they are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.git_repo.client import Client
+from tools.importer.git_repo.repository import Repository
+from tools.importer.report import Report
+
+EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+
+_MAIN = ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/heads/main", "HEAD")
+_PULL = re.compile(r"(?:(https?://[^\s?#]+?)/pull/|#?)(\d+)(?:[/?#].*)?")
+_COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?#].*)?")
+
+
+@dataclass(frozen=True)
+class UpstreamChange:
+    """From tree-ish `base` to `commit`. `link` is what people follow; `pull` the pull request."""
+
+    base: str
+    commit: str
+    title: str
+    link: str
+    pull: int | None = None
+
+
+class UpstreamHistory:
+    """`url` is what people call it; `fetches` where `repository` is only a copy of it."""
+
+    def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
+        self.repository = repository
+        self.url = url
+        self._fetches = fetches
+        self._report = report
+
+    def find(self, reference: str) -> UpstreamChange:
+        """Return the change that a commit, a prefix, a pull request or a link names. UserError."""
+        pull, commit = _PULL.fullmatch(reference), _COMMIT.fullmatch(reference)
+        if self._fetches:
+            self._fetch("+HEAD:refs/heads/main")
+        if pull and not (commit and len(commit[2]) == 40):
+            found = self._pull(int(pull[2]), pull[1])
+            if found:
+                return found
+        if commit:
+            return self._commit(commit[2].lower(), commit[1])
+        if pull:
+            raise UserError(
+                f"{self.url}: no pull request {pull[2]}: no commit says so and there is no "
+                f"refs/pull/{pull[2]}/head. Give the commit"
+            )
+        raise UserError(
+            f"'{reference}' names no change. Give a commit, a pull request's number or its address"
+        )
+
+    def _commit(self, prefix: str, web: str | None) -> UpstreamChange:
+        full = prefix if len(prefix) == 40 else self._expand(prefix)
+        if self.repository.find(full) is None and self._fetches:
+            self._fetch(full)
+        if self.repository.find(full) is None:
+            raise UserError(f"{self.url}: no commit {full}. Fetch it there, or name another origin")
+        web = web or self._web()
+        return self._change(full, f"{web}/commit/{full}" if web else f"commit {full}")
+
+    def _expand(self, prefix: str) -> str:
+        # --disambiguate lists objects of every kind; only commits are meant
+        out = self.repository.git.run("rev-parse", f"--disambiguate={prefix}")
+        kinds = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
+        commits = [line.split()[0] for line in kinds.splitlines() if line.split()[1] == "commit"]
+        if not commits:
+            raise UserError(
+                f"{self.url}: no commit begins with {prefix}. Fetch it there, or name another origin"
+            )
+        if len(commits) > 1:
+            raise UserError(
+                f"{self.url}: {prefix} begins {len(commits)} commits: "
+                f"{', '.join(commit[:16] for commit in commits[:4])}. Give more of it"
+            )
+        return commits[0]
+
+    def _pull(self, number: int, web: str | None) -> UpstreamChange | None:
+        web = web or self._web()
+        link = f"{web}/pull/{number}" if web else f"pull request {number}"
+        mains = self._mains()
+        landed = self._landed(number, mains)
+        if landed:
+            return self._change(landed, link, pull=number)
+        ref = f"refs/pull/{number}/head"
+        if self._fetches and self.repository.find(ref) is None:
+            self._fetch(f"+{ref}:{ref}", optional=True)
+        head = self.repository.find(ref)
+        if head is None:
+            return None
+        status, out = 1, b""
+        if mains:
+            status, out, _ = self.repository.git.attempt("merge-base", mains[0], head)
+        if status:
+            raise UserError(f"{self.url}: {ref} has no history in common with main. Give a commit")
+        base = out.decode().strip()
+        if base == head:
+            raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
+        # What the request was begun with names it best; later commits answer reviews.
+        first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
+        return UpstreamChange(base, head, _title(first), link, number)
+
+    def _landed(self, number: int, mains: Sequence[str]) -> str | None:
+        """Return the newest commit of main that says that it is this pull request."""
+        if not mains:
+            return None
+        out = self._log(
+            "--extended-regexp",
+            f"--grep=^Pull Request resolved: .*/pull/{number}[[:space:]]*$",
+            "--format=%H%x00%s",
+            *mains,
+            "--",
+        )
+        for line in out.splitlines():
+            commit, _, subject = line.partition("\0")
+            if not subject.startswith("Revert "):
+                return commit
+        return None
+
+    def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
+        # A merge is what it brought to its first parent.
+        base = self.repository.find(f"{commit}^") or EMPTY_TREE
+        subject = self._log("--max-count=1", "--format=%s", commit, "--").strip()
+        return UpstreamChange(base, commit, _title(subject), link, pull)
+
+    def _log(self, *arguments: str) -> str:
+        return self.repository.git.run("log", *arguments).decode("utf-8", "replace")
+
+    def _mains(self) -> list[str]:
+        found = (self.repository.find(name) for name in _MAIN)
+        return list(dict.fromkeys(commit for commit in found if commit))[:1]
+
+    def _web(self) -> str | None:
+        return self.url.removesuffix(".git") if self.url.startswith(("http:", "https:")) else None
+
+    def _fetch(self, what: str, *, optional: bool = False) -> None:
+        with self._report.progress(f"Fetching from {self.url}"):
+            status, _, words = self.repository.git.attempt(
+                "fetch",
+                "--quiet",
+                "--no-tags",  # of 100 MB of commits, hundreds of release branches are no part
+                "--no-write-fetch-head",
+                "--filter=tree:0",  # commits; trees and files come when they are read
+                "origin",
+                what,
+            )
+        if (
+            status
+            and not optional
+            and "find remote ref" not in words
+            and "not our ref" not in words
+        ):
+            raise EnvironmentProblem(f"git fetch {self.url}: exit status {status}: {words[:200]}")
+
+
+def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
+    """Open upstream's repository: at its path, or as a copy below `cache`. Raises UserError."""
+    plain = url.removeprefix("git+")
+    local = _local(plain)
+    if local:
+        return UpstreamHistory(Repository.open(local), plain, fetches=False, report=report)
+    if "://" not in plain:
+        raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
+    directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
+    directory.mkdir(parents=True, exist_ok=True)
+    # Both may be done any number of times: a killed one is done again.
+    Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
+    repository = Repository(directory, None, network=True)
+    repository.git.run("config", "remote.origin.url", plain)
+    return UpstreamHistory(repository, plain, fetches=True, report=report)
+
+
+def _local(url: str) -> Path | None:
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        path = Path(unquote(parts.path))
+        return path if path.is_dir() and not parts.netloc else None
+    return Path(url) if "://" not in url and Path(url).is_dir() else None
+
+
+def _title(subject: str) -> str:
+    """Return a subject without the number that upstream's merge puts behind it."""
+    return re.sub(r"\s*\(#\d+\)\s*$", "", subject).strip()

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commit a patched upstream tree into a monorepo, as one commit with labels.
+
+Objects are written first, which nobody sees; moving one ref publishes. Killed anywhere, the branch has
+the old tree or the new one, and the next run lets a half-written working tree catch up.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.importer.errors import UserError
+from tools.importer.git_repo.blob_writer import BlobWriter
+from tools.importer.git_repo.checkout import Checkout, Plan, changes_between, names
+from tools.importer.git_repo.containment import (
+    Globs,
+    check_destination,
+    check_links,
+    check_paths,
+)
+from tools.importer.git_repo.exclusive import exclusive
+from tools.importer.git_repo.labels import Labels, Vendored, last_vendored
+from tools.importer.git_repo.pending import Pending, clear_pending, read_pending, write_pending
+from tools.importer.git_repo.repository import Person, Repository, TreeEntry
+from tools.importer.report import Report
+from tools.importer.snapshot import SYMLINK, Blob, Snapshot
+
+Files = Mapping[str, TreeEntry]
+
+
+@dataclass(frozen=True)
+class Source:
+    """What to vendor: `tree` has the patches in it."""
+
+    project: str
+    tag: str
+    revision: str | None
+    series: str  # its digest
+    patches: int
+    tree: Snapshot
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to: `branch` is a full ref, None for the one that is checked out."""
+
+    at: str
+    keep: Sequence[str] = ()
+    branch: str | None = None
+
+
+class Outcome(enum.Enum):
+    COMMITTED = "committed"
+    UNCHANGED = "unchanged"
+    WOULD_COMMIT = "would commit"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Paths from the destination, sorted."""
+
+    added: tuple[str, ...]
+    changed: tuple[str, ...]
+    deleted: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """`commit` is None unless one was made; `caught_up`: a killed run was completed first."""
+
+    outcome: Outcome
+    ref: str
+    commit: str | None
+    difference: Difference
+    caught_up: bool
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One file that differs from what was vendored."""
+
+    path: str
+    recorded: Blob | None
+    found: Blob | None
+
+
+class LocalEditsError(UserError):
+    """Committed edits that no patch holds. `edits` is what a fix-up patch needs."""
+
+    def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
+        super().__init__(message)
+        self.edits = edits
+
+
+def vendor(
+    repository: Repository,
+    source: Source,
+    place: Place,
+    *,
+    author: Person,
+    when: datetime.datetime,
+    report: Report,
+    dry_run: bool = False,
+) -> Result:
+    """Bring `source` to its place. Raises UserError before anything moved, LocalEditsError too."""
+    with exclusive(repository):
+        return _Vendoring(repository, source, place, report).run(author, when, dry_run)
+
+
+class _Vendoring:
+    def __init__(
+        self, repository: Repository, source: Source, place: Place, report: Report
+    ) -> None:
+        self.repository = repository
+        self.source = source
+        self.report = report
+        self.keep = Globs(place.keep)
+        self.ref, self.checkout = self._branch(place)
+        self.old = repository.find(self.ref)
+        self.head = self.old or repository.find("HEAD")  # a new branch begins there
+        self.at = check_destination(place.at, repository, self.head)
+        self.origin = f"{source.project} {source.tag}"
+
+    def run(self, author: Person, when: datetime.datetime, dry_run: bool) -> Result:
+        caught_up = self._catch_up(dry_run)
+        if self.checkout:
+            self.checkout.check_clean(self.at, self.keep)
+        there = self._files(self.head)
+        kept = {path: entry for path, entry in there.items() if path in self.keep}
+        ours = {path: entry for path, entry in there.items() if path not in self.keep}
+        last = last_vendored(self.repository, self.head, self.at) if self.head else None
+        self._check_edits(ours, last)
+
+        with BlobWriter(self.repository) as writer:
+            wanted = self._wanted({entry.oid for entry in there.values()}, writer, dry_run)
+        _check_kept(wanted, kept, self.origin)
+        difference = _difference(ours, wanted)
+        nothing = (
+            wanted == ours and last is not None and self._labels(last.labels.tree) == last.labels
+        )
+        if nothing or dry_run:
+            outcome = Outcome.UNCHANGED if nothing else Outcome.WOULD_COMMIT
+            return Result(outcome, self.ref, None, difference, caught_up)
+
+        tree = self.repository.write_tree(wanted)
+        full = self.repository.write_tree({**kept, **wanted}) if kept else tree
+        commit = self.repository.commit(
+            self.repository.graft(self.head, self.at, full),
+            [self.head] if self.head else [],
+            self._message(self._labels(tree)),
+            author=author,
+            when=when,
+        )
+        self._publish(commit, self._plan(there, {**kept, **wanted}))
+        return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
+
+    def _branch(self, place: Place) -> tuple[str, Checkout | None]:
+        """Return the ref to move, and the working tree that has to follow it."""
+        where = self.repository.place
+        current = self.repository.current_branch()
+        ref = place.branch or current
+        if ref is None:
+            raise UserError(
+                f"{where}: no branch is checked out (HEAD is detached). Check one out, "
+                "or name one with --branch"
+            )
+        if self.repository.work_tree and ref == current:
+            return ref, Checkout(self.repository)
+        elsewhere = self.repository.checked_out(ref)
+        if elsewhere and elsewhere != self.repository.work_tree:
+            raise UserError(f"{where}: {ref} is checked out in {elsewhere}. Use --into {elsewhere}")
+        return ref, None
+
+    def _catch_up(self, dry_run: bool) -> bool:
+        """Complete the working tree of a run that was killed after it published."""
+        pending = read_pending(self.repository)
+        if pending is None or dry_run:
+            return False
+        published = self.repository.find(pending.ref) == pending.new
+        followed = published and self.repository.current_branch() == pending.ref
+        if followed and self.repository.work_tree:
+            old = self.repository.files_at(pending.old, pending.at)
+            new = self.repository.files_at(pending.new, pending.at)
+            checkout = Checkout(self.repository)
+            checkout.follow(checkout.plan(changes_between(old, new, pending.at)), self.report)
+        clear_pending(self.repository)
+        return followed
+
+    def _check_edits(self, ours: Files, last: Vendored | None) -> None:
+        """Find what a person committed below the destination without a patch."""
+        if last:
+            if last.labels.project != self.source.project:
+                raise UserError(
+                    f"{self.repository.place}: {self.at} holds {last.labels.project}, vendored by "
+                    f"{last.commit[:12]}. Give {self.source.project} a directory of its own"
+                )
+            recorded: Files = self._recorded(last)
+            since = f"since {last.commit[:12]} ({last.labels.tag})"
+        elif ours:
+            recorded = self._wanted(set(), None, True)
+            since = "and no vendored commit is in its history"
+        else:
+            return
+        edits = []
+        for path in sorted(ours.keys() | (recorded.keys() if last else ())):
+            if ours.get(path) == recorded.get(path) or path in self.keep:
+                continue
+            upcoming = self.source.tree.read(path)
+            if upcoming and ours.get(path) == TreeEntry(upcoming.mode, upcoming.oid):
+                continue
+            if upcoming is None and path not in ours:
+                continue
+            edits.append(path)
+        if not edits:
+            return
+        read = self.repository.read
+        raise LocalEditsError(
+            f"{self.repository.place}: {len(edits)} edited below {self.at} outside the patches, "
+            f"{since}: {names(edits)}. Make them a patch (--fixup FILE writes it) or undo them there",
+            tuple(Edit(path, read(recorded.get(path)), read(ours.get(path))) for path in edits),
+        )
+
+    def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
+        """Return what the last vendored commit wrote, which its label proves."""
+        tree = last.labels.tree
+        if self.repository.find(tree, "tree"):
+            return self.repository.files(tree)
+        # Written apart from kept files, that tree is no part of a commit, and git drops it in time.
+        kept = Globs(last.labels.keep)
+        files = {
+            path: entry for path, entry in self._files(last.commit).items() if path not in kept
+        }
+        if self.repository.write_tree(files) != tree:
+            raise UserError(
+                f"{self.repository.place}: {last.commit[:12]} does not hold the tree of its label "
+                f"Imported-Tree: {tree}. It was edited after it was vendored: restore it, or remove "
+                f"its labels and vendor {last.labels.tag} again, which shows the edits"
+            )
+        return files
+
+    def _wanted(
+        self, have: set[str], writer: BlobWriter | None, dry_run: bool
+    ) -> dict[str, TreeEntry]:
+        """Read the whole source once: return its entries, and store blobs that are not in `have`."""
+        tree, have = self.source.tree, set(have)
+        paths = sorted(path for path in tree.paths() if path not in self.keep)
+        check_paths(paths, self.origin)
+        wanted: dict[str, TreeEntry] = {}
+        links: dict[str, str] = {}
+        with self.report.progress(f"reading {self.origin}", len(paths)) as progress:
+            for path in paths:
+                blob = tree.read(path)
+                progress.advance()
+                if blob is None:
+                    continue
+                if blob.mode == SYMLINK:
+                    links[path] = blob.data.decode("utf-8", "surrogateescape")
+                wanted[path] = TreeEntry(blob.mode, blob.oid)
+                if writer and not dry_run and blob.oid not in have:
+                    writer.write(blob.data)
+                    have.add(blob.oid)
+        check_links(links, self.origin)
+        return wanted
+
+    def _plan(self, old: Files, new: Files) -> Plan | None:
+        """Judge the working tree while nothing has moved yet."""
+        if self.checkout is None:
+            return None
+        return self.checkout.plan(changes_between(old, new, self.at))
+
+    def _publish(self, commit: str, plan: Plan | None) -> None:
+        if self.checkout:
+            write_pending(self.repository, Pending(self.ref, self.old, commit, self.at))
+        self.repository.move(self.ref, commit, self.old, f"vendor: {self.origin}")
+        if self.checkout and plan:
+            self.checkout.follow(plan, self.report)
+            clear_pending(self.repository)
+
+    def _files(self, commit: str | None) -> dict[str, TreeEntry]:
+        return self.repository.files_at(commit, self.at)
+
+    def _labels(self, tree: str) -> Labels:
+        source = self.source
+        return Labels(
+            source.project,
+            source.tag,
+            self.at,
+            self.keep.globs,
+            tree,
+            source.series,
+            source.revision,
+        )
+
+    def _message(self, labels: Labels) -> str:
+        count = self.source.patches
+        patches = f" with {count} patch{'' if count == 1 else 'es'}" if count else ""
+        return f"{self.source.project}: import {self.source.tag}{patches}\n\n{labels.text()}"
+
+
+def _difference(old: Files, new: Files) -> Difference:
+    return Difference(
+        tuple(sorted(new.keys() - old.keys())),
+        tuple(sorted(path for path in new.keys() & old.keys() if new[path] != old[path])),
+        tuple(sorted(old.keys() - new.keys())),
+    )
+
+
+def _check_kept(wanted: Files, kept: Files, origin: str) -> None:
+    """Refuse an upstream file in the place of a directory that holds kept files, and the reverse."""
+    for inner, outer in ((kept, wanted), (wanted, kept)):
+        for path in inner:
+            parts = path.split("/")
+            for depth in range(1, len(parts)):
+                parent = "/".join(parts[:depth])
+                if parent in outer:
+                    raise UserError(
+                        f"{origin}: {parent} and {path} cannot both be: one of them is a kept file. "
+                        "Move the kept file or change --keep"
+                    )

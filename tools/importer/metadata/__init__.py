@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the workspace says about the code of others: METADATA, bill of materials, licence check."""
+
+from tools.importer.metadata.licence import (
+    ACKNOWLEDGE,
+    LicenceRecord,
+    check_licence,
+    licence_file,
+    load_record,
+    words_digest,
+)
+from tools.importer.metadata.metadata_file import (
+    UPDATE,
+    LicenseType,
+    Metadata,
+    Url,
+    UrlType,
+    load_metadata,
+)
+from tools.importer.metadata.workspace import (
+    SBOM,
+    Problem,
+    check_all,
+    render_all,
+    render_workspace,
+    write_all,
+)
+
+__all__ = [
+    "ACKNOWLEDGE",
+    "SBOM",
+    "UPDATE",
+    "LicenceRecord",
+    "LicenseType",
+    "Metadata",
+    "Problem",
+    "Url",
+    "UrlType",
+    "check_all",
+    "check_licence",
+    "licence_file",
+    "load_metadata",
+    "load_record",
+    "render_all",
+    "render_workspace",
+    "words_digest",
+    "write_all",
+]

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether upstream changed its licence: an import stops until a person has read the new text.
+
+What is compared is the sha256 of a text's words: white space may change, nothing else, not even a year.
+The texts themselves are not kept here. licence.json beside METADATA has the hash of each file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.metadata.vendored import read_json
+from tools.importer.project import Project
+from tools.importer.snapshot import SYMLINK, Snapshot
+
+# Paths in upstream's repository, whatever the origin calls them.
+PATHS = ("LICENSE", "NOTICE")
+ACKNOWLEDGE = "--acknowledge-licence"
+
+_MOST_LINKS = 8
+_MOST_LETTERS = 100
+_MARK = b"\xef\xbb\xbf"  # some editors begin UTF-8 with it
+
+
+@dataclass(frozen=True)
+class LicenceRecord:
+    """Hash of each licence file, by path. `changes` are lines for people; no part of the record."""
+
+    digests: Mapping[str, str]
+    changes: tuple[str, ...] = field(default=(), compare=False)
+
+    def dumps(self) -> bytes:
+        """Equal records give equal bytes."""
+        document = {"sha256_of_words": dict(self.digests)}
+        return (json.dumps(document, indent=2, sort_keys=True) + "\n").encode()
+
+
+def check_licence(
+    old: Snapshot | None, new: Snapshot, *, recorded: LicenceRecord | None, acknowledged: bool
+) -> LicenceRecord:
+    """Return what to record for `new`. Raises UserError where a text changed and nobody has read it.
+
+    `old` is the tree that the project is at now, if it is at hand: it stands in where nothing is
+    recorded, and its lines show what changed. A file that the origin of `new` does not carry keeps
+    its record. A file seen for the first time is recorded, and said, where no tree could have had it.
+    """
+    digests = dict(recorded.digests) if recorded else {}
+    changes = []
+    for path in PATHS:
+        if not new.carries(path):
+            continue
+        before, after = _text(old, path), _text(new, path)
+        known = digests.get(path) or (words_digest(before) if before is not None else None)
+        found = words_digest(after) if after is not None else None
+        first_sight = known is None and (old is None or not old.carries(path))
+        if found != known and not first_sight:
+            change = _change(path, before, after, known, old, new)
+            if not acknowledged:
+                raise UserError(
+                    f"{change}. Read it, correct license_type and license_note in METADATA if they "
+                    f"changed, then run again with {ACKNOWLEDGE}"
+                )
+            changes.append(f"{change}: acknowledged")
+        elif found != known:
+            changes.append(f"{path}: first seen in {new.label}, recorded")
+        digests.pop(path, None)
+        if found is not None:
+            digests[path] = found
+    return LicenceRecord(digests, tuple(changes))
+
+
+def licence_file(project: Project) -> Path:
+    """Where the record of a project is."""
+    return project.metadata.parent / "licence.json"
+
+
+def load_record(project: Project) -> LicenceRecord | None:
+    """Return a project's record; None before its first import. Raises UserError."""
+    file = licence_file(project)
+    if not file.exists():
+        return None
+    digests = read_json(file).get("sha256_of_words")
+    if not isinstance(digests, dict):
+        raise UserError(f"{file}: no object 'sha256_of_words'. Restore the file from git")
+    return LicenceRecord(digests)
+
+
+def words_digest(text: bytes) -> str:
+    """Return the sha256 of a text's words, each parted from the next by one space."""
+    return hashlib.sha256(b" ".join(text.removeprefix(_MARK).split())).hexdigest()
+
+
+def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
+    """Return a file's bytes, through links of the tree."""
+    for _ in range(_MOST_LINKS):
+        blob = snapshot.read(path) if snapshot else None
+        if blob is None or blob.mode != SYMLINK:
+            return blob.data if blob else None
+        target = blob.data.decode("utf-8", "replace")
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    return None
+
+
+def _change(
+    path: str,
+    before: bytes | None,
+    after: bytes | None,
+    known: str | None,
+    old: Snapshot | None,
+    new: Snapshot,
+) -> str:
+    if after is None:
+        return f"{path}: {new.label} has no such file any more"
+    if known is None:
+        return f"{path}: new in {new.label}, it begins {_quote(_lines(after)[:1])}"
+    # Only a text that has the recorded hash may be shown as the old one.
+    if old is None or before is None or words_digest(before) != known:
+        return (
+            f"{path}: {new.label} has another licence text than the recorded one "
+            f"(sha256 of its words {words_digest(after)[:12]}, recorded {known[:12]})"
+        )
+    return f"{path}: the licence text changed from {old.label} to {new.label}: " + _first_change(
+        _lines(before), _lines(after)
+    )
+
+
+def _first_change(before: list[bytes], after: list[bytes]) -> str:
+    """Tell the first changed lines, and how many there are in all."""
+    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+    edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    _, start, end, new_start, new_end = edits[0]  # the words differ, so a line does
+    gone = sum(edit[2] - edit[1] for edit in edits)
+    come = sum(edit[4] - edit[3] for edit in edits)
+    shown = f"{_quote(before[start:end])} -> {_quote(after[new_start:new_end])}"
+    return f"line {new_start + 1}: {shown} (in all -{gone} +{come} lines)"
+
+
+def _lines(text: bytes) -> list[bytes]:
+    """Lines with their white space evened out."""
+    return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
+
+
+def _quote(lines: list[bytes]) -> str:
+    text = b" / ".join(line for line in lines if line).decode("utf-8", "backslashreplace")
+    if not text:
+        return "nothing"
+    shown = text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+    # Upstream's text goes to a terminal: no control characters.
+    return '"' + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown) + '"'

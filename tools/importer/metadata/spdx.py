@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bill of materials of the workspace: an SPDX 2.3 document in JSON, with the same bytes each time.
+
+Its date is that of the last upgrade of a vendored dependency, and its namespace has a hash of its
+content: neither a clock nor chance has a part in it.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.importer.metadata.locked import Locked, Wheels
+from tools.importer.metadata.metadata_file import Metadata
+from tools.importer.metadata.vendored import Vendored
+
+_UNKNOWN = "NOASSERTION"
+_NAMESPACES = "https://spdx.org/spdxdocs"
+_ROOT = "SPDXRef-workspace"
+_OWN_LICENCE = "Apache-2.0"
+
+# What is run while building or formatting, and is in no artifact.
+_TOOLS = {"make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
+
+_Json = dict[str, object]
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """All that the workspace is made of."""
+
+    name: str
+    version: str
+    vendored: Sequence[tuple[Vendored, Metadata]]
+    wheels: Wheels
+    modules: Sequence[Locked]
+
+
+def render(inventory: Inventory) -> bytes:
+    """Return the document. Equal inventories give equal bytes."""
+    packages = sorted(_packages(inventory), key=_by_id)
+    days = [metadata.last_upgrade for _, metadata in inventory.vendored]
+    created = max(days, default=datetime.date(1970, 1, 1))
+    document: _Json = {
+        "SPDXID": "SPDXRef-DOCUMENT",
+        "spdxVersion": "SPDX-2.3",
+        "dataLicense": "CC0-1.0",
+        "name": f"{inventory.name}-{inventory.version}",
+        "creationInfo": {
+            "created": f"{created.isoformat()}T00:00:00Z",
+            "creators": [f"Tool: {inventory.name}-metadata"],
+        },
+        "packages": [_root(inventory), *packages],
+        "relationships": sorted(_relationships(inventory), key=lambda row: json.dumps(row)),
+    }
+    digest = hashlib.sha256(_dumps(document)).hexdigest()
+    document["documentNamespace"] = f"{_NAMESPACES}/{document['name']}-{digest}"
+    return _dumps(document)
+
+
+def spdx_id(kind: str, name: str) -> str:
+    """Return the document's id of a package: SPDX allows letters, digits, dots and dashes."""
+    return f"SPDXRef-{kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}"
+
+
+def _packages(inventory: Inventory) -> Iterator[_Json]:
+    for vendored, metadata in inventory.vendored:
+        yield _vendored_package(vendored, metadata)
+    for kind, rows in (("pypi", inventory.wheels.packages), ("bazel", inventory.modules)):
+        for row in rows:
+            yield _package(
+                spdx_id(kind, row.key),
+                row.name,
+                row.version,
+                licence=row.licence,
+                purls=(row.purl,),
+                filename=row.filename,
+                sha256=row.sha256,
+            )
+
+
+def _vendored_package(vendored: Vendored, metadata: Metadata) -> _Json:
+    package = _package(
+        spdx_id("vendored", vendored.name),
+        vendored.name,
+        vendored.release,
+        licence=metadata.license_note,
+        purls=vendored.purls,
+        filename=vendored.filename,
+        sha256=vendored.sha256,
+        download=vendored.download,
+    )
+    package["licenseComments"] = f"{vendored.metadata} has {metadata.license_type.value}"
+    package["summary"] = metadata.description
+    if metadata.homepage:
+        package["homepage"] = metadata.homepage
+    if vendored.source_info:
+        package["sourceInfo"] = vendored.source_info
+    return package
+
+
+def _root(inventory: Inventory) -> _Json:
+    purl = f"pkg:bazel/{inventory.name}@{inventory.version}"
+    return _package(_ROOT, inventory.name, inventory.version, licence=_OWN_LICENCE, purls=(purl,))
+
+
+def _package(
+    key: str,
+    name: str,
+    version: str,
+    *,
+    licence: str,
+    purls: Iterable[str],
+    filename: str = "",
+    sha256: str = "",
+    download: str = "",
+) -> _Json:
+    package: _Json = {
+        "SPDXID": key,
+        "name": name,
+        "versionInfo": version,
+        # Wheels and modules come from wherever the machine's own settings say.
+        "downloadLocation": download or _UNKNOWN,
+        "filesAnalyzed": False,
+        "licenseConcluded": _UNKNOWN,
+        "licenseDeclared": licence or _UNKNOWN,
+        "copyrightText": _UNKNOWN,
+        "supplier": _UNKNOWN,
+        "externalRefs": [
+            {
+                "referenceCategory": "PACKAGE-MANAGER",
+                "referenceType": "purl",
+                "referenceLocator": purl,
+            }
+            for purl in purls
+        ],
+    }
+    if filename:
+        package["packageFileName"] = filename
+    if sha256:
+        package["checksums"] = [{"algorithm": "SHA256", "checksumValue": sha256}]
+    return package
+
+
+def _relationships(inventory: Inventory) -> Iterator[_Json]:
+    yield _relation("SPDXRef-DOCUMENT", "DESCRIBES", _ROOT)
+    for vendored, _ in inventory.vendored:
+        key = spdx_id("vendored", vendored.name)
+        if vendored.name in _TOOLS:
+            yield _relation(key, _TOOLS[vendored.name], _ROOT)
+        else:
+            yield _relation(_ROOT, "DEPENDS_ON", key)
+        for need in vendored.needs:
+            yield _relation(key, "DEPENDS_ON", spdx_id("pypi", need))
+    for direct in inventory.wheels.direct:
+        yield _relation(_ROOT, "DEPENDS_ON", spdx_id("pypi", direct))
+    for wheel in inventory.wheels.packages:
+        for need in wheel.needs:
+            yield _relation(spdx_id("pypi", wheel.key), "DEPENDS_ON", spdx_id("pypi", need))
+    for module in inventory.modules:
+        yield _relation(spdx_id("bazel", module.key), "BUILD_TOOL_OF", _ROOT)
+
+
+def _relation(left: str, kind: str, right: str) -> _Json:
+    return {"spdxElementId": left, "relationshipType": kind, "relatedSpdxElement": right}
+
+
+def _by_id(package: _Json) -> str:
+    return str(package["SPDXID"])
+
+
+def _dumps(document: _Json) -> bytes:
+    return (json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dependencies with a room of their own, as their pins have them: projects, C sources, buildifier."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from tools.importer.errors import UserError
+from tools.importer.metadata.metadata_file import Url, UrlType
+from tools.importer.metadata.starlark import constant
+from tools.importer.project import Project, load_project
+
+_BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
+
+
+@dataclass(frozen=True)
+class Vendored:
+    """One dependency. `metadata` is the path of its METADATA file from the workspace's root.
+
+    `version` is how people name it, `release` how its package is numbered (torch: v2.13.0, 2.13.0+cpu).
+    `purls` are package URLs, the main one first. `needs` are keys of the lock of wheels.
+    """
+
+    name: str
+    metadata: str
+    version: str
+    release: str
+    urls: tuple[Url, ...]
+    purls: tuple[str, ...]
+    filename: str
+    sha256: str
+    local_modifications: str = ""
+    source_info: str = ""
+    needs: tuple[str, ...] = ()
+
+    @property
+    def download(self) -> str:
+        """Where its bytes are published; empty where only the machine's settings know."""
+        archives = (url.value for url in self.urls if url.type is UrlType.ARCHIVE)
+        return next(archives, "")
+
+
+def projects(workspace: Path) -> list[Project]:
+    """Every project that is imported, by name. Raises UserError."""
+    files = sorted(workspace.glob("third_party/*/import.json"))
+    return [load_project(workspace, file.parent.name) for file in files]
+
+
+def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
+    """Return a project as the build's `pin` has it. Raises UserError."""
+    wheel = pin.get("wheel")
+    try:
+        if not isinstance(wheel, Mapping):
+            raise KeyError("wheel")
+        tag, commit, release = (str(pin[key]) for key in ("tag", "commit", "version"))
+        filename, sha256 = str(wheel["filename"]), str(wheel["sha256"])
+    except KeyError as error:
+        raise UserError(
+            f"{project.pin}: key {error} is missing. See {project.pin.parent / 'README.md'}"
+        ) from None
+    index = wheel.get("extra_index")
+    urls = [Url(UrlType.ARCHIVE, f"{index}/{quote(filename)}")] if index else []
+    purls = [_purl("pypi", project.name, release)]
+    git = project.origins.get("git", {}).get("url", "")
+    if git:
+        urls.insert(0, Url(UrlType.GIT, git))
+        purls.append(_git_purl(git, project.name, commit))
+    series = (project.series_of(tag)).relative_to(project.workspace).as_posix()
+    return Vendored(
+        name=project.name,
+        metadata=project.metadata.relative_to(project.workspace).as_posix(),
+        version=tag,
+        release=release,
+        urls=tuple(urls),
+        purls=tuple(purls),
+        filename=filename,
+        sha256=sha256,
+        local_modifications=series,
+        source_info=f"Upstream commit {commit}, patched by {series}",
+        needs=needs,
+    )
+
+
+def c_sources(workspace: Path) -> Iterator[Vendored]:
+    """Yield the tarballs of third_party/sources.bzl. Raises UserError."""
+    file = workspace / "third_party" / "sources.bzl"
+    pins = constant(file, "_SOURCES")
+    if not isinstance(pins, dict):
+        raise UserError(f"{file}: _SOURCES is no dictionary. See third_party/README.md")
+    for name, pin in sorted(pins.items()):
+        try:
+            version = source_version(pin["strip_prefix"])
+            url, sha256 = pin["urls"][0], pin["sha256"]
+            debian = (pin["debian_file"], pin["debian_sha256"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{file}: '{name}': {error}. See third_party/README.md") from None
+        where = f"checksum=sha256:{sha256}&download_url={quote(url, safe='')}"
+        yield Vendored(
+            name=name,
+            metadata=f"third_party/{name}/METADATA",
+            version=version,
+            release=version,
+            urls=(Url(UrlType.ARCHIVE, url),),
+            purls=(f"{_purl('generic', name, version)}?{where}",),
+            filename=url.rpartition("/")[2],
+            sha256=sha256,
+            source_info="" if debian[1] == sha256 else "Or {} with sha256 {}".format(*debian),
+        )
+
+
+def source_version(folder: str) -> str:
+    """The version in the name of a tarball's folder. Raises ValueError.
+
+    SQLite writes 3.40.0 as 3400000: two digits for each number after the first.
+    """
+    text = folder.rpartition("-")[2]
+    match = re.fullmatch(r"(\d)(\d\d)(\d\d)\d\d", text)
+    if match:
+        return ".".join(str(int(part)) for part in match.groups())
+    if not re.fullmatch(r"\d+(\.\d+)+\w*", text):
+        raise ValueError(f"strip_prefix '{folder}' does not end in '-VERSION'")
+    return text
+
+
+def buildifier(workspace: Path) -> Vendored:
+    """Return the formatter of BUILD files. Raises UserError."""
+    pin = read_json(workspace / "third_party" / "buildifier" / "pin.json")
+    try:
+        version, sha256 = str(pin["version"]), str(pin["sha256"])
+    except KeyError as error:
+        raise UserError(f"third_party/buildifier/pin.json: key {error} is missing") from None
+    filename = "buildifier-linux-amd64"
+    releases = f"https://github.com/{_BUILDIFIER_REPOSITORY}/releases/download"
+    return Vendored(
+        name="buildifier",
+        metadata="third_party/buildifier/METADATA",
+        version=version,
+        release=version,
+        urls=(Url(UrlType.ARCHIVE, f"{releases}/v{version}/{filename}"),),
+        purls=(f"pkg:github/{_BUILDIFIER_REPOSITORY}@v{version}",),
+        filename=filename,
+        sha256=sha256,
+    )
+
+
+def read_json(file: Path) -> Mapping[str, object]:
+    """Read a JSON object. Raises UserError."""
+    try:
+        data = json.loads(read_text(file))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{file}:{error.lineno}: {error.msg}. Correct the line") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{file}: holds a {type(data).__name__}, not an object. Correct it")
+    return data
+
+
+def read_text(file: Path) -> str:
+    """Read a file that every checkout has. Raises UserError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{file}: no such file. Restore it: `git checkout -- {file}`") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file}: {error}. Write it as UTF-8") from None
+
+
+def _git_purl(url: str, name: str, commit: str) -> str:
+    match = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(\.git)?/?", url)
+    if match:
+        return f"pkg:github/{match[1].lower()}@{commit}"
+    return f"{_purl('generic', name, commit)}?vcs_url={quote('git+' + url, safe='')}"
+
+
+def _purl(kind: str, name: str, version: str) -> str:
+    return f"pkg:{kind}/{quote(name, safe='')}@{quote(version, safe='')}"

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.importer.errors import UserError
+from tools.importer.metadata import sample_workspace
+from tools.importer.metadata.metadata_file import UrlType
+from tools.importer.metadata.vendored import (
+    buildifier,
+    c_sources,
+    of_project,
+    projects,
+    source_version,
+)
+
+
+@pytest.fixture(name="root")
+def _root(tmp_path: Path) -> Path:
+    return sample_workspace.make(tmp_path)
+
+
+def test_a_project_is_its_pin(root: Path) -> None:
+    (project,) = projects(root)
+    torch = of_project(project, sample_workspace.PIN, ("a_b",))
+    assert (torch.name, torch.version, torch.release) == ("torch", "v1.0", "1.0+cpu")
+    assert torch.download == "https://wheels.example.com/cpu/torch-1.0%2Bcpu-py3-none-any.whl"
+    assert torch.purls == ("pkg:pypi/torch@1.0%2Bcpu", f"pkg:github/upstream/torch@{'c' * 40}")
+    assert (torch.local_modifications, torch.needs) == ("patches/torch/v1.0", ("a_b",))
+    assert (torch.metadata, torch.sha256) == ("third_party/torch/METADATA", "a" * 64)
+
+
+def test_a_wheel_of_the_usual_index_has_no_address(root: Path) -> None:
+    (project,) = projects(root)
+    pin = {**sample_workspace.PIN, "wheel": {"filename": "torch-1.0.whl", "sha256": "a" * 64}}
+    torch = of_project(project, pin, ())
+    assert [url.type for url in torch.urls] == [UrlType.GIT]
+    assert torch.download == ""
+
+
+def test_git_elsewhere(root: Path) -> None:
+    (project,) = projects(root)
+    origins = {"git": {"url": "https://git.example.com/torch"}}
+    torch = of_project(replace(project, origins=origins), sample_workspace.PIN, ())
+    want = f"pkg:generic/torch@{'c' * 40}?vcs_url=git%2Bhttps%3A%2F%2Fgit.example.com%2Ftorch"
+    assert torch.purls[1] == want
+
+
+@pytest.mark.parametrize("key", ["tag", "commit", "version", "wheel"])
+def test_a_pin_without_a_key(root: Path, key: str) -> None:
+    (project,) = projects(root)
+    pin = {name: value for name, value in sample_workspace.PIN.items() if name != key}
+    with pytest.raises(UserError, match=re.escape(f"pin.json: key '{key}' is missing")):
+        of_project(project, pin, ())
+
+
+def test_a_source_has_both_hashes(root: Path) -> None:
+    (zlib,) = c_sources(root)
+    assert (zlib.version, zlib.sha256, zlib.filename) == ("1.2.13", "e" * 64, "zlib-1.2.13.tar.gz")
+    assert zlib.source_info == f"Or zlib_1.2.13.orig.tar.gz with sha256 {'d' * 64}"
+    assert zlib.purls == (
+        f"pkg:generic/zlib@1.2.13?checksum=sha256:{'e' * 64}"
+        "&download_url=https%3A%2F%2Fexample.com%2Fzlib-1.2.13.tar.gz",
+    )
+
+
+def test_a_source_without_a_hash(root: Path) -> None:
+    file = root / "third_party" / "sources.bzl"
+    file.write_text(file.read_text().replace("        sha256 =", "        sha512 ="))
+    with pytest.raises(UserError, match="sources.bzl: 'zlib': 'sha256'"):
+        list(c_sources(root))
+
+
+@pytest.mark.parametrize(
+    ("folder", "version"),
+    [
+        ("zlib-1.2.13", "1.2.13"),
+        ("Python-3.11.2", "3.11.2"),
+        ("sqlite-amalgamation-3400100", "3.40.1"),
+        ("make-dfsg-4.3", "4.3"),
+        ("openssl-1.1.1w", "1.1.1w"),
+    ],
+)
+def test_versions_in_folders(folder: str, version: str) -> None:
+    assert source_version(folder) == version
+
+
+@pytest.mark.parametrize("folder", ["zlib", "zlib-main", "zlib-12", ""])
+def test_folders_without_a_version(folder: str) -> None:
+    with pytest.raises(ValueError, match="does not end in '-VERSION'"):
+        source_version(folder)
+
+
+def test_buildifier(root: Path) -> None:
+    found = buildifier(root)
+    assert found.purls == ("pkg:github/bazelbuild/buildtools@v8.0",)
+    assert found.download.endswith("/v8.0/buildifier-linux-amd64")
+    (root / "third_party" / "buildifier" / "pin.json").write_text('{"version": "8.0"}')
+    with pytest.raises(UserError, match="buildifier/pin.json: key 'sha256' is missing"):
+        buildifier(root)
+    (root / "third_party" / "buildifier" / "pin.json").write_text("{\n]")
+    with pytest.raises(UserError, match=r"buildifier/pin.json:2: .*Correct the line"):
+        buildifier(root)

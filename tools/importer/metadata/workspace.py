@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All generated metadata of the workspace at once: each METADATA file, and the bill of materials."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.metadata import spdx
+from tools.importer.metadata.locked import modules, own_module, wheels
+from tools.importer.metadata.metadata_file import UPDATE, load_metadata
+from tools.importer.metadata.vendored import (
+    Vendored,
+    buildifier,
+    c_sources,
+    of_project,
+    projects,
+    read_json,
+)
+from tools.importer.project import Project
+
+SBOM = "third_party/sbom.spdx.json"
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One file that is not what its inputs make it."""
+
+    path: str
+    what: str
+    next_step: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}. {self.next_step}"
+
+
+def render_all(
+    project: Project, pin: Mapping[str, object], *, today: datetime.date | None = None
+) -> dict[str, bytes]:
+    """Return METADATA of the project and the bill of materials as they are after such a build pin.
+
+    `today` is the date of an upgrade, where the version differs. Raises UserError.
+    """
+    files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
+    own = project.metadata.relative_to(project.workspace).as_posix()
+    return {path: files[path] for path in sorted((own, SBOM))}
+
+
+def render_workspace(
+    workspace: Path,
+    *,
+    pins: Mapping[str, Mapping[str, object]] | None = None,
+    today: datetime.date | None = None,
+) -> dict[str, bytes]:
+    """Return every generated file by its path from the root; `pins` replace those of projects.
+
+    Raises UserError: an input is missing or cannot be read.
+    """
+    today = today or _today()
+    locked = wheels(workspace)
+    rendered = []
+    for vendored in _vendored(workspace, pins or {}, locked.of_torch):
+        metadata = load_metadata(workspace / vendored.metadata).at(
+            vendored.version,
+            vendored.urls,
+            modifications=vendored.local_modifications,
+            today=today,
+        )
+        rendered.append((vendored, metadata))
+    name, version = own_module(workspace)
+    inventory = spdx.Inventory(name, version, rendered, locked, modules(workspace))
+    files = {vendored.metadata: metadata.dumps() for vendored, metadata in rendered}
+    return {**files, SBOM: spdx.render(inventory)}
+
+
+def check_all(workspace: Path) -> list[Problem]:
+    """Return what is out of date, by path; one problem where an input cannot be read."""
+    try:
+        files = render_workspace(workspace)
+    except UserError as error:
+        path, _, what = str(error).removeprefix(f"{workspace}/").partition(": ")
+        return [Problem(path, *_sentences(what))]
+    return [
+        Problem(path, "is not what the pins make it", f"Run `{UPDATE}`")
+        for path in sorted(files)
+        if _bytes_of(workspace / path) != files[path]
+    ]
+
+
+def write_all(workspace: Path) -> list[str]:
+    """Write what is out of date and return the paths. Unchanged files keep their times."""
+    written = []
+    for path, data in sorted(render_workspace(workspace).items()):
+        if _bytes_of(workspace / path) != data:
+            _replace(workspace / path, data)
+            written.append(path)
+    return written
+
+
+def _vendored(
+    workspace: Path, pins: Mapping[str, Mapping[str, object]], of_torch: tuple[str, ...]
+) -> list[Vendored]:
+    found = [buildifier(workspace), *c_sources(workspace)]
+    for project in projects(workspace):
+        pin = pins.get(project.name) or read_json(project.pin)
+        found.append(of_project(project, pin, of_torch if project.name == "torch" else ()))
+    return sorted(found, key=lambda vendored: vendored.name)
+
+
+def _today() -> datetime.date:
+    """The date in UTC, or the one that a reproducible build is given by the usual variable."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    now = datetime.datetime.now(datetime.UTC)
+    return (datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else now).date()
+
+
+def _bytes_of(file: Path) -> bytes | None:
+    try:
+        return file.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+
+
+def _replace(file: Path, data: bytes) -> None:
+    descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(data)
+            out.flush()
+            os.fsync(out.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, file)
+    except OSError as error:
+        os.unlink(name)
+        raise EnvironmentProblem(
+            f"{file}: cannot write: {error.strerror}. Free the disk or the rights, then run `{UPDATE}`"
+        ) from error
+
+
+def _sentences(message: str) -> tuple[str, str]:
+    """Split an error's line into what was found and what to do, its last sentence."""
+    what, _, next_step = message.rpartition(". ")
+    return (what, next_step) if what else (message, f"Correct it, then run `{UPDATE}`")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""File names as diffs write them, and which of them may be touched at all."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+_ESCAPE = re.compile(rb"\\([abfnrtv\"\\]|[0-7]{3})")
+_CONTROLS = {
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"n": b"\n",
+    b"r": b"\r",
+    b"t": b"\t",
+    b"v": b"\v",
+    b'"': b'"',
+    b"\\": b"\\",
+}
+_LETTERS = {value: key for key, value in _CONTROLS.items()}
+
+
+class NameProblem(ValueError):
+    """A name that no patch may use. The message says which and why."""
+
+
+def unquote(name: bytes) -> bytes:
+    """Return a name as git writes it in a diff, without its quotes and escapes."""
+    if len(name) < 2 or name[:1] != b'"' or name[-1:] != b'"':
+        return name
+    return _ESCAPE.sub(
+        lambda match: _CONTROLS.get(match[1]) or bytes([int(match[1], 8) & 255]), name[1:-1]
+    )
+
+
+def quote(name: bytes) -> bytes:
+    """Return a name as git writes it in a diff: quoted where it has anything but plain ASCII."""
+    if not any(byte < 32 or byte > 126 or byte in b'"\\' for byte in name):
+        return name
+    out = bytearray(b'"')
+    for byte in name:
+        char = bytes([byte])
+        if char in _LETTERS:
+            out += b"\\" + _LETTERS[char]
+        elif byte < 32 or byte > 126:
+            out += b"\\%03o" % byte
+        else:
+            out += char
+    return bytes(out + b'"')
+
+
+def shown(name: bytes | str, *, limit: int = 200) -> str:
+    """Return what came from a file as one printable line for a message, cut at `limit` characters."""
+    if isinstance(name, str) and len(name) <= limit and name.isprintable():
+        return name
+    data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
+    text = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in data[: 4 * limit].decode("utf-8", "backslashreplace")
+    )
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def plain_path(name: bytes) -> str:
+    """Return a relative path of plain parts, decoded. Raises NameProblem.
+
+    Bytes that are not UTF-8 survive as surrogates, as everywhere in Python's file functions.
+    """
+    path = name.decode("utf-8", "surrogateescape")
+    parts = path.split("/")
+    if path.startswith("/") or not all(parts) or ".." in parts or "." in parts or "\0" in path:
+        raise NameProblem(f"'{shown(name)}' is not a plain path below the tree")
+    if ".git" in (part.lower() for part in parts):
+        raise NameProblem(f"'{shown(name)}' is inside a '.git' directory, which no patch may touch")
+    return path
+
+
+def escapes(path: str, target: str) -> bool:
+    """Whether a symlink at `path` in a tree, to `target`, leads out of the tree, or may.
+
+    It may where `..` stands behind a name: that name can be a link itself, and then `..` is the parent
+    of wherever that one leads.
+    """
+    parts = [part for part in target.split("/") if part not in ("", ".")]
+    climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))
+    return target.startswith("/") or climbs > path.count("/") or ".." in parts[climbs:]

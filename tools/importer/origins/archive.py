@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From any archive to one zip that is read by path, checked on the way.
+
+A compressed tar can only be read from front to back, so it is rewritten once, in one pass and without
+ever being whole in memory. Nothing is extracted to the disk. The zip keeps the archive's names; its
+comment says which top directory is not part of the tree, and the commit where the archive tells it.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import re
+import shutil
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from tools.importer.errors import UserError
+from tools.importer.origins.safe_path import check_link, check_nesting, check_path, is_gits_own
+from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+_CHUNK = 1 << 20
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_BAD_ARCHIVE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    lzma.LZMAError,
+    zlib.error,
+)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a tree's zip says of itself: `top` ends with a slash, or is empty."""
+
+    top: str
+    commit: str | None
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One of: a file with `data`, a symbolic link, a hard link (`same`), or a directory."""
+
+    path: str
+    mode: str = REGULAR
+    data: IO[bytes] | None = None
+    link: str | None = None
+    same: str | None = None
+
+
+def write_tree(archive: Path, name: str, out: Path) -> None:
+    """Rewrite `archive`, which messages call `name`, to a zip at `out`. Raises UserError."""
+    try:
+        with archive.open("rb") as start:
+            is_zip = start.read(2) == b"PK"
+        if is_zip:
+            with zipfile.ZipFile(archive) as packed:
+                _Writer(out, name).write(_zip_members(packed), packed)
+        else:
+            with _decompressed(archive) as plain:
+                counted = _Counted(plain)
+                with tarfile.open(
+                    fileobj=cast(IO[bytes], counted),  # tarfile only reads
+                    mode="r|",
+                    encoding="utf-8",
+                    errors="surrogateescape",
+                ) as tar:
+                    _Writer(out, name).write(_tar_members(tar, name), tar)
+                    counted.check_end(tar.offset)
+    except _BAD_ARCHIVE as error:
+        raise UserError(
+            f"{name}: not a whole archive (tar, plain or .gz, .bz2, .xz; or zip): {error}."
+            " Get it again, or repack it"
+        ) from error
+
+
+def read_summary(tree: zipfile.ZipFile) -> Summary:
+    """Read what write_tree said of the tree."""
+    data = json.loads(tree.comment)
+    return Summary(data["top"], data["commit"])
+
+
+def mode_of(info: zipfile.ZipInfo) -> str:
+    """Return git's mode of a zip's member."""
+    mode = info.external_attr >> 16
+    if mode & 0o170000 == 0o120000:
+        return SYMLINK
+    return EXECUTABLE if mode & 0o100 else REGULAR
+
+
+class _Writer:
+    def __init__(self, out: Path, name: str) -> None:
+        self._out, self._name = out, name
+        self._modes: dict[str, str] = {}
+        self._links: dict[str, str] = {}
+        self._hard: dict[str, str] = {}
+        self._directories: set[str] = set()
+
+    def write(self, members: Iterator[_Member], source: tarfile.TarFile | zipfile.ZipFile) -> None:
+        with zipfile.ZipFile(self._out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as tree:
+            for member in members:
+                self._add(tree, member)
+        with zipfile.ZipFile(self._out, "a", zipfile.ZIP_DEFLATED, compresslevel=1) as tree:
+            for path, same in self._hard.items():
+                self._add_again(tree, path, same)
+            if not self._modes:
+                raise UserError(f"{self._name}: no file in it. Name an archive of a source tree")
+            top = _top(self._modes)
+            self._check(top)
+            for directory in sorted(self._directories - _parents(self._modes)):
+                tree.writestr(zipfile.ZipInfo(f"{directory}/", _EPOCH), b"")
+            # A zip may end with any comment; `git archive` puts the commit there, or in the tar.
+            said = (
+                source.comment.decode("latin-1")
+                if isinstance(source, zipfile.ZipFile)
+                else (source.pax_headers.get("comment", ""))
+            )
+            commit = said if _COMMIT.fullmatch(said) else None
+            tree.comment = json.dumps({"top": top, "commit": commit}).encode()
+
+    def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
+        path = _plain(member.path)
+        if is_gits_own(path):
+            return  # somebody packed a checkout
+        check_path(path, self._name)
+        if path in self._modes or path in self._hard:
+            raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
+        if member.same is not None:
+            self._hard[path] = check_path(_plain(member.same), self._name)
+            return
+        if member.link is None and member.data is None:
+            self._directories.add(path)
+            return
+        self._modes[path] = member.mode
+        info = _info(path, member.mode)
+        if member.link is not None:
+            self._links[path] = member.link
+            tree.writestr(info, member.link.encode("utf-8", "surrogateescape"))
+        elif member.data is not None:
+            with tree.open(info, "w", force_zip64=True) as target:
+                shutil.copyfileobj(member.data, target, _CHUNK)
+
+    def _add_again(self, tree: zipfile.ZipFile, path: str, same: str) -> None:
+        """A hard link becomes a file of its own: a zip, and a git tree, know nothing else."""
+        if same not in self._modes:
+            raise UserError(f"{self._name}: {path!r} is a link to {same!r}, which is not in it")
+        self._modes[path] = self._modes[same]
+        tree.writestr(_info(path, self._modes[same]), tree.read(same))
+
+    def _check(self, top: str) -> None:
+        for path in self._modes:
+            check_path(path.removeprefix(top), self._name)
+        for path, target in self._links.items():
+            check_link(path.removeprefix(top), target, self._name)
+        check_nesting(self._modes, self._name)
+
+
+def _decompressed(archive: Path) -> IO[bytes]:
+    """The plain tar, from modules that know a cut-off file; tarfile's own streams do not."""
+    with archive.open("rb") as start:
+        magic = start.read(6)
+    if magic.startswith(b"\x1f\x8b"):
+        return gzip.open(archive)  # type: ignore[return-value]
+    if magic.startswith(b"BZh"):
+        return bz2.open(archive)
+    return lzma.open(archive) if magic == b"\xfd7zXZ\x00" else archive.open("rb")
+
+
+class _Counted:
+    """Counts what tarfile reads: a tar that was cut between two files looks whole to it."""
+
+    def __init__(self, plain: IO[bytes]) -> None:
+        self._plain, self._count = plain, 0
+
+    def read(self, size: int) -> bytes:
+        try:
+            data = self._plain.read(size)
+        except OSError as error:  # what bz2 and gzip say of bad bytes
+            raise tarfile.ReadError(str(error)) from error
+        self._count += len(data)
+        return data
+
+    def check_end(self, offset: int) -> None:
+        """Read on, to where compressed files have their sums; a tar ends with a block of zeros."""
+        while self.read(_CHUNK):
+            pass
+        if self._count < offset + tarfile.BLOCKSIZE:
+            raise EOFError("its end is missing")
+
+
+def _tar_members(tar: tarfile.TarFile, name: str) -> Iterator[_Member]:
+    for item in tar:
+        if item.issym():
+            yield _Member(item.name, SYMLINK, link=item.linkname)
+        elif item.islnk():
+            yield _Member(item.name, same=item.linkname)
+        elif item.isreg():
+            yield _Member(
+                item.name, EXECUTABLE if item.mode & 0o100 else REGULAR, tar.extractfile(item)
+            )
+        elif not item.isdir():
+            raise UserError(f"{name}: {item.name!r} is neither file, link nor directory. Repack it")
+        elif item.name not in (".", ""):
+            yield _Member(item.name)
+
+
+def _zip_members(packed: zipfile.ZipFile) -> Iterator[_Member]:
+    for item in packed.infolist():
+        mode = mode_of(item)
+        if item.is_dir():
+            yield _Member(item.filename.rstrip("/"))
+        elif mode == SYMLINK:
+            target = packed.read(item).decode("utf-8", "surrogateescape")
+            yield _Member(item.filename, SYMLINK, link=target)
+        else:
+            with packed.open(item) as data:
+                yield _Member(item.filename, mode, data)
+
+
+def _info(path: str, mode: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(path, _EPOCH)
+    info.external_attr = int(mode, 8) << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    return info
+
+
+def _plain(path: str) -> str:
+    """The name without the `./` that `tar -c .` writes."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the file name {path!r} in the archive is not UTF-8. Repack it") from None
+    return path.removeprefix("./") or path
+
+
+def _top(paths: dict[str, str]) -> str:
+    """The directory that release archives put around the tree; a Python package is no such."""
+    first, _, rest = next(iter(paths)).partition("/")
+    around = f"{first}/"
+    if not rest or not all(path.startswith(around) for path in paths):
+        return ""
+    return "" if f"{around}__init__.py" in paths else around
+
+
+def _parents(paths: dict[str, str]) -> set[str]:
+    found: set[str] = set()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in found:
+            found.add(path)
+    return found

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The user's cache of what origins gave: files under the hash of their bytes, made whole or not at all.
+
+    files/<sha256>       archives as they were fetched
+    trees/<sha256>.zip   the tree of the archive of that hash, for reading by path
+    names/<name>         the hash of a file that its origin never changes under that name
+    git/, apt/           state of those tools
+    scratch/             unfinished; what a killed process left goes after a day
+
+Deleting any of it costs a download and nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from third_party.pypi.host_pip import cache_directory
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.tree import file_digest
+
+_STALE_SECONDS = 24 * 3600
+
+
+class CacheProblem(EnvironmentProblem):
+    """The cache's disk is full, or may not be written."""
+
+
+@dataclass(frozen=True)
+class Cache:
+    """A directory that any number of processes may use at once."""
+
+    root: Path
+
+    def file(self, sha256: str) -> Path | None:
+        """The file of that hash, if an earlier call kept it."""
+        path = self.root / "files" / _checked(sha256)
+        return path if path.is_file() else None
+
+    def keep(self, file: Path) -> tuple[Path, str]:
+        """Move `file`, which must lie in scratch(), under its hash; return its place and hash."""
+        with self.writing():
+            sha256 = file_digest(file)
+            target = self.root / "files" / sha256
+            _publish(file, target)
+        return target, sha256
+
+    def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
+        """Return the tree's zip of that archive; `make` writes it to a path when it is not there."""
+        target = self.root / "trees" / f"{_checked(sha256)}.zip"
+        if not target.is_file():
+            with self.scratch() as directory:
+                make(directory / "tree.zip")
+                _publish(directory / "tree.zip", target)
+        return target
+
+    def named(self, name: str) -> Mapping[str, str] | None:
+        """What was noted under `name`, if anything."""
+        try:
+            data = json.loads((self.root / "names" / name).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return data if isinstance(data, dict) else None
+
+    def note(self, name: str, data: Mapping[str, str]) -> None:
+        """Note `data` under `name`, a file's name."""
+        with self.scratch() as directory:
+            (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
+            _publish(directory / "note", self.root / "names" / name)
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """A directory for unfinished things, on the file system of the rest."""
+        with self.writing():
+            place = self.root / "scratch"
+            place.mkdir(parents=True, exist_ok=True)
+            _sweep(place)
+            directory = Path(tempfile.mkdtemp(dir=place))
+        try:
+            with self.writing():
+                yield directory
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def locked(self, name: str) -> Iterator[int]:
+        """Wait for, and hold, one lock; its descriptor is for children, who then hold it as well."""
+        with self.writing():
+            path = self.root / "locks" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Tell of a full disk, or one that cannot be written, in one line."""
+        try:
+            yield
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            raise self.problem(f"{where}{error.strerror or error}") from error
+
+    def problem(self, words: str) -> CacheProblem:
+        """The error of a cache that cannot be written: no other origin would fare better."""
+        return CacheProblem(
+            f"cannot write the cache, {self.root}: {words}. Make room there, or set XDG_CACHE_HOME to"
+            " another directory"
+        )
+
+
+def user_cache() -> Cache:
+    """The cache below XDG_CACHE_HOME."""
+    return Cache(cache_directory() / "importer")
+
+
+def _checked(sha256: str) -> str:
+    if len(sha256) != 64 or set(sha256) - set("0123456789abcdef"):
+        raise UserError(f"'{sha256}' is not a sha256 in hex. Restore the file that has the pin")
+    return sha256
+
+
+def _publish(file: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("rb+") as handle:
+        os.fsync(handle.fileno())
+    file.chmod(0o444)
+    os.replace(file, target)
+
+
+def _sweep(place: Path) -> None:
+    for path in place.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process sweeps too
+            if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which origin an import reads from: the best one that the machine reaches, or the one asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.origins import debian, git_origin, local, wheel
+from tools.importer.origins.cache import Cache, CacheProblem, user_cache
+from tools.importer.origins.debian import DebianOrigin
+from tools.importer.origins.git_mirror import is_repository
+from tools.importer.origins.git_origin import GitOrigin
+from tools.importer.origins.local import ArchiveOrigin, TreeOrigin
+from tools.importer.origins.origin import (
+    NotHereError,
+    Origin,
+    OriginSnapshot,
+    Pin,
+    Wanted,
+    near,
+    text_of,
+)
+from tools.importer.origins.wheel import (
+    SourceWheelOrigin,
+    WheelOrigin,
+    read_build_pin,
+    wheel_settings,
+)
+from tools.importer.project import Project
+from tools.importer.report import Report
+
+
+def resolve(
+    project: Project,
+    report: Report,
+    *,
+    tag: str | None = None,
+    ref: str | None = None,
+    origin: str | None = None,
+) -> OriginSnapshot:
+    """Return upstream's tree of a tag or ref, and say where it came from and why not from elsewhere.
+
+    `origin` is `wheel`, `debian`, `git`, `git+URL`, a directory, a repository or an archive. Raises
+    UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
+    """
+    wanted = Wanted(tag, ref)
+    _check_style(project, tag)
+    cache = user_cache()
+    candidates = _candidates(project, report, cache, wanted, origin)
+    passed: list[str] = []
+    missing: list[NotHereError] = []
+    for candidate in candidates:
+        try:
+            snapshot = candidate.find(wanted)
+        except NotHereError as error:
+            missing.append(error)
+            passed.append(f"{candidate.title}: {error}")
+        except CacheProblem:
+            raise
+        except EnvironmentProblem as error:
+            if os.strerror(errno.ENOSPC) in str(error):  # a tool's words
+                raise cache.problem(str(error)) from error
+            passed.append(f"{candidate.title}: {error}")
+        else:
+            _tell(report, snapshot, candidate, passed)
+            return snapshot
+    raise _failure(project, wanted, missing, passed)
+
+
+def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
+    """Return the pinned bytes: from the cache, else fetched and compared with the pin's hashes."""
+    kind = text_of(pin, "kind")
+    cache = user_cache()
+    table: dict[str, Callable[[], Origin]] = {
+        wheel.KIND: lambda: _configured(project, _wheels(project, report, cache), wheel.KIND)[0],
+        debian.KIND: lambda: DebianOrigin(text_of(pin, "package"), cache, report),
+        git_origin.KIND: lambda: GitOrigin(text_of(pin, "url"), cache, report),
+        local.ARCHIVE_KIND: lambda: ArchiveOrigin(None, cache, report),
+        local.TREE_KIND: lambda: TreeOrigin(None, report),
+    }
+    if kind not in table:
+        raise UserError(f"no origin of kind '{kind}'. There are: {', '.join(sorted(table))}")
+    try:
+        return table[kind]().open(pin)
+    except NotHereError as error:
+        raise EnvironmentProblem(
+            f"the pinned {pin.get('version') or kind} can no longer be had: {error}"
+        ) from error
+
+
+def _candidates(
+    project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
+) -> Sequence[Origin]:
+    if origin is None and wanted.version is None:
+        return _git(project, report, cache)  # the others know releases only
+    if origin is None:
+        wheels = _wheels(project, report, cache)
+        return [
+            *wheels[:1],
+            *_git(project, report, cache),
+            *_debian(project, report, cache),
+            *wheels[1:],
+        ]
+    table = {wheel.KIND: _wheels, git_origin.KIND: _git, debian.KIND: _debian}
+    if origin in table:
+        return _configured(project, table[origin](project, report, cache), origin)
+    if origin.startswith("git+") or "://" in origin:
+        return [GitOrigin(origin, cache, report)]
+    path = Path(os.path.abspath(origin))
+    if is_repository(path):
+        return [GitOrigin(os.fspath(path), cache, report)]
+    if path.is_dir():
+        return [TreeOrigin(path, report)]
+    if path.exists():
+        return [ArchiveOrigin(path, cache, report)]
+    raise UserError(
+        f"'{origin}' is no origin: not {', '.join(sorted(table))} or git+URL, and no such path. Name one"
+    )
+
+
+def _configured(project: Project, origins: list[Origin], kind: str) -> list[Origin]:
+    if not origins:
+        raise UserError(f"import.json of {project.name} has no settings of '{kind}'. Add them")
+    return origins
+
+
+def _wheels(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    settings = wheel_settings(project)
+    if settings is None:
+        return []
+    native = WheelOrigin(settings, cache, report)
+    return [native, SourceWheelOrigin(settings, cache, report, native)]
+
+
+def _git(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    settings = project.origins.get(git_origin.KIND)
+    return [GitOrigin(settings["url"], cache, report)] if settings else []
+
+
+def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
+    settings = project.origins.get(debian.KIND)
+    return [DebianOrigin(settings["package"], cache, report)] if settings else []
+
+
+def _check_style(project: Project, tag: str | None) -> None:
+    """A release without its `v` would be found, and its series would lie in another directory."""
+    usual = read_build_pin(project.pin).get("tag")
+    if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
+        raise UserError(
+            f"no {tag} of {project.name}: its tags are as {usual}. Did you mean v{tag}?"
+        )
+
+
+def _tell(
+    report: Report, snapshot: OriginSnapshot, candidate: Origin, passed: Sequence[str]
+) -> None:
+    for reason in passed:
+        report.say(f"not from {reason}")
+    name = next(
+        (
+            str(snapshot.pin[key])
+            for key in ("filename", "version", "url", "path")
+            if key in snapshot.pin
+        ),
+        "",
+    )
+    natives = "" if snapshot.natives else "; sources only, so the build's pin stays where it is"
+    commit = f", commit {snapshot.commit[:12]}" if snapshot.commit else ""
+    report.say(f"{snapshot.label} from {candidate.title}: {name}{commit}{natives}")
+
+
+def _failure(
+    project: Project, wanted: Wanted, missing: Sequence[NotHereError], passed: Sequence[str]
+) -> Exception:
+    said = "; ".join(passed) or f"import.json of {project.name} names no origin"
+    reached = len(passed) == len(missing) or any(error.complete for error in missing)
+    if not missing or not reached:
+        return EnvironmentProblem(
+            f"{wanted.name} of {project.name} is out of reach: {said}. Point --origin at a mirror,"
+            " a directory or an archive"
+        )
+    known = [name for error in missing for name in error.known]
+    misses = near(wanted.name, known)
+    hint = f"Did you mean {', '.join(misses)}?" if misses else "See the releases of the project"
+    return UserError(f"no {wanted.name} of {project.name}: {said}. {hint}")

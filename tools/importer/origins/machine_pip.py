@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The machine's own pip as a downloader: it looks where the user told it to (pip.conf, PIP_*)."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from third_party.pypi import host_pip
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.origins.origin import NotHereError
+
+_VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
+_HASHES = "DO NOT MATCH THE HASHES"
+# pip ends with "No matching distribution" as well after connections that failed.
+_UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
+# An index that is out of reach must cost seconds.
+_PATIENCE = ("--timeout=20", "--retries=1")
+
+
+@dataclass(frozen=True)
+class Request:
+    """One wheel: `options` choose the platform; with a sha256, that one or none."""
+
+    project: str
+    version: str
+    options: tuple[str, ...]
+    sha256: str | None = None
+    index: str | None = None
+
+    @property
+    def requirement(self) -> str:
+        return f"{self.project}=={self.version}"
+
+
+def download(request: Request, directory: Path) -> Path:
+    """Leave the wheel in `directory`. Raises NotHereError, EnvironmentProblem or UserError."""
+    requirements = directory / "requirements.txt"
+    line = request.requirement + (f" --hash=sha256:{request.sha256}" if request.sha256 else "")
+    requirements.write_text(line + "\n", encoding="utf-8")
+    (directory / "tmp").mkdir()
+    result = _pip(
+        directory / "tmp",
+        "download", "--no-deps", "--only-binary=:all:", "--no-input", "--progress-bar=off",
+        "--disable-pip-version-check", *(["--require-hashes"] if request.sha256 else []),
+        *_PATIENCE, *request.options, f"--dest={directory}", f"--requirement={requirements}",
+        *([f"--index-url={request.index}"] if request.index else []),
+    )  # fmt: skip
+    wheels = sorted(directory.glob("*.whl"))
+    if result.returncode == 0 and len(wheels) == 1:
+        return wheels[0]
+    raise _failure(request, result)
+
+
+@functools.cache
+def _command() -> tuple[str, ...]:
+    """The pip of the python3 on PATH, which its user configured; else one that is found or fetched."""
+    python = shutil.which("python3")
+    if python:
+        with tempfile.TemporaryDirectory() as directory:
+            # A directory of our own: `-m` would import a pip that lies in the caller's.
+            probe = [python, "-m", "pip", "--version"]
+            if not subprocess.run(
+                probe, cwd=directory, capture_output=True, check=False
+            ).returncode:
+                return (python, "-m", "pip")
+    try:
+        return host_pip.find().argv
+    except host_pip.NoPipError as error:
+        raise EnvironmentProblem(f"pip: {error}") from error
+
+
+def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # Nothing is installed: a user's wish for a virtualenv, or for other versions, has no bearing.
+    environment = {
+        **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": "",
+        "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
+        "TMPDIR": str(scratch),  # large files pass through it, and /tmp may be small
+    }  # fmt: skip
+    return subprocess.run(
+        [*_command(), *arguments],
+        cwd=scratch,
+        env=environment,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+
+
+def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exception:
+    said = result.stdout + result.stderr
+    if _HASHES in said:
+        got = re.search(r"Got\s+([0-9a-f]{64})", said)
+        return UserError(
+            f"{request.requirement}: sha256 is {got[1] if got else 'another one'}, the pin says"
+            f" {request.sha256}. Distrust the index; import again if the new bytes are the right ones"
+        )
+    listed = _VERSIONS.search(said)
+    versions = [] if listed is None or listed[1] == "none" else listed[1].split(", ")
+    where = request.index or "the indexes that pip is set to"
+    if listed and not any(mark in said for mark in _UNREACHED):
+        return NotHereError(
+            f"no {request.requirement} at {where}",
+            known=[f"v{name.partition('+')[0]}" for name in versions],
+        )
+    return EnvironmentProblem(
+        f"pip exited {result.returncode} looking for {request.requirement} at {where}:"
+        f" {_last_error(said)}"
+    )
+
+
+def _last_error(said: str) -> str:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")] or lines
+    last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
+    if last == "Exception:":  # pip's own traceback follows, its last line is what happened
+        last = lines[-1]
+    broken = next((line for line in lines if any(mark in line for mark in _UNREACHED)), None)
+    if broken is None:
+        return last
+    reason = re.search(r"(\[Errno [^']*|Read timed out|HTTP error \d+[^)]*)", broken)
+    return f"{last}, after failed connections{f' ({reason[1]})' if reason else ''}"

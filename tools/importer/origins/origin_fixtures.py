@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small real wheels, repositories and projects for the tests of this room."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import subprocess
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tools.importer.project import Project, load_project
+
+COMMIT = "5c4886908584029761b579af026dcfb627c84070"
+
+GIT_ENVIRONMENT = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "A",
+    "GIT_AUTHOR_EMAIL": "a@example.com",
+    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "A",
+    "GIT_COMMITTER_EMAIL": "a@example.com",
+    "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+}
+
+_CONTENTS = {
+    "roots": ["torch", "torchgen"],
+    "built": ["torch/version.py", "torch/lib/*", "torchgen/packaged/*"],
+    "left_out": ["torch/csrc/*"],
+}
+
+
+class Lines:
+    """A report that remembers."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+        self.steps: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Lines]:
+        self.steps.append(label)
+        yield self
+
+    def advance(self, n: int = 1) -> None:
+        """No one looks."""
+
+    def result(self, data: Mapping[str, object]) -> None:
+        """No one looks."""
+
+
+def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
+    """A workspace below `root` with these origins in its import.json."""
+    directory = root / "third_party" / "torch"
+    directory.mkdir(parents=True)
+    (directory / "contents.json").write_text(json.dumps(_CONTENTS))
+    settings = {
+        "name": "torch",
+        "pin": "third_party/torch/pin.json",
+        "series": "patches/torch",
+        "metadata": "third_party/torch/METADATA",
+        "origins": origins,
+    }
+    (directory / "import.json").write_text(json.dumps(settings))
+    return load_project(root)
+
+
+def wheel_settings(**more: str) -> dict[str, str]:
+    """What import.json says of the wheels that make_wheel makes."""
+    contents = "third_party/torch/contents.json"
+    return {"project": "torch", "local_version": "cpu", "contents": contents, **more}
+
+
+def make_wheel(
+    directory: Path,
+    version: str,
+    tags: str = "cp311-cp311-manylinux_2_28_x86_64",
+    *,
+    files: Mapping[str, bytes] | None = None,
+    cuda: str = "None",
+) -> Path:
+    """A wheel that pip takes, with `files` beside those that every wheel here has."""
+    info = f"torch-{version}.dist-info"
+    stamp = f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\ngit_version = '{COMMIT}'\n"
+    members = {
+        "torch/__init__.py": b"x = 1\n",
+        "torch/version.py": stamp.encode(),
+        "torch/lib/libtorch.so": b"\x7fELF",
+        "torch/data.json": b"{}",
+        "torchgen/packaged/native.yaml": b"built",
+        **(files or {}),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tags}\n".encode(),
+    }
+    rows = [f"{name},{_record_hash(data)},{len(data)}" for name, data in members.items()]
+    members[f"{info}/RECORD"] = "\n".join([*rows, f"{info}/RECORD,,", ""]).encode()
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"torch-{version}-{tags}.whl"
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, data in members.items():
+            packed.writestr(name, data)
+    return path
+
+
+def git(repository: Path, *arguments: str) -> str:
+    """Run git there with nobody's settings; return what it prints."""
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    result = subprocess.run(
+        ["git", *arguments],
+        cwd=repository,
+        env={**plain, **GIT_ENVIRONMENT},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return result.stdout.strip()
+
+
+def commit_files(repository: Path, files: Mapping[str, bytes | None], tag: str = "") -> str:
+    """Write (None: delete) files, commit them, tag the commit; return its id."""
+    if not (repository / ".git").exists():
+        repository.mkdir(parents=True, exist_ok=True)
+        git(repository, "init", "--quiet", "--initial-branch=main")
+    for name, data in files.items():
+        path = repository / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if data is None:
+            path.unlink()
+        else:
+            path.write_bytes(data)
+    git(repository, "add", "--all", "--force")
+    git(repository, "commit", "--quiet", "--allow-empty", "--message=change")
+    if tag:
+        git(repository, "tag", "--annotate", "--message=release", tag)
+    return git(repository, "rev-parse", "HEAD")
+
+
+def _record_hash(data: bytes) -> str:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+    return f"sha256={digest}"

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Origins that are release wheels: the build's own, and any other of the version for its sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import zipfile
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from third_party.pypi import target
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.origins import machine_pip
+from tools.importer.origins.cache import Cache, CacheProblem
+from tools.importer.origins.machine_pip import Request
+from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
+from tools.importer.origins.safe_path import check_path
+from tools.importer.origins.wheel_contents import WheelContents, kind_of, read_contents
+from tools.importer.origins.zip_tree import ZipMembers, open_zip
+from tools.importer.project import Project
+from tools.importer.report import Report
+from tools.importer.snapshot import Blob
+
+KIND = "wheel"
+
+# Wheels without CUDA, small ones first: 130 MB where the usual Linux wheel has 550. pip lowers the
+# first to every older macOS by itself.
+_SOURCE_PLATFORMS = (
+    ("macosx_99_0_arm64",),
+    ("win_amd64",),
+    ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
+)
+
+# As in //third_party/pypi: replaces the address of the index with the builds without CUDA.
+_EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
+
+
+@dataclass(frozen=True)
+class WheelSettings:
+    """A project's wheels: `local` is the local version of the builds without CUDA."""
+
+    project: str
+    local: str | None
+    extra_index: str | None
+    contents: WheelContents
+
+
+def wheel_settings(project: Project) -> WheelSettings | None:
+    """Read import.json and the index that the build's pin names; None without a wheel origin."""
+    settings = project.origins.get(KIND)
+    if settings is None:
+        return None
+    try:
+        name, contents = settings["project"], project.workspace / settings["contents"]
+    except KeyError as error:
+        raise UserError(
+            f"import.json of {project.name}: the wheel origin lacks {error}. See"
+            " tools/importer/origins/README.md"
+        ) from None
+    return WheelSettings(
+        name, settings.get("local_version"), _extra_index(project.pin), read_contents(contents)
+    )
+
+
+def read_build_pin(pin: Path) -> dict[str, object]:
+    """Read what the build is pinned to: {} where it is to nothing yet. Raises UserError."""
+    try:
+        data = json.loads(pin.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise UserError(f"{pin}: {error}. Restore the file") from error
+    if not isinstance(data, dict):
+        raise UserError(f"{pin}: holds no JSON object. Restore the file")
+    return data
+
+
+class WheelOrigin:
+    """The wheel that the build itself uses: without CUDA and for its platform."""
+
+    title = "the build's wheel"
+
+    def __init__(self, settings: WheelSettings, cache: Cache, report: Report) -> None:
+        self._settings, self._cache, self._report = settings, cache, report
+        self.listed: tuple[str, ...] = ()
+
+    def find(self, wanted: Wanted) -> WheelSnapshot:
+        version = _version(wanted)
+        if self._settings.local:
+            version += f"+{self._settings.local}"
+        try:
+            return self._noted(version, _native_requests(self._settings, version), wanted)
+        except NotHereError as error:
+            self.listed = error.known
+            raise
+
+    def open(self, pin: Pin) -> WheelSnapshot:
+        """Give a pinned wheel of either origin."""
+        sha256, filename = text_of(pin, "sha256"), text_of(pin, "filename")
+        file = self._cache.file(sha256)
+        if file is None:
+            requests = [
+                Request(
+                    self._settings.project,
+                    text_of(pin, "version"),
+                    _options_for(filename),
+                    sha256=sha256,
+                    index=index,
+                )
+                for index in _indexes(self._settings)
+            ]
+            return self._first(iter(requests), Wanted(tag=text_of(pin, "tag")), pin)
+        return WheelSnapshot(file, self._settings, dict(pin))
+
+    def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> WheelSnapshot:
+        """A wheel that an earlier call fetched, since no index changes one; else the first to be had."""
+        name = f"{self._settings.project}-{version}"
+        noted = self._cache.named(name)
+        file = self._cache.file(noted["sha256"]) if noted else None
+        if noted is not None and file is not None:
+            return _snapshot(file, noted["filename"], noted["sha256"], wanted, self._settings)
+        found = self._first(requests, wanted)
+        self._cache.note(name, {key: text_of(found.pin, key) for key in ("filename", "sha256")})
+        return found
+
+    def _first(
+        self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
+    ) -> WheelSnapshot:
+        """The first of the requests that pip can fulfil; else what is best known of the failures."""
+        said: list[str] = []
+        known: list[str] = []
+        answered = False
+        for request in requests:
+            try:
+                return self._fetch(request, wanted, pin)
+            except CacheProblem:
+                raise
+            except (NotHereError, EnvironmentProblem) as error:
+                if isinstance(error, NotHereError):
+                    answered = True
+                    known += error.known
+                said += [text for text in [str(error)] if text not in said]
+        if answered:
+            raise NotHereError("; ".join(said), known=known)
+        raise EnvironmentProblem("; ".join(said))
+
+    def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> WheelSnapshot:
+        label = f"Fetching {request.requirement} with pip"
+        with self._cache.scratch() as directory, self._report.progress(label):
+            wheel = machine_pip.download(request, directory)
+            filename = wheel.name
+            file, sha256 = self._cache.keep(wheel)
+        if pin is not None and sha256 != pin["sha256"]:
+            raise UserError(
+                f"{filename}: sha256 is {sha256}, the pin says {pin['sha256']}."
+                " Distrust the index; import again if the new bytes are the right ones"
+            )
+        return _snapshot(file, filename, sha256, wanted, self._settings)
+
+
+class SourceWheelOrigin(WheelOrigin):
+    """Any wheel of the version: its Python sources are the same ones."""
+
+    title = "another platform's wheel, for its sources"
+
+    def __init__(
+        self, settings: WheelSettings, cache: Cache, report: Report, native: WheelOrigin
+    ) -> None:
+        super().__init__(settings, cache, report)
+        self._native = native
+
+    def find(self, wanted: Wanted) -> WheelSnapshot:
+        version = _version(wanted)
+        listed = self._native.listed
+        if listed and _plain(f"v{version}") not in map(_plain, listed):
+            raise NotHereError(f"no wheel of {version} for any build", known=listed)
+        return self._noted(version, _source_requests(self._settings, version), wanted)
+
+
+class WheelSnapshot:
+    """Upstream's files in a wheel. A wheel keeps no executable bits, and every file of it has none."""
+
+    def __init__(self, file: Path, settings: WheelSettings, pin: Pin) -> None:
+        packed = open_zip(file)
+        contents = settings.contents
+        self._members = ZipMembers(
+            file,
+            packed,
+            {
+                check_path(item.filename, text_of(pin, "filename")): item
+                for item in packed.infolist()
+                if not item.is_dir() and contents.is_upstream(item.filename)
+            },
+        )
+        self._contents = contents
+        self._kinds = {kind_of(path) for path in self._members.paths}
+        self.pin = pin
+        self.label = text_of(pin, "tag")
+        self.commit = optional_text(pin, "commit")
+        self.natives = pin.get("natives") is True
+
+    def paths(self) -> Collection[str]:
+        return self._members.paths
+
+    def read(self, path: str) -> Blob | None:
+        return self._members.read(path)
+
+    def carries(self, path: str) -> bool:
+        return path in self._members.paths or self._contents.would_hold(path, self._kinds)
+
+
+def _snapshot(
+    file: Path, filename: str, sha256: str, wanted: Wanted, settings: WheelSettings
+) -> WheelSnapshot:
+    project, version, *_ = filename.split("-")
+    stamp = _stamp(file, project)
+    if stamp.get("__version__", version) != version:
+        raise UserError(
+            f"{filename}: {project}/version.py says {stamp['__version__']}. Distrust the index"
+        )
+    natives = (
+        target.platforms(filename) is not None
+        and version.partition("+")[2] == (settings.local or "")
+        and stamp.get("cuda") is None
+    )
+    pin = {
+        "kind": KIND,
+        "tag": wanted.tag,
+        "project": settings.project,
+        "version": version,
+        "filename": filename,
+        "sha256": sha256,
+        "commit": stamp.get("git_version"),
+        "natives": natives,
+    }
+    return WheelSnapshot(file, settings, pin)
+
+
+def _stamp(file: Path, project: str) -> dict[str, str]:
+    """What the build wrote into version.py: names with text values."""
+    try:
+        text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
+    except KeyError:
+        return {}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise EnvironmentProblem(f"{file}: damaged: {error}. Delete it") from error
+    return dict(re.findall(r"^(\w+)(?:\s*:[^=\n]*)?\s*=\s*'([^']*)'", text, re.MULTILINE))
+
+
+def _version(wanted: Wanted) -> str:
+    if wanted.version is None:
+        raise NotHereError(f"{wanted.name} is not the tag of a release, and wheels are of releases")
+    return wanted.version
+
+
+def _plain(version: str) -> str:
+    """2.14.0-rc3 and 2.14.0rc3 are the same."""
+    return version.replace("-", "")
+
+
+def _indexes(settings: WheelSettings) -> Iterator[str | None]:
+    """The user's own indexes, then the one that the build's pin names."""
+    yield None
+    index = os.environ.get(_EXTRA_INDEX_VARIABLE, settings.extra_index)
+    if index:
+        yield index
+
+
+def _native_requests(settings: WheelSettings, version: str) -> Iterator[Request]:
+    for index in _indexes(settings):
+        yield Request(settings.project, version, tuple(target.pip_options()), index=index)
+
+
+def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]:
+    python = "--python-version={}.{}".format(*target.PYTHON)
+    for platforms in _SOURCE_PLATFORMS:
+        options = (python, *(f"--platform={name}" for name in platforms))
+        yield Request(settings.project, version, options)
+    yield Request(settings.project, version, tuple(target.pip_options()))
+
+
+def _options_for(filename: str) -> tuple[str, ...]:
+    """The options by which pip takes the wheel of that name."""
+    try:
+        python, abi, tags = filename.removesuffix(".whl").split("-")[-3:]
+        digits = re.fullmatch(r"(?:cp|py)(\d)(\d*)", python.split(".")[0])
+        assert digits is not None
+    except (ValueError, AssertionError):
+        raise UserError(f"'{filename}' is not the name of a wheel. Restore the pin") from None
+    version = f"{digits[1]}.{digits[2]}" if digits[2] else digits[1]
+    return (
+        "--implementation=cp",
+        f"--python-version={version}",
+        *(f"--abi={name}" for name in abi.split(".")),
+        *(f"--platform={name}" for name in tags.split(".") if name != "any"),
+    )
+
+
+def _extra_index(pin: Path) -> str | None:
+    """The index that the build's pin names, which has the builds without CUDA."""
+    found = read_build_pin(pin).get("wheel")
+    index = found.get("extra_index") if isinstance(found, dict) else None
+    return index if isinstance(index, str) else None

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which upstream paths a wheel holds: what the build made is not upstream's, and much is left out."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import posixpath
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tools.importer.errors import UserError
+
+_NATIVE = ("*.so", "*.so.*", "*.dylib", "*.dll", "*.pyd", "*.a", "*.lib", "*.exe")
+_PYTHON = (".py", ".pyi")
+
+Kind = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class WheelContents:
+    """Patterns on paths, where `*` matches slashes too.
+
+    `roots` are the packages at the same place in upstream's repository, `built` what the build adds
+    below them, `left_out` what upstream has below them and the build does not pack.
+    """
+
+    roots: tuple[str, ...]
+    built: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def is_upstream(self, path: str) -> bool:
+        """Whether a wheel's member is a file of upstream's repository."""
+        return path.partition("/")[0] in self.roots and not self._built.match(path)
+
+    def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
+        """Whether a wheel with files of these kinds would hold `path` if upstream had it.
+
+        Every module of a package is packed; any other file if its kind is.
+        """
+        if not self.is_upstream(path) or self._left_out.match(path):
+            return False
+        return path.endswith(_PYTHON) or kind_of(path) in kinds
+
+    @cached_property
+    def _built(self) -> re.Pattern[str]:
+        return _any_of((*_NATIVE, *self.built))
+
+    @cached_property
+    def _left_out(self) -> re.Pattern[str]:
+        return _any_of(self.left_out)
+
+
+def read_contents(file: Path) -> WheelContents:
+    """Read the patterns of a project. Raises UserError."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return WheelContents(*(tuple(data[key]) for key in ("roots", "built", "left_out")))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(
+            f"{file}: {error!r}. It needs lists of text under roots, built and left_out"
+        ) from error
+
+
+def kind_of(path: str) -> Kind:
+    """The part of the tree, two directories deep at most, and the suffix."""
+    directory, name = posixpath.split(path)
+    return "/".join(directory.split("/")[:2]), posixpath.splitext(name)[1]
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    # Nothing matches an empty list of patterns.
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")

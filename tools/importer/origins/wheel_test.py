@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wheels by the machine's real pip, out of folders that the test makes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.origins import open_pin, resolve
+from tools.importer.origins.origin_fixtures import (
+    COMMIT,
+    Lines,
+    make_project,
+    make_wheel,
+    wheel_settings,
+)
+from tools.importer.project import Project
+from tools.importer.snapshot import Blob
+
+_MAC = "cp311-cp311-macosx_14_0_arm64"
+
+
+def _has_pip() -> bool:
+    python = shutil.which("python3")
+    command = [python or "false", "-m", "pip", "--version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not _has_pip(), reason="the python3 on PATH has no pip")
+
+
+@pytest.fixture(name="project")
+def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Its pip knows one folder, `wheels`, and no index."""
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("TORCH_GOOGLE_TORCH_INDEX", raising=False)
+    (tmp_path / "wheels").mkdir()
+    return make_project(tmp_path / "workspace", wheel=wheel_settings())
+
+
+def test_the_builds_wheel(project: Project, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    lines = Lines()
+    tree = resolve(project, lines, tag="v2.14.1")
+    assert tree.natives
+    assert (tree.label, tree.commit) == ("v2.14.1", COMMIT)
+    assert sorted(tree.paths()) == ["torch/__init__.py", "torch/data.json"]
+    assert tree.read("torch/__init__.py") == Blob(b"x = 1\n")
+    assert tree.read("torch/version.py") is None
+    assert tree.carries("torch/gone.py")
+    assert tree.carries("torch/gone.json")
+    assert not tree.carries("test/test_torch.py")
+    assert not tree.carries("torch/version.py")
+    assert tree.pin["kind"] == "wheel"
+    (said,) = lines.said
+    assert said.startswith("v2.14.1 from the build's wheel: torch-2.14.1+cpu-cp311-cp311-manylinux")
+
+
+def test_a_pin_is_read_from_the_cache_and_then_from_pip(project: Project, tmp_path: Path) -> None:
+    wheel = make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    pin = resolve(project, Lines(), tag="v2.14.1").pin
+    aside = wheel.rename(tmp_path / wheel.name)
+    again = open_pin(project, Lines(), pin)
+    assert again.pin == pin
+    assert again.natives
+    assert set(again.paths()) == {"torch/__init__.py", "torch/data.json"}
+
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(EnvironmentProblem, match=r"^the pinned 2\.14\.1\+cpu can no longer be had"):
+        open_pin(project, Lines(), pin)
+    aside.rename(wheel)
+    assert open_pin(project, Lines(), pin).read("torch/__init__.py") == Blob(b"x = 1\n")
+
+
+def test_other_bytes_under_the_pinned_name(project: Project, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    pin = resolve(project, Lines(), tag="v2.14.1").pin
+    shutil.rmtree(tmp_path / "cache")
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu", files={"torch/evil.py": b""})
+    with pytest.raises(
+        UserError, match=rf"sha256 is [0-9a-f]{{64}}, the pin says {pin['sha256']}"
+    ) as e:
+        open_pin(project, Lines(), pin)
+    assert "\n" not in str(e.value)
+    assert str(e.value).count(str(pin["sha256"])) == 1
+
+
+def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: Path) -> None:
+    # The usual Linux wheel has CUDA, is large, and is taken last.
+    make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
+    make_wheel(tmp_path / "wheels", "2.14.1", _MAC)
+    lines = Lines()
+    tree = resolve(project, lines, tag="v2.14.1")
+    assert not tree.natives
+    assert tree.pin["filename"] == f"torch-2.14.1-{_MAC}.whl"
+    assert lines.said[0].startswith("not from the build's wheel: no torch==2.14.1+cpu at")
+    assert lines.said[1].endswith("sources only, so the build's pin stays where it is")
+    shutil.rmtree(tmp_path / "cache")
+    assert open_pin(project, Lines(), tree.pin).pin == tree.pin
+
+
+def test_a_build_with_cuda_gives_sources_only(project: Project, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1", cuda="'12.6'")
+    tree = resolve(project, Lines(), tag="v2.14.1", origin="wheel")
+    assert not tree.natives
+    assert "manylinux" in str(tree.pin["filename"])
+
+
+def test_a_build_with_cuda_under_the_cpu_name_has_no_natives(
+    project: Project, tmp_path: Path
+) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu", cuda="'12.6'")
+    assert not resolve(project, Lines(), tag="v2.14.1").natives
+
+
+def test_a_wheel_is_fetched_once(project: Project, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    resolve(project, Lines(), tag="v2.14.1")
+    lines = Lines()
+    resolve(project, lines, tag="v2.14.1")
+    assert lines.steps == []
+
+
+def test_a_wheel_that_says_another_version(project: Project, tmp_path: Path) -> None:
+    other = {"torch/version.py": b"__version__ = '2.13.0+cpu'\n"}
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu", files=other)
+    with pytest.raises(UserError, match=r"torch/version.py says 2\.13\.0\+cpu. Distrust the index"):
+        resolve(project, Lines(), tag="v2.14.1")
+
+
+@pytest.mark.parametrize("name", ["torch/../../x.py", "torch//x.py"])
+def test_a_hostile_wheel(project: Project, tmp_path: Path, name: str) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu", files={name: b""})
+    with pytest.raises(UserError, match=r"^torch-2\.14\.1\+cpu-.*\.whl: the path .* distrust it"):
+        resolve(project, Lines(), tag="v2.14.1")
+
+
+def test_an_unknown_tag_has_near_misses(project: Project, tmp_path: Path) -> None:
+    for version in ("2.14.0+cpu", "2.14.1+cpu", "1.0"):
+        make_wheel(tmp_path / "wheels", version)
+    lines = Lines()
+    with pytest.raises(UserError, match=r"^no v2\.14\.2 of torch: .*Did you mean v2\.14\.[01], v2"):
+        resolve(project, lines, tag="v2.14.2")
+    assert lines.steps == ["Fetching torch==2.14.2+cpu with pip"]
+
+
+def test_a_tag_of_no_release(project: Project) -> None:
+    with pytest.raises(UserError, match="nightly is not the tag of a release"):
+        resolve(project, Lines(), tag="nightly", origin="wheel")
+
+
+def test_no_network(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    with pytest.raises(EnvironmentProblem) as caught:
+        resolve(project, Lines(), tag="v2.14.1")
+    message = str(caught.value)
+    assert "v2.14.1 of torch is out of reach: the build's wheel: pip exited 1" in message
+    assert "after failed connections ([Errno 111] Connection refused" in message
+    assert "\n" not in message
+
+
+def test_the_extra_index_of_the_builds_pin(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = make_wheel(tmp_path / "index" / "torch", "2.14.1+cpu")
+    (wheel.parent / "index.html").write_text(f'<a href="{wheel.as_uri()}">{wheel.name}</a>')
+    project.pin.write_text('{"wheel": {"extra_index": "http://127.0.0.1:9/simple"}}')
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", (tmp_path / "empty").as_uri())
+    monkeypatch.setenv("TORCH_GOOGLE_TORCH_INDEX", (tmp_path / "index").as_uri())
+    assert resolve(project, Lines(), tag="v2.14.1").natives
+
+
+def test_a_damaged_file_of_the_cache(project: Project, tmp_path: Path) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    pin = resolve(project, Lines(), tag="v2.14.1").pin
+    kept = tmp_path / "cache" / "torch_google" / "importer" / "files" / str(pin["sha256"])
+    kept.chmod(0o644)
+    kept.write_bytes(b"")
+    with pytest.raises(EnvironmentProblem, match=r"damaged: .*Delete it; it is fetched again"):
+        open_pin(project, Lines(), pin)

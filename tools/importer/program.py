@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program //tools/importer:import, which tools/import.py starts."""
+
+from __future__ import annotations
+
+import sys
+
+from tools.importer.commands.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a command tells people and machines what it does: a terminal, plain lines, or one JSON document.
+
+Lines go to standard output, progress never does: it is on the terminal while a step lasts, or a line
+on standard error for a step that takes over a second. With `--json` standard output is one document.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+_QUIET_SECONDS = 1.0
+_REPEAT_SECONDS = 10.0
+
+
+class Progress(Protocol):
+    """One step under way."""
+
+    def advance(self, n: int = 1) -> None:
+        """`n` more of the step's total are done. Any thread may call it."""
+
+
+class Report(Protocol):
+    """What commands and libraries talk to; they never print."""
+
+    def say(self, line: str) -> None:
+        """Show a line to people."""
+
+    def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
+        """Show that a step goes on, as a context; `total` is None where it is not known."""
+
+    def result(self, data: Mapping[str, object]) -> None:
+        """Give the machine's answer: once per command, JSON data."""
+
+
+def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> Report:
+    """Return the report that fits: JSON when asked for, else by whether people look at a terminal."""
+    out, err = out or sys.stdout, err or sys.stderr
+    if as_json:
+        return JsonReport(out)
+    if out.isatty() and err.isatty():
+        return TerminalReport(out)
+    return PlainReport(out, err)
+
+
+class PlainReport:
+    """Lines for logs and pipes."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self._out, self._err = out, err
+
+    def say(self, line: str) -> None:
+        print(line, file=self._out, flush=True)
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
+        step = _PlainProgress(label, total, self._err)
+        try:
+            yield step
+        finally:
+            step.stop()
+
+    def result(self, data: Mapping[str, object]) -> None:
+        """People have read the lines."""
+
+
+class TerminalReport:
+    """Lines, with bars below them while steps last."""
+
+    def __init__(self, out: TextIO) -> None:
+        # Late: it costs as much as a short command, and scripts never see it.
+        from rich.console import Console
+
+        self._console = Console(file=out)
+        self._bars: RichProgress | None = None
+        self._open = 0
+
+    def say(self, line: str) -> None:
+        # Paths and patches are text of others: no markup, no colours by guess, no wrapped paths.
+        self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
+        bars = self._bars = self._bars or _bars(self._console)
+        if not self._open:
+            bars.start()
+        self._open += 1
+        task = bars.add_task(label, total=total)
+        try:
+            yield _TerminalProgress(bars, task)
+        finally:
+            bars.remove_task(task)
+            self._open -= 1
+            if not self._open:
+                bars.stop()
+
+    def result(self, data: Mapping[str, object]) -> None:
+        """People have read the lines."""
+
+
+class JsonReport:
+    """Silent, but for one document on standard output."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self.answered = False
+
+    def say(self, line: str) -> None:
+        """Lines are for people."""
+
+    @contextmanager
+    def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
+        yield _NoProgress()
+
+    def result(self, data: Mapping[str, object]) -> None:
+        if self.answered:
+            raise RuntimeError("a command answers once: a second document would spoil the first")
+        text = json.dumps(data, indent=2)
+        self.answered = True
+        print(text, file=self._out, flush=True)
+
+
+class _NoProgress:
+    def advance(self, n: int = 1) -> None:
+        """Nobody looks."""
+
+
+class _PlainProgress:
+    """A line once the step has taken a second, then now and then how far it is."""
+
+    def __init__(self, label: str, total: int | None, err: TextIO) -> None:
+        self._label, self._total, self._err = label, total, err
+        self._done = 0
+        self._next = time.monotonic() + _QUIET_SECONDS
+        self._timer = threading.Timer(_QUIET_SECONDS, self._tell)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def advance(self, n: int = 1) -> None:
+        self._done += n
+        if time.monotonic() >= self._next:
+            self._tell()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _tell(self) -> None:
+        self._next = time.monotonic() + _REPEAT_SECONDS
+        count = f" {self._done}/{self._total}" if self._total else ""
+        print(f"{self._label} ...{count}", file=self._err, flush=True)
+
+
+class _TerminalProgress:
+    def __init__(self, bars: RichProgress, task: TaskID) -> None:
+        self._bars, self._task = bars, task
+
+    def advance(self, n: int = 1) -> None:
+        self._bars.advance(self._task, n)
+
+
+def _bars(console: object) -> RichProgress:
+    from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as RichProgress
+
+    return RichProgress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,  # what is done is said in lines
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Semantic rewrites: patches that a rule makes of each upstream tree, with a guard for what it misses."""
+
+from tools.importer.rewrites.patch_file import (
+    patch_files,
+    regenerated_patch,
+    render_rewrite,
+    same_patch,
+)
+from tools.importer.rewrites.reach import Modules
+from tools.importer.rewrites.rule import Kept, Operation, Rule
+from tools.importer.rewrites.run import (
+    HEADER,
+    Rewritten,
+    check_guards,
+    decisions,
+    find_rule,
+    generated,
+    regenerate,
+    run_rule,
+)
+from tools.importer.rewrites.torch_rules import RULES
+
+__all__ = [
+    "HEADER",
+    "RULES",
+    "Kept",
+    "Modules",
+    "Operation",
+    "Rewritten",
+    "Rule",
+    "check_guards",
+    "decisions",
+    "find_rule",
+    "generated",
+    "patch_files",
+    "regenerate",
+    "regenerated_patch",
+    "render_rewrite",
+    "run_rule",
+    "same_patch",
+]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The patch file of a rule: what the series commits is what the rule makes of the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from tools.importer.engine import Change, header_of, render_patch
+from tools.importer.rewrites.reach import Modules
+from tools.importer.rewrites.rule import Rule
+from tools.importer.rewrites.run import HEADER, find_rule, generated, run_rule
+from tools.importer.rewrites.torch_rules import RULES
+from tools.importer.series import Patch, Series
+from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
+from tools.importer.unified import parse_diff
+
+_CONTEXT = 1  # the patch is made anew for each tree, so its context has nothing to find
+
+
+def patch_files(
+    series: Series,
+    snapshot: Snapshot,
+    label: str,
+    *,
+    rules: Sequence[Rule] = RULES,
+    modules: Modules | None = None,
+) -> dict[str, bytes]:
+    """Return the patch of each rule that rewrites, by file name, as upstream's tree makes it.
+
+    Those of the series come in its order and under its names; one that it has not yet is
+    `<rule>.patch`, the last. Raises UserError as the rules do.
+    """
+    named = {patch.header[HEADER]: patch.name for patch in generated(series)}
+    unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
+    made = {}
+    modules = Modules() if modules is None else modules
+    tree: Snapshot = snapshot
+    for name in [*named, *unlisted]:
+        done = run_rule(find_rule(name, rules), tree, label, modules=modules)
+        if done.files or name in named:
+            made[named.get(name, f"{name}.patch")] = render_rewrite(done.rule, done.files, tree)
+        tree = OverlaySnapshot(tree, done.files)
+    return made
+
+
+def regenerated_patch(
+    patch: Patch, tree: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+) -> bytes:
+    """Return one generated patch as its rule makes it of `tree`, which has the patches before it."""
+    done = run_rule(find_rule(patch.header[HEADER], rules), tree, label)
+    return render_rewrite(done.rule, done.files, tree)
+
+
+def render_rewrite(rule: Rule, files: Mapping[str, Blob], before: Snapshot) -> bytes:
+    """Return the patch file of a rule's result: the header is the rule's too."""
+    changes = [Change(path, path, before.read(path), files[path]) for path in sorted(files)]
+    header = [f"Subject: {rule.about}", *(f"{key}: {text}" for key, text in rule.header.items())]
+    header.append(f"{HEADER}: {rule.name}")
+    return render_patch("\n".join(header).encode("utf-8"), changes, context=_CONTEXT)
+
+
+def same_patch(one: bytes, other: bytes) -> bool:
+    """Whether two patch files say the same: a carry may have put the files in another order."""
+    if header_of(one) != header_of(other):
+        return False
+    first, second = parse_diff(one), parse_diff(other)
+    return sorted(first, key=lambda diff: diff.path) == sorted(second, key=lambda diff: diff.path)

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run a rule on a tree: the changed files, or one line that says what is not as the rule expects.
+
+The result is made anew from every tree, never merged, so a call that upstream added is found: it is
+either rewritten (and its file's number of matches must be right) or refused by the guard.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine import Decision, Resolved
+from tools.importer.errors import UserError
+from tools.importer.rewrites.edit import rewrite_file, rewritten_call
+from tools.importer.rewrites.reach import Modules, Reached, reach
+from tools.importer.rewrites.rule import Kept, Rule
+from tools.importer.rewrites.sites import Site
+from tools.importer.rewrites.torch_rules import RULES
+from tools.importer.series import Patch, Series
+from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
+
+HEADER = "Rewrite"
+TABLE = "tools/importer/rewrites/torch_rules.py"
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """`files` has only what changed; `unread` the files in scope that Python could not parse."""
+
+    rule: Rule
+    files: Mapping[str, Blob]
+    sites: tuple[Site, ...]
+    kept: Mapping[Kept, tuple[Site, ...]]
+    unread: tuple[str, ...]
+
+
+def regenerate(
+    rule_name: str, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+) -> dict[str, Blob]:
+    """Return the files that the rule changes in a tree. Raises UserError (see `run_rule`)."""
+    return dict(run_rule(find_rule(rule_name, rules), snapshot, label).files)
+
+
+def run_rule(
+    rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
+) -> Rewritten:
+    """Rewrite a tree. Raises UserError where matches are not as expected, or a guarded call is left."""
+    modules = Modules() if modules is None else modules
+    files = _files(rule, snapshot)
+    reached = reach(files, modules)
+    sites = reached.sites(rule.guarded)
+    kept, open_sites = _sort_out(rule, sites)
+    edits = [(site, rewritten_call(rule, site.text)) for site in open_sites if rule.operations]
+    matched = [(site, text) for site, text in edits if text is not None]
+    _check_count(rule, [site for site, _ in matched], snapshot, label)
+
+    changed: dict[str, Blob] = {}
+    for path in sorted({site.path for site, _ in matched}):
+        blob = snapshot.read(path)
+        module = modules.get(path, files[path])
+        assert blob is not None
+        assert module is not None
+        here = [(site, text) for site, text in matched if site.path == path]
+        data = rewrite_file(blob.data, module, here, rule.target)
+        if data is None:
+            raise UserError(
+                f"rewrite {rule.name}, {label}: {here[0][0]}: '{rule.target.split('.')[0]}' is "
+                f"another variable there. Patch it by hand and list it as kept in {TABLE}"
+            )
+        changed[path] = Blob(data, blob.mode)
+    after = {path: blob.data for path, blob in changed.items()}
+    left = reach({**files, **after}, modules).sites(rule.guarded) if changed else sites
+    _check_left(rule, _sort_out(rule, left)[1], label)
+    return Rewritten(rule, changed, tuple(site for site, _ in matched), kept, reached.unread)
+
+
+def check_guards(
+    snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
+) -> None:
+    """Check a tree with all its patches in: no guarded call is left without a reason. UserError."""
+    modules = Modules() if modules is None else modules
+    trees: dict[tuple[str, ...], Reached] = {}
+    for rule in rules:
+        scope = (*rule.scope, "", *rule.outside)
+        if scope not in trees:
+            trees[scope] = reach(_files(rule, snapshot), modules)
+        sites = trees[scope].sites(rule.guarded)
+        _check_left(rule, _sort_out(rule, sites)[1], label)
+
+
+def decisions(
+    series: Series, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+) -> dict[str, Decision]:
+    """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches.
+
+    A file that such a patch changed before, and does no more, is there as it is upstream.
+    """
+    found: dict[str, Decision] = {}
+    tree = snapshot
+    for patch in generated(series):
+        files: dict[str, Blob | None] = {diff.path: tree.read(diff.path) for diff in patch.files}
+        files |= regenerate(patch.header[HEADER], tree, label, rules=rules)
+        tree = OverlaySnapshot(tree, files)
+        found[patch.name] = Resolved(files)
+    return found
+
+
+def generated(series: Series) -> list[Patch]:
+    """Return the patches that rules make. Raises UserError where one stands behind a written one."""
+    found = [patch for patch in series.patches if HEADER in patch.header]
+    for place, patch in zip(series.patches, found, strict=False):
+        if place is not patch:
+            raise UserError(
+                f"{series.root / 'series'}:{patch.line}: {patch.name} is made by a rewrite from "
+                f"upstream's own files, but stands behind {place.name}. Move its line up"
+            )
+    return found
+
+
+def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
+    """Return the rule of that name. Raises UserError."""
+    for rule in rules:
+        if rule.name == name:
+            return rule
+    known = ", ".join(rule.name for rule in rules)
+    raise UserError(f"{TABLE}: no rewrite '{name}'. Name one of: {known}")
+
+
+def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
+    blobs = {path: snapshot.read(path) for path in sorted(snapshot.paths()) if rule.covers(path)}
+    return {path: blob.data for path, blob in blobs.items() if blob and blob.mode != "120000"}
+
+
+def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
+    """Set apart what the rule keeps; a function with more such calls than it keeps, keeps none."""
+    kept = {}
+    taken: set[Site] = set()
+    for each in rule.kept:
+        here = [s for s in sites if (s.path, s.function) == (each.path, each.function)]
+        if 0 < len(here) <= each.most:
+            kept[each] = tuple(here)
+            taken |= set(here)
+    return kept, [site for site in sites if site not in taken]
+
+
+def _check_count(rule: Rule, sites: Sequence[Site], snapshot: Snapshot, label: str) -> None:
+    want = {p: n for p, n in rule.matches_in(label).items() if snapshot.carries(p)}
+    found = Counter(site.path for site in sites)
+    if found == want:
+        return
+    wrong = sorted(path for path in {*want, *found} if want.get(path, 0) != found.get(path, 0))
+    told = [
+        f"{path} has {found.get(path, 0)}, expected {want.get(path, 0)}"
+        + "".join(f" [{site}]" for site in sites if site.path == path)
+        for path in wrong
+    ]
+    raise UserError(
+        f"rewrite {rule.name}, {label}: {'; '.join(told)}. Look whether each should be rewritten, "
+        f"then give {label} its numbers under `expected` in {TABLE}, or list it as kept"
+    )
+
+
+def _check_left(rule: Rule, sites: Sequence[Site], label: str) -> None:
+    if sites:
+        places = "; ".join(map(str, sites))
+        raise UserError(
+            f"rewrite {rule.name}, {label}: {len(sites)} left on a path from __file__: {places}. "
+            f"Patch it, teach the rule to, or list it as kept, with the reason, in {TABLE}"
+        )

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The session: publishing all or nothing, and commands that wait for a person and go on."""
+
+from tools.importer.session.build_pin import moved_pin, pin_bytes
+from tools.importer.session.conflict import Unsettled, read_resolution, unsettled
+from tools.importer.session.journal import pending, recover, roll_back
+from tools.importer.session.local_edits import check_committed, uncommitted
+from tools.importer.session.lock import lock
+from tools.importer.session.reimport import (
+    Carried,
+    Source,
+    current_label,
+    directory_changes,
+    finish,
+    load_source,
+    replay,
+)
+from tools.importer.session.rewritten import check_rewrites, decide_rewrites
+from tools.importer.session.stopping import (
+    SESSION_FILES,
+    back_to_desk,
+    forget,
+    refuse_unfinished,
+    require_unfinished,
+    stop_at,
+    waits_for_files,
+)
+from tools.importer.session.transaction import Changes, Transaction
+from tools.importer.session.unfinished import (
+    DESK,
+    EDITING,
+    Stop,
+    StopFile,
+    Unfinished,
+    read_unfinished,
+    write_unfinished,
+)
+
+__all__ = [
+    "DESK",
+    "EDITING",
+    "SESSION_FILES",
+    "Carried",
+    "Changes",
+    "Source",
+    "Stop",
+    "StopFile",
+    "Transaction",
+    "Unfinished",
+    "Unsettled",
+    "back_to_desk",
+    "check_committed",
+    "check_rewrites",
+    "current_label",
+    "decide_rewrites",
+    "directory_changes",
+    "finish",
+    "forget",
+    "load_source",
+    "lock",
+    "moved_pin",
+    "pending",
+    "pin_bytes",
+    "read_resolution",
+    "read_unfinished",
+    "recover",
+    "refuse_unfinished",
+    "replay",
+    "require_unfinished",
+    "roll_back",
+    "stop_at",
+    "uncommitted",
+    "unsettled",
+    "waits_for_files",
+    "write_unfinished",
+]

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The build's pin, moved to the wheel that was imported, with the hash of the tree that it becomes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.project import Project
+from tools.importer.report import Report
+from tools.importer.session.reimport import Carried, write_directory
+from tools.importer.snapshot import Snapshot
+
+
+def moved_pin(
+    project: Project, new: Snapshot, carried: Carried, report: Report
+) -> dict[str, object] | None:
+    """Return what pin.json becomes, or None where the build cannot use that origin.
+
+    Raises UserError when the patched tree cannot be made.
+    """
+    # Late: whoever asks for `status` needs neither origins nor what makes the tree.
+    from third_party.torch.unpack import tree_hash_of
+    from tools.importer.origins import OriginSnapshot
+    from tools.importer.origins.cache import user_cache
+
+    if not (isinstance(new, OriginSnapshot) and new.natives):
+        return None
+    for key in ("version", "filename", "sha256"):
+        if not isinstance(new.pin.get(key), str):
+            raise UserError(f"the wheel of {new.label}: its origin did not tell its {key}")
+    wheel = user_cache().file(str(new.pin["sha256"]))
+    assert wheel is not None, "an opened wheel is in the cache"
+    old = json.loads(project.pin.read_text(encoding="utf-8"))
+    seam = project.pin.parent / "seam" / "_utils_internal.py"
+    with (
+        tempfile.TemporaryDirectory(prefix="series-") as scratch,
+        report.progress(f"Hashing the patched tree of {new.label}"),
+    ):
+        write_directory(Path(scratch), carried.files)
+        tree = tree_hash_of(wheel, Path(scratch), seam)
+    return {
+        "tag": new.label,
+        "commit": new.commit,
+        "version": new.pin["version"],
+        "wheel": {
+            **old["wheel"],  # its index of builds without CUDA stays
+            "filename": new.pin["filename"],
+            "sha256": new.pin["sha256"],
+        },
+        "tree_hash": tree,
+    }
+
+
+def pin_bytes(pin: dict[str, object]) -> bytes:
+    """Return pin.json. Same pin, same bytes."""
+    return (json.dumps(pin, indent=2) + "\n").encode()

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a person settles: laid out below `.import/conflict`, read back as a decision.
+
+Each stands under its path in the new tree. A text with a conflict has markers; where a merge could not
+even write those (a binary, a file that upstream deleted) the person has to change what is there, or to
+say that it is meant.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tools.importer.engine.outcome import FileResult, PatchResult, Resolved
+from tools.importer.errors import UserError
+from tools.importer.session.journal import write_durably
+from tools.importer.session.unfinished import Stop, StopFile, replace_file
+from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob, Snapshot
+
+DIRECTORY = "conflict"
+SUMMARY = "CONFLICT.md"
+STAGED = "conflict.new"
+_MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
+_MIDDLE = b"======="
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """What is left to do in a file; `line` counts from 1, 0 for the file as a whole."""
+
+    path: str
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.what}" if self.line else f"{self.path}: {self.what}"
+
+
+def stop_of(result: PatchResult) -> Stop:
+    """Return what a stopped patch asks of a person."""
+    files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
+    return Stop(result.patch.name, result.outcome.value, files)
+
+
+def stage_conflict(state: Path, result: PatchResult) -> None:
+    """Write the files of a stopped patch aside. `show_conflict` makes them appear."""
+    shutil.rmtree(state / STAGED, ignore_errors=True)
+    (state / STAGED).mkdir(parents=True)
+    for file in _open_files(result):
+        if file.after is None:
+            continue
+        target = state / STAGED / _plain(file.new_path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(target, file.after.data, 0o777 if file.after.mode == EXECUTABLE else 0o666)
+
+
+def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
+    """Make the staged files appear at once, where none are, with a summary for people beside them."""
+    os.rename(state / STAGED, state / DIRECTORY)
+    replace_file(state / SUMMARY, _summary(result, series).encode("utf-8", "surrogateescape"))
+
+
+def hide_conflict(state: Path) -> None:
+    """Take the files away: they are settled, or no longer wanted."""
+    (state / SUMMARY).unlink(missing_ok=True)
+    if (state / DIRECTORY).exists():
+        shutil.rmtree(state / DIRECTORY)
+
+
+def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
+    """Return what is left to do, in the order of paths: markers, and files that nobody touched."""
+    found: list[Unsettled] = []
+    others = [path for path in _laid_out(state) if path not in stop.files]
+    for path, file in sorted(stop.files.items()):
+        blob = _read(state, path, file)
+        known = {mark.encode() for mark in file.marks}
+        markers = list(_marker_lines(blob.data if blob else b"", known))
+        found += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
+        digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
+        moved = digest is None and bool(others)  # its change went to the file that took its place
+        if not markers and digest == file.digest and not moved:
+            found.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
+    return found
+
+
+def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
+    """Return the files as the person left them; a deleted one deletes. Raises UserError."""
+    files: dict[str, Blob | None] = {
+        path: _read(state, path, file) for path, file in stop.files.items()
+    }
+    for path in _laid_out(state):
+        if path in files:
+            continue
+        if new.read(path) is None:
+            raise UserError(
+                f"{state / DIRECTORY / path}: {new.label} has no such file, and the patch does not touch "
+                "it. Move it away; to have the patch make a new file, use `import.py edit` afterwards"
+            )
+        files[path] = _read(state, path, StopFile(None, REGULAR, ""))
+    return Resolved(files)
+
+
+def _open_files(result: PatchResult) -> list[FileResult]:
+    return [file for file in result.files if file.outcome.stops]
+
+
+def _stop_file(result: PatchResult, file: FileResult) -> StopFile:
+    own = set((file.before.data if file.before else b"").split(b"\n"))
+    for diff in result.patch.files:
+        for hunk in diff.hunks:
+            own.update(line.rstrip(b"\n") for line in hunk.new)
+    marks = sorted(line.decode("utf-8", "replace") for line in own if _like_marker(line))
+    after = file.after
+    return StopFile(
+        None if after is None else hashlib.sha256(after.data).hexdigest(),
+        REGULAR if after is None else after.mode,
+        file.note,
+        tuple(marks),
+    )
+
+
+def _marker_lines(data: bytes, known: set[bytes]) -> Iterator[tuple[int, str]]:
+    if b"\0" in data[:8192]:
+        return
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if _like_marker(line) and line.decode("utf-8", "replace").encode() not in known:
+            yield number, line.decode("utf-8", "replace")[:40].rstrip()
+
+
+def _like_marker(line: bytes) -> bool:
+    return line.startswith(_MARKERS) or line.rstrip(b"\r") == _MIDDLE
+
+
+def _laid_out(state: Path) -> list[str]:
+    root = state / DIRECTORY
+    return sorted(
+        path.relative_to(root).as_posix()
+        for path in root.rglob("*")
+        if path.is_symlink() or path.is_file()
+    )
+
+
+def _read(state: Path, path: str, file: StopFile) -> Blob | None:
+    full = state / DIRECTORY / _plain(path)
+    if full.is_symlink():
+        return Blob(os.fsencode(os.readlink(full)), SYMLINK)
+    if not full.is_file():
+        return None
+    data = full.read_bytes()
+    if file.mode == SYMLINK:  # laid out as text, so that it could have markers
+        return Blob(data.rstrip(b"\n"), SYMLINK)
+    return Blob(data, EXECUTABLE if full.stat().st_mode & 0o100 else REGULAR)
+
+
+def _plain(path: str) -> PurePosixPath:
+    parts = path.split("/")
+    if not all(parts) or {".", ".."} & set(parts):
+        raise UserError(
+            f"'{path}' is not a plain path below the tree. The patch or the origin is bad"
+        )
+    return PurePosixPath(path)
+
+
+def _summary(result: PatchResult, series: Path) -> str:
+    header = result.patch.header
+    lines = [
+        f"# {result.patch.name}: {result.outcome.value}",
+        "",
+        f"Subject: {header['Subject']}",
+        f"Reason: {header['Reason']}",
+        f"Upstream: {header['Upstream']}",
+        f"Patch: {series / result.patch.name}",
+        "",
+        *([result.note, ""] if result.note else []),
+        "Files to settle, below `.import/conflict/`:",
+        "",
+    ]
+    for file in _open_files(result):
+        shown = "" if file.after is not None else " (no file there)"
+        lines.append(f"- `{file.new_path}`{shown}: {file.outcome.value}. {file.note}".rstrip(". "))
+        if file.inner:
+            lines += ["", "  How upstream's version differs from the patch's:", ""]
+            lines += [f"      {line}" for line in file.inner.splitlines()]
+            lines.append("")
+    lines += [
+        "",
+        "Between the markers stand upstream's new lines (ours), the lines of the old release (base) and",
+        "the patch's (theirs). Edit each file to what it should be in the new release, then run one of:",
+        "",
+        "    tools/import.py continue   # take the files as they are now; equal to upstream's = landed",
+        "    tools/import.py skip       # leave this patch out of the new series",
+        "    tools/import.py abort      # forget the import; the workspace is as before",
+        "",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests: a process that dies, or a disk that fails, at the n-th change of the file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from tools.importer.errors import EnvironmentProblem
+
+# Whatever changes a file system, or makes a change durable.
+CALLS = ("open", "write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir", "chmod")
+
+
+def killed_at(number: int, action: Callable[[], object]) -> bool:
+    """Run `action` in a child that SIGKILLs itself before its `number`-th call (from 0) of CALLS.
+
+    Returns whether it was killed; an action with fewer calls ends by itself, and must not fail.
+    """
+    child = os.fork()
+    if not child:
+        _count(number, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        failed = True
+        try:
+            action()
+            failed = False
+        finally:
+            os._exit(failed)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        assert os.WTERMSIG(status) == signal.SIGKILL
+        return True
+    assert os.WEXITSTATUS(status) == 0, "the action failed in the child"
+    return False
+
+
+def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
+    """Run `action` with OSError(`code`) raised by the `number`-th call of CALLS, once.
+
+    Returns what the action raised, or None.
+    """
+
+    def fail() -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    saved = _count(number, fail)
+    try:
+        action()
+    except (OSError, EnvironmentProblem) as error:
+        return error
+    finally:
+        for name, call in saved.items():
+            setattr(os, name, call)
+    return None
+
+
+def disk_full_at(number: int, action: Callable[[], object]) -> BaseException | None:
+    """Run `action` on a disk that is full for one call."""
+    return failing_at(number, errno.ENOSPC, action)
+
+
+def _count(number: int, strike: Callable[[], object]) -> dict[str, Any]:
+    calls = 0
+
+    def counted(call: Any) -> Any:
+        def wrapped(*args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls - 1 == number:
+                strike()
+            return call(*args, **options)
+
+        return wrapped
+
+    saved = {name: getattr(os, name) for name in CALLS}
+    for name, call in saved.items():
+        setattr(os, name, counted(call))
+    return saved

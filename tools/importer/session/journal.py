@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of a publication under way: what moves where, and how to finish it or take it back.
+
+A publication is a directory in the state directory. Its name says how far it is, and each step from one
+name to the next is one rename:
+
+    publish.new    being staged, or taken back: the tree is the old one; anybody may delete it
+    publish        valid: from here on it will be finished, by whoever comes next
+    publish.done   the tree is the new one: what the command was working from is yet to be deleted
+    publish.back   being taken back: that too is finished by whoever comes next
+
+In it, `new/N` is what file N will be, `old/N` a second link to what it was, and `journal.json` lists
+them. A file is moved by one rename, and a move that was made already is seen by its `new/N` having gone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tools.importer.errors import EnvironmentProblem, UserError
+
+STAGED, VALID, BACK, DONE = "publish.new", "publish", "publish.back", "publish.done"
+_JOURNAL = "journal.json"
+
+
+@dataclass(frozen=True)
+class Move:
+    """One file, by its path in the workspace. A hash is None where there is no such file."""
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True)
+class Journal:
+    """`made` are directories that were not there; `clears` is what of the state ends with it."""
+
+    what: str
+    moves: tuple[Move, ...]
+    made: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
+
+
+def write_journal(stage: Path, journal: Journal) -> None:
+    """Write the journal into a staged publication, durably."""
+    write_durably(stage / _JOURNAL, json.dumps(asdict(journal), indent=1).encode())
+
+
+def pending(state: Path) -> bool:
+    """Whether a publication was begun and not finished."""
+    return any((state / name).is_dir() for name in (VALID, DONE, BACK))
+
+
+def recover(workspace: Path, state: Path) -> str | None:
+    """Finish what a killed command left: forward, or back if it was being taken back.
+
+    Returns a line that says so, or None when there was nothing. Raises UserError when a file that has
+    yet to move was edited in the meantime: nobody's work is overwritten.
+    """
+    if (state / BACK).is_dir():
+        return roll_back(workspace, state)
+    line = None
+    if (state / VALID).is_dir():
+        what = roll_forward(workspace, state, check=True)
+        line = f"finished what was interrupted: {what}"
+    if (state / DONE).is_dir():
+        _clear(state)
+    shutil.rmtree(state / STAGED, ignore_errors=True)
+    return line
+
+
+def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
+    """Move everything into place and end the publication. Safe to repeat after any kill."""
+    root = state / VALID
+    journal = _read(root)
+    with _one_line(journal, "`import.py status` finishes it, `import.py abort` takes it back"):
+        sync_directory(state)
+        for number, move in enumerate(journal.moves):
+            _move(workspace, root, number, move, check=check)
+        _sync_parents(workspace, journal)
+        os.rename(root, state / DONE)
+    _clear(state)
+    return journal.what
+
+
+def roll_back(workspace: Path, state: Path) -> str | None:
+    """Put everything back as it was. Safe to repeat after any kill. None when nothing was begun."""
+    if (state / VALID).is_dir():
+        os.rename(state / VALID, state / BACK)  # decided: no later command goes forward again
+    if not (state / BACK).is_dir():
+        return None
+    root = state / BACK
+    journal = _read(root)
+    with _one_line(journal, "the next command goes on taking it back"):
+        for number, move in enumerate(journal.moves):
+            _move_back(workspace, root, number, move)
+        for made in sorted(journal.made, reverse=True):
+            if (workspace / made).is_dir() and not os.listdir(workspace / made):
+                os.rmdir(workspace / made)
+        _sync_parents(workspace, journal)
+        os.rename(root, state / STAGED)
+        sync_directory(state)
+    shutil.rmtree(state / STAGED, ignore_errors=True)
+    return f"took back what was interrupted: {journal.what}"
+
+
+def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
+    """Write a new file and wait until the disk has it. Whether others see it is a rename's business."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Wait until the disk has the names in a directory."""
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def digest_of(path: Path) -> str | None:
+    """Return a file's sha256, or None where there is no file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) -> None:
+    target, new = workspace / move.path, root / "new" / str(number)
+    if move.after is None:
+        if digest_of(target) is None:
+            return
+        _check(target, (move.before,), move, check)
+        os.unlink(target)
+        return
+    if not new.exists():
+        return  # moved before the kill; what became of the file since is its owner's business
+    _check(target, (move.before, move.after), move, check)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(new, target)
+
+
+def _move_back(workspace: Path, root: Path, number: int, move: Move) -> None:
+    target, old = workspace / move.path, root / "old" / str(number)
+    if move.after is not None and (root / "new" / str(number)).exists():
+        return  # it never moved
+    _check(target, (move.before, move.after), move, True)
+    if move.before is None:
+        target.unlink(missing_ok=True)
+    elif old.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(old, target)
+
+
+def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bool) -> None:
+    if check and digest_of(target) not in expected:
+        raise UserError(
+            f"{move.path}: edited after a command was killed that had yet to publish it. "
+            "Move your version aside, run `import.py status`, and put it back"
+        )
+
+
+def _clear(state: Path) -> None:
+    """End a publication whose files are all in place."""
+    root = state / DONE
+    if (root / _JOURNAL).exists():  # else all but the directory is gone
+        journal = _read(root)
+        with _one_line(journal, "the next command cleans up"):
+            sync_directory(state)
+            for name in journal.clears:
+                _remove(state / name)
+    shutil.rmtree(root, ignore_errors=True)
+
+
+def _sync_parents(workspace: Path, journal: Journal) -> None:
+    parents = {(workspace / move.path).parent for move in journal.moves}
+    above = {(workspace / made).parent for made in journal.made}
+    for parent in sorted(parents | above):
+        if parent.is_dir():
+            sync_directory(parent)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def _one_line(journal: Journal, next_step: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentProblem(
+            f"{journal.what} is not finished: {error}. Put that right; then {next_step}"
+        ) from error
+
+
+def _read(root: Path) -> Journal:
+    data = json.loads((root / _JOURNAL).read_bytes())
+    moves = tuple(Move(**move) for move in data["moves"])
+    return Journal(data["what"], moves, tuple(data["made"]), tuple(data["clears"]))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find edits that were never committed, before a command writes over them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.importer.errors import EnvironmentProblem, UserError
+
+# Neither the user's configuration nor the locale may change what git says.
+_CALM = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+_NAMED = 5
+
+
+def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
+    """Raise UserError when git sees edits or new files below any of `paths`.
+
+    Returns False where the workspace is in no git repository, so that nobody can tell.
+    """
+    edited = uncommitted(workspace, paths)
+    if edited is None:
+        return False
+    if edited:
+        named = ", ".join(edited[:_NAMED])
+        more = f" and {len(edited) - _NAMED} more" if len(edited) > _NAMED else ""
+        raise UserError(
+            f"{workspace}: not committed: {named}{more}. Commit or stash that first, or say --allow-dirty"
+        )
+    return True
+
+
+def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
+    """Return edited, deleted and new files below `paths`, or None where there is no repository."""
+    if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
+        return None
+    import git  # late: most commands ask git nothing
+
+    tool = git.cmd.Git(workspace)
+    tool.update_environment(**_CALM)
+    try:
+        # -z: names as they are. all: a new directory is named file by file. No optional locks: this only
+        # reads, so it must not refresh the index under another git. safe.directory: a checkout that
+        # another user owns is still the one that the caller named.
+        out = tool.execute(
+            [
+                "git",
+                "--no-optional-locks",
+                "-c",
+                f"safe.directory={workspace}",
+                "-c",
+                "core.fsmonitor=false",
+                "-c",
+                "status.renames=false",
+                "status",
+                "--porcelain=v1",
+                "-z",
+                "--untracked-files=all",
+                "--",
+                *(os.fspath(path) for path in paths),
+            ],
+            stdout_as_string=False,
+        )
+    except git.exc.GitCommandNotFound as error:
+        raise EnvironmentProblem("git is not on PATH. Install it") from error
+    except git.exc.GitCommandError as error:
+        words = str(error.stderr).strip() or str(error)
+        raise EnvironmentProblem(
+            f"git status ended with {error.status} in {workspace}: {words.splitlines()[-1]}"
+        ) from error
+    assert isinstance(out, bytes)
+    return sorted(os.fsdecode(row[3:]) for row in out.split(b"\0") if row)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One command at a time in a workspace: a lock that the kernel drops when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tools.importer.errors import UserError
+
+_NAME = "lock"
+
+
+@contextmanager
+def lock(state: Path) -> Iterator[None]:
+    """Hold the workspace. Raises UserError, naming the process, when another command has it.
+
+    The state directory is made for it, and goes again if nothing else is in it.
+    """
+    handle = _acquire(state)
+    try:
+        yield
+    finally:
+        (state / _NAME).unlink(missing_ok=True)
+        os.close(handle)
+        with suppress(OSError):  # not empty: an unfinished command, or the next one has begun
+            os.rmdir(state)
+
+
+def _acquire(state: Path) -> int:
+    path = state / _NAME
+    while True:
+        state.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except FileNotFoundError:
+            continue  # its last holder has just removed the directory
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            os.close(handle)
+            raise UserError(
+                f"{path}: another import.py (process {holder}) is at work here. Wait for its end"
+            ) from None
+        if _is(path, handle):
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+            return handle
+        os.close(handle)  # locked what its last holder had just removed
+
+
+def _is(path: Path, handle: int) -> bool:
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(there, os.fstat(handle))

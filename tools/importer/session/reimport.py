@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One import: the series of one release carried to another upstream tree, and the files that result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.apply import ApplyError
+from tools.importer.engine import (
+    Base,
+    Carry,
+    Decision,
+    base_files,
+    carry,
+    header_of,
+    read_base,
+    record_base,
+)
+from tools.importer.errors import UserError
+from tools.importer.project import Project
+from tools.importer.series import Series, SeriesError, load_series
+from tools.importer.session.rewritten import check_rewrites, decide_rewrites
+from tools.importer.snapshot import Snapshot
+
+_OURS = ("*.patch", "series", "base.json", "base.lines")
+
+
+@dataclass(frozen=True)
+class Source:
+    """The series to carry, as it lies. `base` is None where none was recorded yet."""
+
+    label: str
+    series: Series
+    base: Base | None
+    digest: str
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A carry that came to an end: what its series directory is to hold, by name."""
+
+    label: str
+    files: Mapping[str, bytes]
+
+
+def current_label(project: Project) -> str:
+    """Return the label that the build's pin names. Raises UserError."""
+    try:
+        label = json.loads(project.pin.read_text(encoding="utf-8"))["tag"]
+    except FileNotFoundError:
+        raise UserError(f"{project.pin}: no such file. Name the series with --from") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{project.pin}: {error!r}. Restore it, or use --from") from None
+    if not isinstance(label, str):
+        raise UserError(f"{project.pin}: tag is {label!r}, not a text. Restore it, or use --from")
+    return label
+
+
+def load_source(project: Project, label: str) -> Source:
+    """Read the series of a release and its base. Raises UserError."""
+    directory = project.series_of(label)
+    if not directory.is_dir():
+        known = sorted(path.parent.name for path in project.series.glob("*/series"))
+        raise UserError(
+            f"{directory}: no such series. There are: {', '.join(known) or 'none'}. Use --from"
+        )
+    has_base = (directory / "base.json").exists()
+    base = read_base(directory) if has_base else None
+    return Source(label, load_series(directory), base, digest_of_directory(directory))
+
+
+def digest_of_directory(directory: Path) -> str:
+    """Return a hash over what a carry depends on: the order, the diffs and the base.
+
+    Headers may be corrected while an import waits: they go along as they are at its end.
+    """
+    total = hashlib.sha256()
+    for path in sorted({path for pattern in _OURS for path in directory.glob(pattern)}):
+        data = path.read_bytes()
+        if path.suffix == ".patch":
+            data = data[len(header_of(data)) :].lstrip(b"\n")
+        total.update(f"{hashlib.sha256(data).hexdigest()}  {path.name}\n".encode())
+    return total.hexdigest()
+
+
+def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> Carry:
+    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError."""
+    if source.base is None:
+        if new.label != source.label:
+            raise UserError(
+                f"{source.series.root}/base.json: no such file, so nothing is known of what the patches "
+                f"were made against. Run `import.py --tag {source.label}` once to record it"
+            )
+        return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
+    made_anew = decide_rewrites(source.series, new)
+    return carry(source.series, source.base, new, decisions={**made_anew, **decisions})
+
+
+def finish(result: Carry, new: Snapshot) -> Carried:
+    """Return the new series directory, proven: its patches apply strictly to `new`, one by one.
+
+    Raises UserError.
+    """
+    check_rewrites(result.series, new, result.files)
+    files = result.series_files()
+    with tempfile.TemporaryDirectory(prefix="series-") as scratch:
+        write_directory(Path(scratch), files)
+        try:
+            base = record_base(load_series(Path(scratch)), new)
+        except (SeriesError, ApplyError) as error:
+            where = str(error).replace(f"{scratch}/", f"{new.label}/")
+            raise UserError(f"the carried series cannot stay as it is: {where}") from error
+    return Carried(new.label, {**files, **base_files(base)})
+
+
+def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write a series directory somewhere aside."""
+    for name, data in files.items():
+        (directory / name).write_bytes(data)
+
+
+def directory_changes(
+    project: Project, carried: Carried, source: Source, *, overwrite: bool
+) -> dict[str, bytes | None]:
+    """Return what the series directory of the new release takes, by path in the workspace.
+
+    Raises UserError when another series than the one carried is there already and is not the same.
+    """
+    directory = project.series_of(carried.label)
+    files: dict[str, bytes | None] = {}
+    for pattern in _OURS:
+        files |= {path.name: None for path in directory.glob(pattern)}
+    files |= carried.files
+    differing = [
+        name
+        for name, data in sorted(files.items())
+        if (directory / name).exists() and (data is None or (directory / name).read_bytes() != data)
+    ]
+    if differing and carried.label != source.label and not overwrite:
+        raise UserError(
+            f"{directory}: is there already, with other contents ({', '.join(differing[:3])}). "
+            f"Carry that series with --from {carried.label}, or write over it with --overwrite"
+        )
+    below = directory.relative_to(project.workspace).as_posix()
+    return {f"{below}/{name}": data for name, data in files.items()}

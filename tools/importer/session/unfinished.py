@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is remembered of a command that waits for a person: its inputs and the decisions so far.
+
+Nothing that is computed is kept: the command is played again from its inputs, which takes less than a
+second and gives the same bytes. So a kill costs no decision, and a decision is one small file that
+appears whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.importer.engine.outcome import Decision, Resolved, Skip
+from tools.importer.errors import UserError
+from tools.importer.session.journal import sync_directory, write_durably
+from tools.importer.snapshot import Blob
+
+STATE_FILE = "state.json"
+
+# The command of a person at the desk: it waits for `refresh`, and no patch is stopped at.
+EDITING = "edit"
+DESK = "edit"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class StopFile:
+    """A file that a person has to settle, as it was laid out for him.
+
+    `digest` is its sha256 then, None where there was no file to lay out. `marks` are lines that look like
+    conflict markers and are upstream's or the patch's own.
+    """
+
+    digest: str | None
+    mode: str
+    note: str
+    marks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stop:
+    """The patch that waits, and its files by their path in the new tree."""
+
+    patch: str
+    outcome: str
+    files: Mapping[str, StopFile]
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """`command` is who goes on with it; `inputs` is what that command needs to play itself again."""
+
+    command: str
+    project: str
+    inputs: Mapping[str, object]
+    decisions: Mapping[str, Decision] = field(default_factory=dict)
+    stop: Stop | None = None
+
+
+def read_unfinished(state: Path) -> Unfinished | None:
+    """Return what is under way, or None. Raises UserError when the file is not ours."""
+    file = state / STATE_FILE
+    try:
+        data = json.loads(file.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise UserError(f"{file}: damaged ({error}). `import.py abort` starts over") from None
+    if not isinstance(data, dict) or data.get("format") != _FORMAT:
+        raise UserError(
+            f"{file}: written by another version of import.py. Finish it with that one, or "
+            "`import.py abort`"
+        )
+    stop = data["stop"]
+    return Unfinished(
+        data["command"],
+        data["project"],
+        data["inputs"],
+        {name: _decision(value) for name, value in data["decisions"].items()},
+        None
+        if stop is None
+        else Stop(
+            stop["patch"],
+            stop["outcome"],
+            {
+                path: StopFile(row["digest"], row["mode"], row["note"], tuple(row["marks"]))
+                for path, row in stop["files"].items()
+            },
+        ),
+    )
+
+
+def write_unfinished(state: Path, unfinished: Unfinished) -> None:
+    """Remember it: the file appears whole, or stays as it was."""
+    stop = unfinished.stop
+    data = {
+        "format": _FORMAT,
+        "command": unfinished.command,
+        "project": unfinished.project,
+        "inputs": dict(unfinished.inputs),
+        "decisions": {name: _data(value) for name, value in unfinished.decisions.items()},
+        "stop": None
+        if stop is None
+        else {
+            "patch": stop.patch,
+            "outcome": stop.outcome,
+            "files": {path: vars(file) for path, file in stop.files.items()},
+        },
+    }
+    replace_file(state / STATE_FILE, (json.dumps(data, indent=1) + "\n").encode())
+
+
+def replace_file(file: Path, data: bytes) -> None:
+    """Write one file of the state directory: aside, to the disk, then renamed."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(aside_of(file.name))
+    aside.unlink(missing_ok=True)
+    write_durably(aside, data)
+    os.replace(aside, file)
+    sync_directory(file.parent)
+
+
+def aside_of(name: str) -> str:
+    """Return the name under which a file is written before it is renamed."""
+    return f"{name}.new"
+
+
+def _data(decision: Decision) -> object:
+    if isinstance(decision, Skip):
+        return "skip"
+    return {
+        path: None
+        if blob is None
+        else {"mode": blob.mode, "base64": base64.b64encode(blob.data).decode("ascii")}
+        for path, blob in decision.files.items()
+    }
+
+
+def _decision(value: object) -> Decision:
+    if value == "skip":
+        return Skip()
+    assert isinstance(value, dict)
+    return Resolved(
+        {
+            path: None if row is None else Blob(base64.b64decode(row["base64"]), row["mode"])
+            for path, row in value.items()
+        }
+    )

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How two trees differ, path by path, and nothing left out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tools.importer.tree import Entry
+
+
+class Kind(enum.Enum):
+    """What is wrong with one path."""
+
+    CHANGED = "changed"
+    MODE = "mode"
+    MISSING = "missing"
+    EXTRA = "extra"
+    DAMAGED = "damaged"  # its bytes cannot be read at all
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One path of `where` (the pin, the wheel, the base, a tree) that is not as it has to be."""
+
+    where: str
+    kind: Kind
+    path: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        note = f": {self.note}" if self.note else ""
+        return f"{self.where}: {self.kind.value} {self.path}{note}"
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "where": self.where,
+            "kind": self.kind.value,
+            "path": self.path,
+            "note": self.note,
+        }
+
+
+def compare(where: str, want: Mapping[str, Entry], found: Mapping[str, Entry]) -> list[Difference]:
+    """Return what makes `found` another tree than `want`, sorted by path.
+
+    A path whose bytes and mode both differ is two differences. Digests of both sides must be of one
+    kind (sha256, or git's blob ids).
+    """
+    differences: list[Difference] = []
+    for path in sorted(want.keys() | found.keys()):
+        expected, actual = want.get(path), found.get(path)
+        if actual is None:
+            differences.append(Difference(where, Kind.MISSING, path))
+        elif expected is None:
+            differences.append(Difference(where, Kind.EXTRA, path))
+        else:
+            if actual.digest != expected.digest:
+                note = f"{_short(actual.digest)}, wants {_short(expected.digest)}"
+                differences.append(Difference(where, Kind.CHANGED, path, note))
+            if actual.mode != expected.mode:
+                note = f"{actual.mode}, wants {expected.mode}"
+                differences.append(Difference(where, Kind.MODE, path, note))
+    return differences
+
+
+def _short(digest: str) -> str:
+    return digest[:16]

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What base.json says of upstream's files, against upstream's files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tools.importer.apply import ApplyError
+from tools.importer.engine import Base, BaseFile, record_base
+from tools.importer.series import Series
+from tools.importer.snapshot import Snapshot
+from tools.importer.tree import Entry
+from tools.importer.verify.difference import Difference, Kind, compare
+
+_WHERE = "base"
+
+
+def check_base(base: Base, series: Series, snapshot: Snapshot) -> list[Difference]:
+    """Return the files whose record is not as upstream is. Digests are git's blob ids.
+
+    The series touches what has to be recorded; it must fit upstream for that.
+    """
+    try:
+        fresh = record_base(series, snapshot)
+    except ApplyError as error:
+        return [Difference(_WHERE, Kind.DAMAGED, series.root.name, str(error))]
+    differences = compare(_WHERE, _entries(fresh.files), _entries(base.files))
+    for path in sorted(base.absent ^ fresh.absent):
+        kind = Kind.EXTRA if path in base.absent else Kind.MISSING
+        differences.append(Difference(_WHERE, kind, path, "among the paths that it calls absent"))
+    return differences
+
+
+def _entries(files: Mapping[str, BaseFile]) -> dict[str, Entry]:
+    return {path: Entry(file.mode, file.oid) for path, file in files.items()}

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A vendored tree in a monorepo, as committed, against upstream with the series in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.importer.errors import UserError
+from tools.importer.git_repo import Repository
+from tools.importer.git_repo.containment import Globs, check_destination
+from tools.importer.git_repo.labels import Labels, last_vendored
+from tools.importer.report import Report
+from tools.importer.snapshot import Snapshot
+from tools.importer.tree import Entry
+from tools.importer.verify.difference import Difference, Kind, compare
+
+_WHERE = "vendored"
+
+
+@dataclass(frozen=True)
+class VendoredTree:
+    """What a branch holds at one directory; digests are git's blob ids. `labels` say what it is."""
+
+    place: str
+    labels: Labels
+    entries: dict[str, Entry]
+
+
+def read_vendored(path: Path, at: str, branch: str | None = None) -> VendoredTree:
+    """Read a vendored tree from the commit of `branch`, or of HEAD. Raises UserError."""
+    repository = Repository.open(path)
+    try:
+        name = f"refs/heads/{branch.removeprefix('refs/heads/')}" if branch else "HEAD"
+        commit = repository.find(name)
+        if commit is None:
+            raise UserError(f"{path}: no commit at {name}. Name a branch with --branch")
+        at = check_destination(at, repository, commit)
+        last = last_vendored(repository, commit, at)
+        if last is None:
+            raise UserError(
+                f"{path}: no commit of {name} says that it vendored {at}. `import.py vendor` does"
+            )
+        kept = Globs(last.labels.keep)
+        files = repository.files_at(commit, at)
+    finally:
+        repository.close()
+    entries = {name: Entry(file.mode, file.oid) for name, file in files.items() if name not in kept}
+    return VendoredTree(f"{path}:{at}", last.labels, entries)
+
+
+def check_vendored(
+    found: VendoredTree, patched: Snapshot, series_digest: str, report: Report
+) -> list[Difference]:
+    """Return what makes a vendored tree another than `patched`, upstream with the series in."""
+    kept = Globs(found.labels.keep)
+    differences = []
+    if found.labels.series != series_digest:
+        note = f"{found.labels.series[:16]}, the series here is {series_digest[:16]}"
+        differences.append(Difference(_WHERE, Kind.CHANGED, "Series-Digest", note))
+    paths = sorted(path for path in patched.paths() if path not in kept)
+    want: dict[str, Entry] = {}
+    with report.progress(f"Reading {found.labels.project} {found.labels.tag}", len(paths)) as step:
+        for path in paths:
+            blob = patched.read(path)
+            step.advance()
+            if blob is not None:
+                want[path] = Entry(blob.mode, blob.oid)
+    return differences + compare(_WHERE, want, found.entries)
