@@ -67,9 +67,10 @@ def go_on(
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
     report.say(heading + (" (dry run)" if context.dry_run else ""))
-    licence = _check_licence(context, work, new)
+    old = _old_tree(context, source)
+    licence = _check_licence(context, work, old, new)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
-        result = replay(source, new, decisions)
+        result = replay(source, new, decisions, old=old)
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
@@ -156,12 +157,21 @@ def _publish(
     return code
 
 
-def _check_licence(context: Context, work: Import, new: Snapshot) -> dict[str, bytes]:
+def _old_tree(context: Context, source: Source) -> Snapshot | None:
+    """The tree that the series was made against, where this machine still has it."""
+    from tools.importer.origins import at_hand
+
+    return at_hand(context.project, context.report, source.base.pin) if source.base else None
+
+
+def _check_licence(
+    context: Context, work: Import, old: Snapshot | None, new: Snapshot
+) -> dict[str, bytes]:
     """Return the licence record to publish. Raises UserError for a change that nobody has read."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(
-        None, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
+        old, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
     )
     for line in record.changes:
         context.report.say(line)

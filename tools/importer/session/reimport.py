@@ -88,8 +88,17 @@ def digest_of_directory(directory: Path) -> str:
     return total.hexdigest()
 
 
-def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> Carry:
-    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError."""
+def replay(
+    source: Source,
+    new: Snapshot,
+    decisions: Mapping[str, Decision],
+    *,
+    old: Snapshot | None = None,
+) -> Carry:
+    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError.
+
+    `old`, the tree that the series was made against, only lends its words to conflicts.
+    """
     if source.base is None:
         if new.label != source.label:
             raise UserError(
@@ -98,7 +107,7 @@ def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> 
             )
         return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
     made_anew = decide_rewrites(source.series, new)
-    return carry(source.series, source.base, new, decisions={**made_anew, **decisions})
+    return carry(source.series, source.base, new, decisions={**made_anew, **decisions}, old=old)
 
 
 def finish(result: Carry, new: Snapshot) -> Carried:
