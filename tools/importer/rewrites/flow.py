@@ -12,6 +12,7 @@ import ast
 from dataclasses import dataclass, field
 
 from tools.importer.rewrites.module import Function, Import, Module
+from tools.importer.rewrites.module import last_name as _last
 
 PASSED, OWN = 1, 2
 
@@ -40,9 +41,29 @@ class Passed:
     parameter: int | str
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A path that function (or class) `name` of this file is called with."""
+
+    name: str
+    parameter: int | str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """`name` of the file `maker` is such a path, or returns one when `called`."""
+
+    maker: str
+    name: str
+    called: bool
+
+
+Given = Taken | Imported
+
+
 @dataclass
 class Flow:
-    """The marks of one file. `given` adds what other files know; the marks only ever grow."""
+    """The marks of one file. `give` adds what other files know; the marks only ever grow."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -54,26 +75,25 @@ class Flow:
         """Mark `__file__`, `x.__file__` and what inspect tells about files."""
         for node in self.module.own_files:
             self._mark(node, OWN)
-        for call in self.module.calls:
-            if _last(call.func) in ("getfile", "getsourcefile"):
+        for name in ("getfile", "getsourcefile"):
+            for call in self.module.calls.get(name, ()):
                 self._mark(call, PASSED)  # of whatever object: not always a file of this tree
 
-    def take_parameter(self, name: str, parameter: int | str) -> None:
-        """A caller elsewhere passes such a path to function (or class) `name`."""
-        for function in self._callees(name):
-            self._mark_parameter(function, parameter)
-
-    def take_import(self, name: str, files: tuple[str, ...], *, called: bool) -> None:
-        """`name` of one of `files` is such a path, or returns one when `called`."""
+    def give(self, given: Given) -> None:
+        """Mark what is such a path because of another file."""
+        if isinstance(given, Taken):
+            for function in self._callees(given.name):
+                self._mark_parameter(function, given.parameter)
+            return
         module = self.module
         for local, bound in module.imports.items():
-            if bound.name == name and set(bound.files) & set(files):
+            if bound.name == given.name and given.maker in bound.files:
                 for load in module.loads(module.tree, local):
-                    self._mark_use(load, called)
-        for node in module.attributes.get(name, ()):
+                    self._mark_use(load, given.called)
+        for node in module.attributes.get(given.name, ()):
             target = module.target_of(node)
-            if target is not None and set(target.files) & set(files):
-                self._mark_use(node, called)
+            if target is not None and given.maker in target.files:
+                self._mark_use(node, given.called)
 
     def _mark_use(self, node: ast.expr, called: bool) -> None:
         if not called:
@@ -194,9 +214,8 @@ class Flow:
             self.returns.add(name)
         return [
             call
-            for call in self.module.calls
-            if _last(call.func) == simple
-            and (isinstance(call.func, ast.Name) or _owner(call.func) in ("self", "cls"))
+            for call in self.module.calls.get(simple, ())
+            if isinstance(call.func, ast.Name) or _owner(call.func) in ("self", "cls")
         ]
 
     def _through_default(self, parent: ast.arguments, node: ast.AST, level: int) -> list[ast.AST]:
@@ -245,10 +264,6 @@ def _gives_path(callee: ast.expr) -> bool:
 
 def _is_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call)
-
-
-def _last(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def _owner(node: ast.AST) -> str:

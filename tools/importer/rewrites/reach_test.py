@@ -5,7 +5,8 @@ import textwrap
 
 import pytest
 
-from tools.importer.rewrites.reach import Modules, reach
+from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.reach import reach
 
 _READS = ("open", "read_text", "read_bytes", "listdir", "glob")
 
