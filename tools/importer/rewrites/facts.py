@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from tools.importer.rewrites.flow import Flow, Given, Passed
+from tools.importer.rewrites.flow import Export, Flow, Given, Passed
 from tools.importer.rewrites.module import Module
 from tools.importer.rewrites.sites import Site, sites_in
 from tools.importer.snapshot import blob_id
@@ -26,14 +26,15 @@ _HELD_BYTES = 1 << 20
 class Facts:
     """Where paths from `__file__` go in a file that was given some.
 
-    `names` are constants of the module that are such paths, `returns` its functions that return one,
-    `passed` what it hands to others; `sites` are all calls on one.
+    `exports` are its names for them, `passed` what it hands to others; `sites` are all calls on one.
     """
 
-    names: frozenset[str]
-    returns: frozenset[str]
+    exports: frozenset[Export]
     passed: frozenset[Passed]
     sites: tuple[Site, ...]
+
+
+NOTHING = Facts(frozenset(), frozenset(), ())
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,7 @@ def _learn(module: Module, data: bytes, given: Collection[Given]) -> Facts:
     flow.start()
     for each in given:
         flow.give(each)
-    return Facts(
-        frozenset(flow.names),
-        frozenset(flow.returns),
-        frozenset(flow.passed),
-        sites_in(flow, data),
-    )
+    return Facts(frozenset(flow.exports), frozenset(flow.passed), sites_in(flow, data))
 
 
 _COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*coding[:=](?![ \t]*utf-?8)", re.IGNORECASE)

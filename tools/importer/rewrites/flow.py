@@ -50,12 +50,19 @@ class Taken:
 
 
 @dataclass(frozen=True)
-class Imported:
-    """`name` of the file `maker` is such a path, or returns one when `called`."""
+class Export:
+    """A name of a module that is such a path, or that returns one when `called`."""
 
-    maker: str
     name: str
     called: bool
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What the file `maker` exports."""
+
+    maker: str
+    export: Export
 
 
 Given = Taken | Imported
@@ -68,8 +75,7 @@ class Flow:
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
     passed: set[Passed] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)  # constants of the module that are such paths
-    returns: set[str] = field(default_factory=set)  # functions of the module that return one
+    exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
         """Mark `__file__`, `x.__file__` and what inspect tells about files."""
@@ -85,15 +91,15 @@ class Flow:
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)
             return
-        module = self.module
+        module, export = self.module, given.export
         for local, bound in module.imports.items():
-            if bound.name == given.name and given.maker in bound.files:
+            if bound.name == export.name and given.maker in bound.files:
                 for load in module.loads(module.tree, local):
-                    self._mark_use(load, given.called)
-        for node in module.attributes.get(given.name, ()):
+                    self._mark_use(load, export.called)
+        for node in module.attributes.get(export.name, ()):
             target = module.target_of(node)
             if target is not None and given.maker in target.files:
-                self._mark_use(node, given.called)
+                self._mark_use(node, export.called)
 
     def _mark_use(self, node: ast.expr, called: bool) -> None:
         if not called:
@@ -211,7 +217,7 @@ class Flow:
         if level < OWN or simple == "<module>":
             return []
         if "." not in name:
-            self.returns.add(name)
+            self.exports.add(Export(name, called=True))
         return [
             call
             for call in self.module.calls.get(simple, ())
@@ -241,7 +247,7 @@ class Flow:
                 if place in module.classes:
                     found += self._attribute(name)
                 elif scope is module.tree and level == OWN:
-                    self.names.add(name)
+                    self.exports.add(Export(name, called=False))
                 return found
             case ast.Attribute(attr=attr, value=ast.Name(id="self" | "cls")):
                 return self._attribute(attr)

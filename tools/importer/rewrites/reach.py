@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from tools.importer.rewrites.facts import Facts, Modules, Tree
-from tools.importer.rewrites.flow import SOURCE_TOKENS, Given, Imported, Passed, Taken
+from tools.importer.rewrites.facts import NOTHING, Facts, Modules, Tree
+from tools.importer.rewrites.flow import SOURCE_TOKENS, Export, Given, Imported, Passed, Taken
 from tools.importer.rewrites.sites import Site
 
 
@@ -40,12 +40,12 @@ def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
         if paused:
             gc.enable()
     sites = [site for facts in search.facts.values() for site in facts.sites]
-    ordered = sorted(sites, key=lambda site: (site.path, site.start))
+    ordered = sorted(sites, key=lambda site: (site.path, site.start, site.end))
     return Reached(tuple(sorted(search.unread)), tuple(ordered))
 
 
 class _Search:
-    """Round by round over the files: whatever one learns about its names, its importers must know."""
+    """The work list over files: whatever one learns about its names, its importers must know."""
 
     def __init__(self, tree: Tree, modules: Modules) -> None:
         self.facts: dict[str, Facts] = {}
@@ -53,24 +53,23 @@ class _Search:
         self._tree = tree
         self._modules = modules
         self._given: dict[str, set[Given]] = defaultdict(set)
-        self._handed: set[Passed] = set()
-        self._exported: set[Imported] = set()
 
     def run(self) -> None:
         due = set(self._modules.naming(self._tree, SOURCE_TOKENS))
         while due:
-            for path in sorted(due):
-                facts = self._modules.facts(self._tree, path, frozenset(self._given[path]))
-                if facts is None:
-                    self.unread.add(path)
-                else:
-                    self.facts[path] = facts
-            due = self._hand_over() | self._export()
+            path = min(due)
+            due.remove(path)
+            facts = self._modules.facts(self._tree, path, frozenset(self._given[path]))
+            if facts is None:
+                self.unread.add(path)
+                continue
+            before = self.facts.get(path, NOTHING)
+            self.facts[path] = facts
+            due |= self._hand_over(facts.passed - before.passed)
+            due |= self._export(path, facts.exports - before.exports)
 
-    def _hand_over(self) -> set[str]:
+    def _hand_over(self, new: Collection[Passed]) -> set[str]:
         """Give away what is passed to functions of other files. Returns who got something new."""
-        new = {passed for facts in self.facts.values() for passed in facts.passed} - self._handed
-        self._handed |= new
         return {
             path
             for passed in new
@@ -79,27 +78,21 @@ class _Search:
             and self._give(path, {Taken(passed.target.name, passed.parameter)})
         }
 
-    def _export(self) -> set[str]:
+    def _export(self, maker: str, new: Collection[Export]) -> set[str]:
         """Give what is a path, or returns one, to those who may import it. Returns who got it new."""
-        found = {
-            Imported(path, name, called)
-            for path, facts in self.facts.items()
-            for names, called in ((facts.names, False), (facts.returns, True))
-            for name in names
+        if not new:
+            return set()
+        handed = {Imported(maker, export) for export in new}
+        words = {export.name.encode() for export in new}
+        # Who uses a name of a module names that module as well.
+        stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        return {
+            user
+            for user in self._modules.naming(self._tree, [stem.encode()])
+            if user != maker
+            and any(word in self._tree.files[user] for word in words)
+            and self._give(user, handed)
         }
-        new = found - self._exported
-        self._exported |= new
-        due = set()
-        for maker in sorted({each.maker for each in new}):
-            handed = {each for each in new if each.maker == maker}
-            words = {each.name.encode() for each in handed}
-            # Who uses a name of a module names that module as well.
-            stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-            for user in self._modules.naming(self._tree, [stem.encode()]):
-                named = any(word in self._tree.files[user] for word in words)
-                if user != maker and named and self._give(user, handed):
-                    due.add(user)
-        return due
 
     def _give(self, path: str, given: Collection[Given]) -> bool:
         before = len(self._given[path])
