@@ -87,7 +87,7 @@ def go_on(
         carried = finish(result, new, rewrites=rewrites)
     for line in unread_lines(rewrites.unread):
         report.say(line)
-    return _publish(context, work, source, new, result, carried, licence)
+    return _publish(context, work, source, new, result, carried, licence, rewrites.unread)
 
 
 def _stop(
@@ -130,6 +130,7 @@ def _publish(
     result: Carry,
     carried: Carried,
     licence: Mapping[str, bytes],
+    unread: tuple[str, ...],
 ) -> ExitCode:
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(licence)
@@ -164,7 +165,8 @@ def _publish(
             "the tests"
         )
     outcome = "published" if changes else "nothing to do"
-    report.result(_data(context, work, result, outcome, changes, pin))
+    told = _data(context, work, result, outcome, changes, pin)
+    report.result({**told, "unread_by_rewrites": list(unread)})
     return code
 
 

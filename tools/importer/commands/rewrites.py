@@ -64,7 +64,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
             "series": release.label,
             "patches": sorted(made),
             "stale": stale,
-            "unread": list(unread),
+            "unread_by_rewrites": list(unread),
         }
     )
     if not args.update:
