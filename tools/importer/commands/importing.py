@@ -7,12 +7,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.summary import carry_data, carry_lines, change_lines, changes_data
+from tools.importer.commands.summary import (
+    carry_data,
+    carry_lines,
+    change_lines,
+    changes_data,
+    unread_lines,
+)
 from tools.importer.engine import Carry, Decision
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import (
     SESSION_FILES,
+    Carried,
     Changes,
+    Rewrites,
     Source,
     Transaction,
     Unfinished,
@@ -69,13 +77,18 @@ def go_on(
     report.say(heading + (" (dry run)" if context.dry_run else ""))
     old = _old_tree(context, source)
     licence = _check_licence(context, work, old, new)
+    rewrites = Rewrites(new)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
-        result = replay(source, new, decisions, old=old)
+        result = replay(source, new, decisions, rewrites=rewrites, old=old)
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
         return _stop(context, work, source, result, decisions)
-    return _publish(context, work, source, new, result, licence)
+    with report.progress("Proving that the new series applies"):
+        carried = finish(result, new, rewrites=rewrites)
+    for line in unread_lines(rewrites.unread):
+        report.say(line)
+    return _publish(context, work, source, new, result, carried, licence, rewrites.unread)
 
 
 def _stop(
@@ -116,11 +129,11 @@ def _publish(
     source: Source,
     new: Snapshot,
     result: Carry,
+    carried: Carried,
     licence: Mapping[str, bytes],
+    unread: tuple[str, ...],
 ) -> ExitCode:
     project, report = context.project, context.report
-    with report.progress("Proving that the new series applies"):
-        carried = finish(result, new)
     files: dict[str, bytes | None] = dict(licence)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
     pin = moved_pin(project, new, carried, report)
@@ -153,7 +166,8 @@ def _publish(
             "the tests"
         )
     outcome = "published" if changes else "nothing to do"
-    report.result(_data(context, work, result, outcome, changes, pin))
+    told = _data(context, work, result, outcome, changes, pin)
+    report.result({**told, "unread_by_rewrites": list(unread)})
     return code
 
 
