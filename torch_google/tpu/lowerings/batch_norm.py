@@ -2,7 +2,7 @@
 """Batch normalization, training and not, in torch's several spellings, and the gradient.
 
 The functional spellings return new running statistics. The schema of `aten::native_batch_norm` hides
-that it changes them: where it does, `_native_batch_norm_legit` is to be called instead.
+that it changes them: `torch_google::native_batch_norm_functional` is that operator made pure.
 """
 
 from __future__ import annotations
@@ -77,10 +77,32 @@ def native_batch_norm(
     if training and running_mean is not None:
         raise NotImplementedError(
             "tpu: aten::native_batch_norm changes its running statistics, which no pure function "
-            "can. Call aten::_native_batch_norm_legit instead"
+            "can. Call torch_google::native_batch_norm_functional, which returns them"
         )
     how = (momentum, eps)
-    return batch_norm_no_update(x, weight, bias, running_mean, running_var, *how)[:3]
+    if training:
+        return batch_norm_no_stats(x, weight, bias, training, *how)
+    assert running_mean is not None
+    assert running_var is not None
+    return batch_norm_inference(x, weight, bias, running_mean, running_var, *how)
+
+
+@lowering("torch_google::native_batch_norm_functional")
+def native_batch_norm_functional(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, ...]:
+    how = (training, momentum, eps)
+    if running_mean is None or running_var is None:
+        nothing = jnp.zeros((0,), jnp.float32)
+        return *batch_norm_no_stats(x, weight, bias, *how), nothing, nothing
+    return batch_norm(x, weight, bias, running_mean, running_var, *how)
 
 
 @lowering("aten::_batch_norm_with_update_functional")

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-import torch_google.tpu.lowerings.batch_norm  # noqa: F401 (registers)
+import torch_google.tpu.lowerings.batch_norm
+import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
 
 aten = torch.ops.aten
@@ -53,5 +54,17 @@ def test_a_plain_batch_norm_that_would_change_its_statistics_is_refused() -> Non
     x, one = torch.randn(4, 3), torch.ones(3)
     assert_agrees(aten.native_batch_norm.default, x, one, one, one, one, False, 0.1, 1e-5, only=1)
     assert_agrees(aten.native_batch_norm.default, x, one, one, None, None, True, 0.1, 1e-5)
-    with pytest.raises(NotImplementedError, match="_native_batch_norm_legit"):
+    with pytest.raises(NotImplementedError, match="native_batch_norm_functional"):
         lowered(aten.native_batch_norm.default, x, one, one, one, one, True, 0.1, 1e-5)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_pure_form_returns_the_new_statistics(training: bool) -> None:
+    op = torch.ops.torch_google.native_batch_norm_functional.default
+    x, mean, var = torch.randn(4, 3), torch.randn(3), torch.rand(3)
+    new_mean, new_var = mean.clone(), var.clone()
+    out = aten.native_batch_norm.default(x, None, None, new_mean, new_var, training, 0.1, 1e-5)
+    got = lowered(op, x, None, None, mean, var, training, 0.1, 1e-5)
+    for ours, theirs in zip((got[0], *got[3:]), (out[0], new_mean, new_var), strict=True):
+        assert abs(ours - theirs.numpy()).max() < 1e-5
+    assert len(lowered(op, x, None, None, None, None, True, 0.1, 1e-5)) == 5
