@@ -3,7 +3,7 @@
 
 A lowering is called with the operator's arguments as its schema has them: tensors as jax arrays (or
 tracers), numbers as Python numbers or as traced scalars, dtypes as torch's. `device`, `layout`,
-`pin_memory`, `non_blocking` and `memory_format` are left out by the caller. It returns jax arrays (a
+`pin_memory`, `non_blocking`, `memory_format` and `generator` are left out by the caller. It returns jax arrays (a
 tuple for several results) of the right shape; the caller casts each to the dtype that torch's meta
 kernel gives, so a lowering computes in whatever dtype is right and promotes by torch's rules where
 that matters. It is pure: an in-place or out= variant is made from the functional one by the caller.
@@ -37,9 +37,7 @@ class Lowering:
 _TABLE: dict[str, Lowering] = {}
 
 
-def lowering(
-    *names: str, random: bool = False, host_shape: bool = False
-) -> Callable[[_F], _F]:
+def lowering(*names: str, random: bool = False, host_shape: bool = False) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
     A name that the table already has raises ValueError: an operator is lowered in one place.

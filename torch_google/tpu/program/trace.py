@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of an operator in terms of others that the table lowers: pure, of meta tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.program.decompositions import decompositions
+
+
+@dataclass(frozen=True)
+class Number:
+    """A Python number that is an input of the program: its type counts, its value does not."""
+
+    value: float | int
+
+
+class BakedNumber(NotImplementedError):
+    """The graph depends on the value of a Number: give it as it is, one program for each value."""
+
+
+def trace(
+    op: OpOverload | Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+) -> GraphModule:
+    """Return the graph of an operator; `args` and `kwargs` hold tensors of any device.
+
+    The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
+    results are one flat list.
+
+    Raises BakedNumber, or NotImplementedError where torch reads a tensor's values on the way.
+    """
+    leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+
+    def function(*values: Any) -> list[Any]:
+        filled = list(leaves)
+        for i, value in zip(inputs, values, strict=True):
+            filled[i] = value
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        result = op(*filled_args, **filled_kwargs)
+        return pytree.tree_leaves(result)
+
+    return trace_function(function, [as_meta(leaves[i]) for i in inputs], name_of(op))
+
+
+def trace_function(
+    function: Callable[..., list[Any]], inputs: Sequence[Any], name: str
+) -> GraphModule:
+    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators."""
+    shapes = ShapeEnv()
+    values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
+    try:
+        with torch.no_grad():
+            graph = _trace(function, values)
+            while _writes(graph):  # a decomposition wrote to what it had made
+                graph = _trace(graph, values)
+    except GuardOnDataDependentSymNode as found:
+        if not any(isinstance(v, Number) for v in inputs):
+            raise
+        raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
+    except RuntimeError as found:
+        if "meta tensor" not in str(found).lower():
+            raise
+        raise NotImplementedError(
+            f"tpu: {name} reads the values of a tensor on its way: {_first_line(found)}. "
+            "Lower it in a module of torch_google/tpu/lowerings with host_shape=True"
+        ) from found
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def as_meta(value: Any) -> Any:
+    """Return a meta tensor for a tensor, and anything else as it is."""
+    if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+        return value
+    meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if value.is_conj():
+        meta = meta.conj()
+    return torch._neg_view(meta) if value.is_neg() else meta
+
+
+def name_of(op: OpOverload | Callable[..., Any]) -> str:
+    return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
+
+
+def _trace(function: Callable[..., Any], values: Sequence[Any]) -> GraphModule:
+    return make_fx(
+        torch.func.functionalize(function),
+        decomposition_table=decompositions(),
+        _error_on_data_dependent_ops=True,
+    )(*values)
+
+
+def _writes(graph: GraphModule) -> bool:
+    return any(
+        isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+        for node in graph.graph.nodes
+    )
+
+
+def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
+    if isinstance(number.value, float):
+        return shapes.create_unbacked_symfloat()
+    return shapes.create_unbacked_symint()
+
+
+def _first_line(found: BaseException) -> str:
+    return str(found).strip().splitlines()[0]
