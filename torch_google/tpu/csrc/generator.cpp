@@ -79,7 +79,7 @@ const at::Generator& default_generator(c10::DeviceIndex device) {
 }
 
 void seed_all(uint64_t seed) {
-  for (const auto& generator : generators()) {
+  for (at::Generator generator : generators()) {
     std::lock_guard<std::mutex> lock(generator.mutex());
     generator.get<Generator>()->set_current_seed(seed);
   }

@@ -23,7 +23,8 @@ namespace {
 struct Operator {
   bool lift = false;
   bool crosses_devices = false;
-  std::unordered_map<Key, std::unique_ptr<Program>, KeyHash> programs;
+  // Shared: a program may be forgotten while it runs.
+  std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
 
 std::unordered_map<std::string, std::unique_ptr<Operator>>& operators() {
@@ -81,10 +82,10 @@ void record(Operator& self, const c10::OperatorHandle& handle, torch::jit::Stack
     const auto arguments = torch::jit::last(stack, arity);
     describe(schema, arguments, self.lift, *call);
     const auto found = self.programs.find(call->key);
-    const Program* program;
+    std::shared_ptr<const Program> program;
     if (found != self.programs.end()) {
       ++counters.hits;
-      program = found->second.get();
+      program = found->second;
     } else {
       Miss miss = build(handle, arguments, *call, self.lift);
       if (miss.outcome == Miss::again) {
@@ -96,8 +97,8 @@ void record(Operator& self, const c10::OperatorHandle& handle, torch::jit::Stack
         break;
       }
       ++counters.misses;
-      program = self.programs.insert_or_assign(call->key, std::move(miss.program))
-                    .first->second.get();
+      program = std::move(miss.program);
+      self.programs.insert_or_assign(call->key, program);
     }
     auto results = program->run(schema, *call);
     torch::jit::drop(stack, arity);

@@ -109,7 +109,11 @@ Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset, c10::IntA
   auto* tensor = self.unsafeGetTensorImpl();
   tensor->set_storage_keep_dtype(std::move(source));
   tensor->set_storage_offset(offset);
-  tensor->set_sizes_and_strides(sizes, strides, offset);
+  if (strides.empty()) {
+    tensor->set_sizes_contiguous(sizes);
+  } else {
+    tensor->set_sizes_and_strides(sizes, strides, offset);
+  }
   fit(*tensor);
   return self;
 }

@@ -9,9 +9,8 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
-from torch_google.tpu.runtime.fallback import cpu_fallback
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
-from torch_google.tpu.runtime.modes import eager_mode, get_eager_mode, set_eager_mode
+from torch_google.tpu.runtime.modes import cpu_fallback, eager_mode, get_eager_mode, set_eager_mode
 
 __all__ = [
     "Event",
@@ -122,12 +121,14 @@ class Stream(torch.Stream):
 
 
 class Event(torch.Event):
-    """A moment in the work of a stream: all values that existed when it was recorded."""
+    """A moment in the work of a stream: all values that existed when it was recorded.
 
-    def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> Event:
+    Makes a torch.Event itself: elapsed_time takes no other.
+    """
+
+    def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> torch.Event:  # type: ignore[misc]
         """Make an event; `enable_timing` notes when it is reached, for elapsed_time."""
-        made = super().__new__(cls, f"tpu:{_index(device)}", enable_timing=enable_timing)
-        return made  # type: ignore[no-any-return]
+        return torch.Event(f"tpu:{_index(device)}", enable_timing=enable_timing)
 
 
 def current_stream(device: Which = None) -> torch.Stream:

@@ -3,28 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import _C
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime import metrics
-
-
-@contextmanager
-def cpu_fallback(enabled: bool = True) -> Iterator[None]:
-    """Let this thread (and its backward passes) run operators without a lowering on the CPU."""
-    before = _C.thread_fallback()
-    _C.set_thread_fallback(enabled)
-    try:
-        yield
-    finally:
-        _C.set_thread_fallback(before)
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
@@ -57,14 +43,8 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
         return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
     schema = op._schema
-    given = {
-        argument.name: pytree.tree_map(to_cpu, arg)
-        for argument, arg in zip(schema.arguments, args, strict=True)
-    }
-    results = op(
-        *(given[a.name] for a in schema.arguments if not a.kwarg_only),
-        **{a.name: given[a.name] for a in schema.arguments if a.kwarg_only},
-    )
+    results = _call(op, [pytree.tree_map(to_cpu, arg) for arg in args])
+    written = {id(copy): ours for ours, copy in copies}
     if schema.is_mutable:
         for ours, copy in copies:
             if ours.shape != copy.shape:
@@ -74,13 +54,36 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     def to_tpu(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return next((ours for ours, copy in copies if copy is leaf), None) if any(
-            copy is leaf for _, copy in copies
-        ) else leaf.to(device)
+        return written[id(leaf)] if id(leaf) in written else leaf.to(device)
 
     if len(schema.returns) == 1:
         return [pytree.tree_map(to_tpu, results)]
     return [pytree.tree_map(to_tpu, result) for result in results or ()]
+
+
+def rehearse(op: OpOverload, args: list[Any]) -> None:
+    """Run an operator on zeros on the CPU, for the error that it raises there, if it does."""
+
+    def stand_in(leaf: Any) -> Any:
+        if _is_ours(leaf):
+            return torch.empty_strided(
+                leaf.shape, leaf.stride(), dtype=leaf.dtype, device="cpu"
+            ).zero_()
+        if isinstance(leaf, Number):
+            return leaf.value
+        if isinstance(leaf, torch.Generator):
+            return None
+        return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
+
+    _call(op, [pytree.tree_map(stand_in, arg) for arg in args])
+
+
+def _call(op: OpOverload, values: list[Any]) -> Any:
+    arguments = op._schema.arguments
+    return op(
+        *(v for a, v in zip(arguments, values, strict=True) if not a.kwarg_only),
+        **{a.name: v for a, v in zip(arguments, values, strict=True) if a.kwarg_only},
+    )
 
 
 def _is_ours(leaf: Any) -> bool:

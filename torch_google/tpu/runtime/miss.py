@@ -20,7 +20,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.program import BakedNumber, Number, Program, lower_op, mutation
-from torch_google.tpu.runtime import fallback, host_shapes, metrics, platform
+from torch_google.tpu.runtime import fallback, host_shapes, metrics, overlap, platform
 from torch_google.tpu.runtime.operators import takes_numbers
 from torch_google.tpu.runtime.strides import View, covers, natural, read, write
 
@@ -82,6 +82,10 @@ def miss(
             if not _C.thread_fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            # The kernels for meta tensors have words of their own: the CPU's are the known ones.
+            fallback.rehearse(op, args)
+            raise
         return None
 
 
@@ -94,7 +98,8 @@ def _miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Compiled | list[Any] | None:
     call = Call(op, args, bases)
-    if call.resize_outs():
+    overlap.check(op, call.views, [base[2] for base in bases], call.written())
+    if call.check():
         return None
     program = lower_op(call.pure.op, *call.pure_arguments())
     if program.host_shape:
@@ -126,13 +131,28 @@ class Call:
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
-    def resize_outs(self) -> bool:
-        """Give each out= argument the sizes of its result; whether any had others."""
-        if not self.pure.dropped:
+    def check(self) -> bool:
+        """Let torch's own kernel judge what is written; give out= arguments their sizes.
+
+        Raises what that kernel raises. Returns whether any argument was resized.
+        """
+        if not self.pure.written:
             return False
         metas = [_as_meta(arg) for arg in self.args]
         names = [argument.name for argument in self.op._schema.arguments]
-        self.op(**{name: meta for name, meta in zip(names, metas, strict=True)})
+        positional = [
+            meta
+            for meta, argument in zip(metas, self.op._schema.arguments, strict=True)
+            if not argument.kwarg_only
+        ]
+        named = dict(zip(names, metas, strict=True))
+        try:
+            self.op(
+                *positional,
+                **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
+            )
+        except NotImplementedError:
+            return False  # without a kernel for meta tensors, the pure operator judges
         resized = False
         for position in self.pure.dropped:
             for out, meta in zip(

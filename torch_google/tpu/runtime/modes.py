@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Literal
 
@@ -40,6 +42,17 @@ class eager_mode:  # noqa: N801 - used as a function: with torch.tpu.eager_mode(
         trace: TracebackType | None,
     ) -> None:
         _C.set_thread_mode(self._before.pop())
+
+
+@contextmanager
+def cpu_fallback(enabled: bool = True) -> Iterator[None]:
+    """Let this thread, and its backward passes, run operators without a lowering on the CPU."""
+    before = _C.thread_fallback()
+    _C.set_thread_fallback(enabled)
+    try:
+        yield
+    finally:
+        _C.set_thread_fallback(before)
 
 
 def _parse(mode: str) -> _C.Mode:

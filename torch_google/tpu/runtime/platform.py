@@ -28,8 +28,9 @@ def start() -> int:
         if not _devices:
             found = _start()
             # Imported here, as these load JAX.
-            from torch_google.tpu.runtime import operators
+            from torch_google.tpu.runtime import kernels, operators
 
+            kernels.register()
             operators.record()
             _devices.extend(found)
     return len(_devices)

@@ -86,7 +86,8 @@ def read(base: jax.Array, view: View) -> jax.Array:
             grid.starts,
             [start + size for start, size in zip(grid.starts, grid.sizes, strict=True)],
         )
-        values = values.reshape(grid.sizes[:-1]).transpose(_inverse(grid.order))
+        values = values.reshape([sizes[kept[d]] for d in grid.order])
+        values = values.transpose(_inverse(grid.order))
         values = values.reshape([1 if d not in kept else s for d, s in enumerate(sizes)])
     return jnp.broadcast_to(values, sizes)
 
