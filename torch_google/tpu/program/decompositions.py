@@ -17,9 +17,14 @@ from torch_google.tpu import lowerings
 Decompositions = Mapping[OpOverload, Callable[..., Any]]
 
 
-def decompositions() -> Decompositions:
-    """Return torch's decompositions of all that our table does not lower."""
-    return _decompositions(lowerings.names())
+def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
+    """Return torch's decompositions of all that our table does not lower.
+
+    `circular`: operators whose C++ kernel only calls their own in-place variant, which is of no use.
+    """
+    table = _decompositions(lowerings.names())
+    useless = {op for op in circular if isinstance(table.get(op), partial)}
+    return {op: f for op, f in table.items() if op not in useless}
 
 
 @cache

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from torch._ops import OpOverload, OpOverloadPacket
@@ -13,7 +14,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class Functional:
-    """How an operator is made of a pure one.
+    """How an operator, `source`, is made of a pure one, `op`.
 
     `written`: the positions, in the schema of the operator itself, of the arguments that it writes.
     `values`: for each of these, the position of its new value in the results of `op`.
@@ -22,12 +23,41 @@ class Functional:
     `takes_dtype`: `op` makes a tensor, and its `dtype` is the one of what the out= variant writes.
     """
 
+    source: OpOverload
     op: OpOverload
     written: tuple[int, ...]
     values: tuple[int, ...]
     plain: int
     dropped: tuple[int, ...]
     takes_dtype: bool = False
+
+    def arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of `op` for those of `source`."""
+        given = self._named(args, kwargs)
+        if self.takes_dtype:
+            given["dtype"] = self.targets(args, kwargs)[0].dtype
+        for i in self.dropped:
+            del given[self.source._schema.arguments[i].name]
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for i, argument in enumerate(self.op._schema.arguments):
+            if argument.name in given and len(positional) == i and not argument.kwarg_only:
+                positional.append(given[argument.name])
+            elif argument.name in given:
+                named[argument.name] = given[argument.name]
+        return positional, named
+
+    def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments of `source` that it writes: tensors, or lists of tensors."""
+        given = self._named(args, kwargs)
+        return [given[self.source._schema.arguments[i].name] for i in self.written]
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = self.source._schema.arguments
+        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        return given | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
 
 
 def functional_of(op: OpOverload) -> OpOverload:
@@ -44,7 +74,7 @@ def mutation(op: OpOverload) -> Functional:
     arguments = op._schema.arguments
     written = tuple(i for i, argument in enumerate(arguments) if argument.is_write)
     if not written:
-        return Functional(op, (), (), len(op._schema.returns), ())
+        return Functional(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     wanted = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
@@ -59,7 +89,7 @@ def mutation(op: OpOverload) -> Functional:
         if len(schema.returns) == plain + len(written):
             values = tuple(range(plain, plain + len(written)))
             makes = any(name == "dtype" for name, _ in options)
-            return Functional(candidate, written, values, plain, outs, makes)
+            return Functional(op, candidate, written, values, plain, outs, makes)
     raise NotImplementedError(
         f"tpu: {op.name()} writes to its arguments, and torch has no pure operator for it. "
         "Name one in torch_google/tpu/program/functional.py"

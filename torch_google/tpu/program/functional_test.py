@@ -48,3 +48,13 @@ def test_a_factory_takes_the_dtype_of_its_result() -> None:
 def test_an_operator_without_a_pure_one_is_named() -> None:
     with pytest.raises(NotImplementedError, match=r"aten::_cummax_helper writes to its arguments"):
         functional_of(aten._cummax_helper.default)
+
+
+def test_the_arguments_of_the_pure_operator() -> None:
+    x, out = torch.ones(2), torch.ones(2)
+    plan = mutation(aten.add.out)
+    assert plan.arguments((x, 2), {"out": out}) == ([x, 2], {"alpha": 1})
+    assert plan.targets((x, 2), {"out": out}) == [out]
+    assert mutation(aten.bernoulli_.float).arguments((x,), {})[0] == [x, 0.5]
+    zeros = mutation(aten.zeros.out)
+    assert zeros.arguments(([2],), {"out": out}) == ([[2]], {"dtype": torch.float32})

@@ -44,13 +44,13 @@ class Program:
         return self.function(arrays, key)
 
 
-def lower_graph(graph: GraphModule) -> Program:
+def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
     """Return the program of a graph of pure operators, each of which has a lowering.
 
-    Raises NotImplementedError, which names every operator that has none.
+    Raises NotImplementedError, which names every operator that has none, and `part_of`.
     """
     nodes = list(graph.graph.nodes)
-    _check(nodes)
+    _check(nodes, part_of)
     found = {
         node: lowering
         for node in nodes
@@ -111,15 +111,7 @@ def constant(value: Any) -> Any:
     return jnp.asarray(value.numpy())
 
 
-def missing(ops: Mapping[str, str]) -> NotImplementedError:
-    """Return the error for operators, each with its dtypes, that nothing lowers."""
-    named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(ops.items()))
-    return NotImplementedError(
-        f"tpu: no lowering for {named}. Add it to a module of torch_google/tpu/lowerings"
-    )
-
-
-def _check(nodes: Sequence[Node]) -> None:
+def _check(nodes: Sequence[Node], part_of: str) -> None:
     absent = {}
     for node in nodes:
         if node.op == "call_function" and isinstance(node.target, OpOverload):
@@ -128,7 +120,11 @@ def _check(nodes: Sequence[Node]) -> None:
         elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             absent[node.target.name()] = _kinds(node)
     if absent:
-        raise missing(absent)
+        named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
+        of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
+        raise NotImplementedError(
+            f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings"
+        )
 
 
 def _kinds(node: Node) -> str:
@@ -171,8 +167,8 @@ def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
                 f"{len(meta)} results. Fix it in torch_google/tpu/lowerings"
             )
         return [_conform(op, r, m, shaped) for r, m in zip(result, meta, strict=True)]
-    if not isinstance(meta, torch.Tensor) or result is None:
-        return result
+    if not isinstance(meta, torch.Tensor):
+        return None if meta is None else result
     array = jnp.asarray(result)
     wanted = dtypes.to_jax(meta.dtype)
     if array.dtype != wanted or array.weak_type:

@@ -32,10 +32,13 @@ def lower_op(
     depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
     """
     kwargs = dict(kwargs or {})
+    kwargs.pop("generator", None)  # a generator belongs to a device that is not meta
+    if any(argument.name == "device" for argument in op._schema.arguments):
+        kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
     if lowering is not None:
         return _direct(op, lowering, tuple(args), kwargs)
-    return lower_graph(trace(op, args, kwargs))
+    return lower_graph(trace(op, args, kwargs), part_of=op.name())
 
 
 def _direct(
@@ -61,9 +64,6 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
-    if any(a.name == "device" for a in op._schema.arguments):
-        kwargs["device"] = torch.device("meta")
-    kwargs.pop("generator", None)  # a generator belongs to a device that is not meta
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)

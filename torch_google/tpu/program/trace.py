@@ -15,6 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, S
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu.program.decompositions import decompositions
+from torch_google.tpu.program.functional import functional_of
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,17 @@ def trace_function(
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
     try:
         with torch.no_grad():
-            graph = _trace(function, values)
-            while _writes(graph):  # a decomposition wrote to what it had made
-                graph = _trace(graph, values)
+            graph = _decomposed(function, values, frozenset())
+            circular: frozenset[OpOverload] = frozenset()
+            while written := _written(graph):  # a decomposition wrote to what it had made
+                if written <= circular:
+                    raise NotImplementedError(
+                        f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
+                        f"which torch makes of variants that write, for {name}. "
+                        "Add it to a module of torch_google/tpu/lowerings"
+                    )
+                circular |= written
+                graph = _decomposed(_pure(graph, values), values, circular)
     except GuardOnDataDependentSymNode as found:
         if not any(isinstance(v, Number) for v in inputs):
             raise
@@ -95,19 +104,23 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
     return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
 
 
-def _trace(function: Callable[..., Any], values: Sequence[Any]) -> GraphModule:
-    return make_fx(
-        torch.func.functionalize(function),
-        decomposition_table=decompositions(),
-        _error_on_data_dependent_ops=True,
-    )(*values)
+# Two steps, as functionalize and decompositions to views of prims do not go together in torch 2.13:
+# the process dies.
+def _decomposed(
+    function: Callable[..., Any], values: Sequence[Any], circular: frozenset[OpOverload]
+) -> GraphModule:
+    table = decompositions(circular=circular)
+    return make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)(*values)
 
 
-def _writes(graph: GraphModule) -> bool:
-    return any(
-        isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-        for node in graph.graph.nodes
-    )
+def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
+    return make_fx(torch.func.functionalize(graph))(*values)
+
+
+def _written(graph: GraphModule) -> frozenset[OpOverload]:
+    """Return the pure operators of those in the graph that write to an argument."""
+    targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
+    return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
 
 def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
