@@ -7,7 +7,8 @@ namespace torch_google::tpu {
 namespace {
 
 constexpr size_t kAlignment = 512;
-constexpr auto kAll = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+constexpr auto kAll =
+    static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 
 void drop(void* box) { delete static_cast<Box*>(box); }
 
@@ -27,31 +28,36 @@ Allocator& Allocator::get() {
   return *instance;
 }
 
-c10::DataPtr Allocator::allocate(size_t bytes) { return allocate_on(bytes, current_device()); }
+c10::DataPtr Allocator::allocate(size_t bytes) {
+  return allocate_on(bytes, current_device());
+}
 
 c10::DataPtr Allocator::allocate_on(size_t bytes, c10::DeviceIndex device) {
   start();
   check_device(device);
-  // Distinct addresses, so that torch's own tests for overlap see storages that are apart.
+  // Distinct addresses, so that torch's own tests for overlap see storages that
+  // are apart.
   const size_t span = (bytes / kAlignment + 1) * kAlignment;
   auto* address = reinterpret_cast<void*>(next_address_.fetch_add(span));
   return {address, new Box(device, bytes), &drop, c10::Device(kDevice, device)};
 }
 
 void Allocator::copy_data(void*, const void*, std::size_t) const {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false, "tpu: bytes of the device have no address on the host. Copy tensors with copy_()");
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "tpu: bytes of the device have no address on the "
+                              "host. Copy tensors with copy_()");
 }
 
 bool Allocator::initialized() { return started(); }
 
-c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(c10::DeviceIndex device) {
+c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(
+    c10::DeviceIndex device) {
   check_device(device);
   auto& of = statistics_[device];
   std::lock_guard<std::mutex> lock(of.mutex);
   c10::CachingDeviceAllocator::DeviceStats result;
-  for (auto* bytes : {&result.allocated_bytes, &result.active_bytes, &result.reserved_bytes,
-                      &result.requested_bytes}) {
+  for (auto* bytes : {&result.allocated_bytes, &result.active_bytes,
+                      &result.reserved_bytes, &result.requested_bytes}) {
     (*bytes)[kAll] = of.bytes;
   }
   result.allocation[kAll] = of.storages;
@@ -77,7 +83,8 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
   of.storages.reset_peak();
 }
 
-void Allocator::count(c10::DeviceIndex device, int64_t bytes, int64_t storages) {
+void Allocator::count(c10::DeviceIndex device, int64_t bytes,
+                      int64_t storages) {
   auto& of = statistics_[device];
   std::lock_guard<std::mutex> lock(of.mutex);
   change(of.bytes, bytes);

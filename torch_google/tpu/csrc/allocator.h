@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storages of the device: addresses that nobody may follow, and statistics of their sizes.
+// Storages of the device: addresses that nobody may follow, and statistics of
+// their sizes.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -18,12 +19,14 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  void copy_data(void* target, const void* source, std::size_t bytes) const override;
+  void copy_data(void* target, const void* source,
+                 std::size_t bytes) const override;
 
   bool initialized() override;
   void emptyCache(c10::MempoolId_t pool) override {}
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
-  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
+      c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 

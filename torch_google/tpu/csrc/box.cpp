@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/box.h"
 
-#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 
 #include <algorithm>
 #include <mutex>
@@ -21,7 +21,8 @@ Box* live = nullptr;
 
 }  // namespace
 
-Box::Box(c10::DeviceIndex device_index, size_t size) : device(device_index), bytes_(size) {
+Box::Box(c10::DeviceIndex device_index, size_t size)
+    : device(device_index), bytes_(size) {
   Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
   std::lock_guard<std::mutex> lock(live_mutex);
   next_ = live;
@@ -57,8 +58,9 @@ void Box::settle(const c10::TensorImpl& tensor) {
     // A permuted tensor (channels last): natural is the order of the strides.
     std::vector<size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t a, size_t b) { return strides[a] > strides[b]; });
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return strides[a] > strides[b];
+    });
     for (const size_t dimension : order) {
       shape.push_back(sizes[dimension]);
     }
@@ -70,14 +72,16 @@ void Box::settle(const c10::TensorImpl& tensor) {
 
 PyObject* Box::value() {
   if (!value_) {
-    Ref sizes = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    Ref sizes =
+        Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
     for (size_t i = 0; i < shape.size(); ++i) {
       PyTuple_SET_ITEM(sizes.get(), i, PyLong_FromLongLong(shape[i]));
     }
-    value_ = Ref::checked(PyObject_CallFunction(callbacks().zeros, "OOi", sizes.get(),
-                                                torch::getTHPDtype(dtype),
-                                                static_cast<int>(device)))
-                 .give();
+    value_ =
+        Ref::checked(PyObject_CallFunction(
+                         callbacks().zeros, "OOi", sizes.get(),
+                         torch::getTHPDtype(dtype), static_cast<int>(device)))
+            .give();
   }
   return value_;
 }
@@ -92,12 +96,14 @@ void Box::resize(size_t bytes) {
   if (bytes == bytes_) {
     return;
   }
-  Allocator::get().count(device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
+  Allocator::get().count(
+      device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
   if (has_shape()) {
-    const int64_t elements = static_cast<int64_t>(bytes / c10::elementSize(dtype));
+    const int64_t elements =
+        static_cast<int64_t>(bytes / c10::elementSize(dtype));
     if (value_) {
-      Ref grown = Ref::checked(PyObject_CallFunction(callbacks().resized, "OL", value_,
-                                                     static_cast<long long>(elements)));
+      Ref grown = Ref::checked(PyObject_CallFunction(
+          callbacks().resized, "OL", value_, static_cast<long long>(elements)));
       store(grown.give());
       shape.assign({elements});
     } else {
@@ -109,11 +115,13 @@ void Box::resize(size_t bytes) {
   bytes_ = bytes;
 }
 
-std::vector<PyObject*> Box::values(c10::DeviceIndex device, std::optional<c10::StreamId> stream) {
+std::vector<PyObject*> Box::values(c10::DeviceIndex device,
+                                   std::optional<c10::StreamId> stream) {
   std::vector<PyObject*> found;
   std::lock_guard<std::mutex> lock(live_mutex);
   for (Box* box = live; box; box = box->next_) {
-    if (box->value_ && box->device == device && (!stream || box->stream_ == *stream)) {
+    if (box->value_ && box->device == device &&
+        (!stream || box->stream_ == *stream)) {
       Py_INCREF(box->value_);
       found.push_back(box->value_);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a storage of the device holds: one immutable jax.Array, replaced by every write.
+// What a storage of the device holds: one immutable jax.Array, replaced by
+// every write.
 #pragma once
 
 #include <Python.h>
@@ -32,7 +33,8 @@ class Box {
   const c10::DeviceIndex device;
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
-  // Gives a box its natural shape, if it has none, from the first tensor that looks at it.
+  // Gives a box its natural shape, if it has none, from the first tensor that
+  // looks at it.
   void settle(const c10::TensorImpl& tensor);
   // A borrowed reference; a box that nobody wrote reads as zeros.
   PyObject* value();
@@ -42,7 +44,8 @@ class Box {
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
 
-  // New references to the values that exist on a device, of one stream or of all.
+  // New references to the values that exist on a device, of one stream or of
+  // all.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
 
@@ -54,7 +57,8 @@ class Box {
   Box* next_ = nullptr;
 };
 
-// The box of a storage, or of a tensor's storage; raises for a tensor that has none.
+// The box of a storage, or of a tensor's storage; raises for a tensor that has
+// none.
 Box& box_of(const c10::StorageImpl& storage);
 Box& box_of(const c10::TensorImpl& tensor);
 

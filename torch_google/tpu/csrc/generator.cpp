@@ -29,7 +29,8 @@ const std::vector<at::Generator>& generators() {
 }  // namespace
 
 Generator::Generator(c10::DeviceIndex device)
-    : c10::GeneratorImpl({kDevice, device}, c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
+    : c10::GeneratorImpl({kDevice, device},
+                         c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
 void Generator::set_current_seed(uint64_t seed) {
   seed_ = seed;
@@ -44,8 +45,10 @@ uint64_t Generator::seed() {
 void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   State words;
-  TORCH_CHECK(state.numel() == sizeof(words), "tpu: a state of a generator has ", sizeof(words),
-              " bytes, this one ", state.numel(), ". Use what get_state() returned");
+  TORCH_CHECK(state.numel() == sizeof(words),
+              "tpu: a state of a generator has ", sizeof(words),
+              " bytes, this one ", state.numel(),
+              ". Use what get_state() returned");
   std::memcpy(words.data(), state.data(), sizeof(words));
   seed_ = words[0];
   offset_ = words[1];
@@ -53,7 +56,8 @@ void Generator::set_state(const c10::TensorImpl& state) {
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const State words{seed_, offset_};
-  auto state = at::empty({sizeof(words)}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+  auto state = at::empty({sizeof(words)},
+                         at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   std::memcpy(state.mutable_data_ptr(), words.data(), sizeof(words));
   return state.getIntrusivePtr();
 }

@@ -25,14 +25,16 @@ struct Event {
   PyObject* marker;
 };
 
-Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream, bool timing) {
+Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
+         bool timing) {
   const auto values = Box::values(device, stream);
-  Ref arrays = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  Ref arrays =
+      Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
-  return Ref::checked(
-      PyObject_CallFunction(callbacks().mark, "OO", arrays.get(), timing ? Py_True : Py_False));
+  return Ref::checked(PyObject_CallFunction(
+      callbacks().mark, "OO", arrays.get(), timing ? Py_True : Py_False));
 }
 
 bool is_ready(PyObject* marker) {
@@ -40,7 +42,9 @@ bool is_ready(PyObject* marker) {
   return PyObject_IsTrue(answer.get()) == 1;
 }
 
-void wait(PyObject* marker) { Ref::checked(PyObject_CallMethod(marker, "wait", nullptr)); }
+void wait(PyObject* marker) {
+  Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
+}
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override { return kDevice; }
@@ -97,12 +101,13 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
               c10::EventFlag flag) const override {
     Gil gil;
     start();
-    Ref marker = mark(stream.device_index(), stream.id(), flag == c10::EventFlag::BACKEND_DEFAULT);
+    Ref marker = mark(stream.device_index(), stream.id(),
+                      flag == c10::EventFlag::BACKEND_DEFAULT);
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // What runs behind an event reads immutable values, each of which is waited for by itself: there
-  // is no order left to enforce.
+  // What runs behind an event reads immutable values, each of which is waited
+  // for by itself: there is no order left to enforce.
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void* event) const override {
     Gil gil;
@@ -114,13 +119,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
       wait(static_cast<Event*>(event)->marker);
     }
   }
-  double elapsedTime(void* first, void* second, c10::DeviceIndex) const override {
+  double elapsedTime(void* first, void* second,
+                     c10::DeviceIndex) const override {
     Gil gil;
     TORCH_CHECK(first && second,
-                "tpu: elapsed_time() of an event that was not recorded. Call record() on both");
-    Ref milliseconds =
-        Ref::checked(PyObject_CallMethod(static_cast<Event*>(first)->marker, "elapsed", "O",
-                                         static_cast<Event*>(second)->marker));
+                "tpu: elapsed_time() of an event that was not recorded. Call "
+                "record() on both");
+    Ref milliseconds = Ref::checked(
+        PyObject_CallMethod(static_cast<Event*>(first)->marker, "elapsed", "O",
+                            static_cast<Event*>(second)->marker));
     return PyFloat_AsDouble(milliseconds.get());
   }
   void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
@@ -139,20 +146,26 @@ void start() {
     return;
   }
   TORCH_CHECK(now != State::forked,
-              "tpu: this process was forked after the device had started, and a platform does not "
-              "survive a fork. Use multiprocessing's 'spawn' start method, or use the device only "
+              "tpu: this process was forked after the device had started, and "
+              "a platform does not "
+              "survive a fork. Use multiprocessing's 'spawn' start method, or "
+              "use the device only "
               "in the children");
   Gil gil;
-  // The GIL may have been given away: Python's start() takes care of two that come at once.
+  // The GIL may have been given away: Python's start() takes care of two that
+  // come at once.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());
-  TORCH_CHECK(found > 0 && found <= kMostDevices, "tpu: the platform has ", found,
-              " devices; 1 to ", static_cast<int>(kMostDevices), " are supported");
+  TORCH_CHECK(found > 0 && found <= kMostDevices, "tpu: the platform has ",
+              found, " devices; 1 to ", static_cast<int>(kMostDevices),
+              " are supported");
   devices = static_cast<c10::DeviceIndex>(found);
   state.store(State::running, std::memory_order_release);
 }
 
-bool started() { return state.load(std::memory_order_acquire) == State::running; }
+bool started() {
+  return state.load(std::memory_order_acquire) == State::running;
+}
 
 void forked() {
   if (started()) {
@@ -177,9 +190,11 @@ void check_device(c10::DeviceIndex device) {
     return;
   }
   start();
-  TORCH_CHECK(device >= 0 && device < devices, "tpu: no device tpu:", static_cast<int>(device),
+  TORCH_CHECK(device >= 0 && device < devices,
+              "tpu: no device tpu:", static_cast<int>(device),
               "; this process has ", static_cast<int>(devices),
-              ". Use a smaller index, or set TORCH_TPU_CPU_DEVICES where the platform is cpu");
+              ". Use a smaller index, or set TORCH_TPU_CPU_DEVICES where the "
+              "platform is cpu");
 }
 
 c10::Stream current_stream(c10::DeviceIndex device) {
@@ -187,7 +202,8 @@ c10::Stream current_stream(c10::DeviceIndex device) {
     device = this_device;
   }
   check_device(device);
-  return c10::Stream(c10::Stream::UNSAFE, {kDevice, device}, these_streams[device]);
+  return c10::Stream(c10::Stream::UNSAFE, {kDevice, device},
+                     these_streams[device]);
 }
 
 void register_guard() {

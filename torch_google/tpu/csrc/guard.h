@@ -10,13 +10,15 @@ namespace torch_google::tpu {
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kMostDevices = 64;
 
-// Starts the platform unless it runs. Raises in a process that was forked from a running one.
+// Starts the platform unless it runs. Raises in a process that was forked from
+// a running one.
 void start();
 bool started();
 // Called in the child of a fork.
 void forked();
 bool is_forked();
-// How many devices to expect before the platform starts: torch asks, and may not wait.
+// How many devices to expect before the platform starts: torch asks, and may
+// not wait.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 

@@ -20,28 +20,37 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   void init() const override { start(); }
 
   c10::DeviceIndex deviceCount() const override { return device_count(); }
-  c10::DeviceIndex getCurrentDevice() const override { return current_device(); }
+  c10::DeviceIndex getCurrentDevice() const override {
+    return current_device();
+  }
   void setCurrentDevice(c10::DeviceIndex device) const override {
     c10::impl::VirtualGuardImpl(kDevice).setDevice({kDevice, device});
   }
   c10::DeviceIndex exchangeDevice(c10::DeviceIndex device) const override {
-    return c10::impl::VirtualGuardImpl(kDevice).exchangeDevice({kDevice, device}).index();
+    return c10::impl::VirtualGuardImpl(kDevice)
+        .exchangeDevice({kDevice, device})
+        .index();
   }
   c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override {
     return device < 0 ? current_device() : exchangeDevice(device);
   }
 
-  const at::Generator& getDefaultGenerator(c10::DeviceIndex device) const override {
+  const at::Generator& getDefaultGenerator(
+      c10::DeviceIndex device) const override {
     return default_generator(device);
   }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override {
-    return at::make_generator<Generator>(device < 0 ? current_device() : device);
+    return at::make_generator<Generator>(device < 0 ? current_device()
+                                                    : device);
   }
 
   // PJRT copies from any host memory: what is pinned here is all of it.
-  at::Allocator* getPinnedMemoryAllocator() const override { return c10::GetCPUAllocator(); }
+  at::Allocator* getPinnedMemoryAllocator() const override {
+    return c10::GetCPUAllocator();
+  }
 
-  void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
+  void resizePrivateUse1Bytes(const c10::Storage& storage,
+                              size_t bytes) const override {
     Gil gil;
     auto* implementation = storage.unsafeGetStorageImpl();
     box_of(*implementation).resize(bytes);

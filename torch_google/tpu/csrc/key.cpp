@@ -15,7 +15,8 @@ namespace {
 enum Word : int64_t {
   kUndefined = -1000,
   kTensor,
-  kPlain,  // a tensor that lies over the whole of its box, in the box's own order
+  kPlain,  // a tensor that lies over the whole of its box, in the box's own
+           // order
   kStrided,
   kHostScalar,
   kNone,
@@ -52,12 +53,19 @@ class Describer {
     this->value(value);
   }
 
-  // Two arguments that are written to may be one storage: which, belongs to the key.
+  // Two arguments that are written to may be one storage: which, belongs to the
+  // key.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
-      const auto* mine = call_.tensors[i]->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+      const auto* mine = call_.tensors[i]
+                             ->unsafeGetTensorImpl()
+                             ->unsafe_storage()
+                             .unsafeGetStorageImpl();
       for (size_t j = 0; j < i; ++j) {
-        if (call_.tensors[j]->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() == mine) {
+        if (call_.tensors[j]
+                ->unsafeGetTensorImpl()
+                ->unsafe_storage()
+                .unsafeGetStorageImpl() == mine) {
           word(kShared);
           word(static_cast<int64_t>(i));
           word(static_cast<int64_t>(j));
@@ -99,8 +107,9 @@ class Describer {
     } else if (value.isList()) {
       list(value);
     } else {
-      TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: ", schema_.operator_name(), " got an argument of kind ",
-                                  value.tagKind(), ", which the device does not know. Add it to "
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: ", schema_.operator_name(),
+                                  " got an argument of kind ", value.tagKind(),
+                                  ", which the device does not know. Add it to "
                                   "torch_google/tpu/csrc/key.cpp");
     }
   }
@@ -123,7 +132,8 @@ class Describer {
          (static_cast<int64_t>(box.dtype) << 16) | implementation->dim());
     const auto sizes = implementation->sizes();
     call_.key.insert(call_.key.end(), sizes.begin(), sizes.end());
-    if (implementation->storage_offset() == 0 && implementation->is_contiguous() &&
+    if (implementation->storage_offset() == 0 &&
+        implementation->is_contiguous() &&
         sizes == c10::IntArrayRef(box.shape)) {
       word(kPlain);
     } else {
@@ -137,9 +147,10 @@ class Describer {
   }
 
   void host_scalar(const at::Tensor& tensor) {
-    TORCH_CHECK(tensor.dim() == 0, schema_.operator_name(),
-                ": expected all tensors to be on the same device, but found tpu and ",
-                tensor.device(), ". Move one with .to()");
+    TORCH_CHECK(
+        tensor.dim() == 0, schema_.operator_name(),
+        ": expected all tensors to be on the same device, but found tpu and ",
+        tensor.device(), ". Move one with .to()");
     word(kHostScalar);
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
@@ -194,10 +205,11 @@ class Describer {
       call_.device = device;
       word(device);
     }
-    TORCH_CHECK(call_.device == device, schema_.operator_name(),
-                ": expected all tensors to be on the same device, but found tpu:",
-                static_cast<int>(call_.device), " and tpu:", static_cast<int>(device),
-                ". Move one with .to()");
+    TORCH_CHECK(
+        call_.device == device, schema_.operator_name(),
+        ": expected all tensors to be on the same device, but found tpu:",
+        static_cast<int>(call_.device), " and tpu:", static_cast<int>(device),
+        ". Move one with .to()");
   }
 
   const c10::FunctionSchema& schema_;
@@ -225,15 +237,16 @@ void Call::clear() {
   generator = {};
 }
 
-void describe(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments, bool lift,
-              Call& call) {
+void describe(const c10::FunctionSchema& schema,
+              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call) {
   call.clear();
   Describer describer(schema, lift, call);
   bool writes = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const auto& argument = schema.arguments()[i];
     describer.argument(argument, arguments[i]);
-    writes |= argument.is_out() || (argument.alias_info() && argument.alias_info()->isWrite());
+    writes |= argument.is_out() ||
+              (argument.alias_info() && argument.alias_info()->isWrite());
   }
   if (writes) {
     describer.sharing();
@@ -244,16 +257,19 @@ void describe(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> argu
   }
 }
 
-bool is_number(const c10::Argument& argument, const c10::IValue& value, bool lift) {
+bool is_number(const c10::Argument& argument, const c10::IValue& value,
+               bool lift) {
   if (!lift || !(value.isDouble() || value.isInt())) {
     return false;
   }
   auto kind = argument.type()->kind();
   if (kind == c10::TypeKind::OptionalType) {
-    kind = argument.type()->castRaw<c10::OptionalType>()->getElementType()->kind();
+    kind =
+        argument.type()->castRaw<c10::OptionalType>()->getElementType()->kind();
   }
   // alpha is nearly always the integer 1, which a program may know.
-  return kind == c10::TypeKind::NumberType && (value.isDouble() || argument.name() != "alpha");
+  return kind == c10::TypeKind::NumberType &&
+         (value.isDouble() || argument.name() != "alpha");
 }
 
 bool is_number(const at::Tensor& tensor, bool lift) {

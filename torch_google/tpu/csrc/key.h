@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells two calls of an operator apart, and what a call hands to its program.
+// What tells two calls of an operator apart, and what a call hands to its
+// program.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -34,12 +35,14 @@ struct Call {
   void clear();
 };
 
-// Fills a call from the operator's arguments on the stack. Tensors on several devices raise.
-void describe(const c10::FunctionSchema& schema, c10::ArrayRef<c10::IValue> arguments, bool lift,
-              Call& call);
+// Fills a call from the operator's arguments on the stack. Tensors on several
+// devices raise.
+void describe(const c10::FunctionSchema& schema,
+              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call);
 
 // Whether describe() takes this argument out of the key, as a number.
-bool is_number(const c10::Argument& argument, const c10::IValue& value, bool lift);
+bool is_number(const c10::Argument& argument, const c10::IValue& value,
+               bool lift);
 // The same for a tensor that is a wrapped Python number.
 bool is_number(const at::Tensor& tensor, bool lift);
 

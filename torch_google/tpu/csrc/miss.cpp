@@ -22,7 +22,8 @@ py::object plain_number(const at::Tensor& tensor) {
     return py::float_(scalar.toDouble());
   }
   if (scalar.isComplex()) {
-    return py::cast(static_cast<std::complex<double>>(scalar.toComplexDouble()));
+    return py::cast(
+        static_cast<std::complex<double>>(scalar.toComplexDouble()));
   }
   return py::int_(scalar.toLong());
 }
@@ -30,16 +31,21 @@ py::object plain_number(const at::Tensor& tensor) {
 class Translator {
  public:
   explicit Translator(bool lift)
-      : lift_(lift), number_(py::module_::import("torch_google.tpu.program").attr("Number")) {}
+      : lift_(lift),
+        number_(
+            py::module_::import("torch_google.tpu.program").attr("Number")) {}
 
-  py::object argument(const c10::Argument& argument, const c10::IValue& value) const {
+  py::object argument(const c10::Argument& argument,
+                      const c10::IValue& value) const {
     if (value.isInt() && is_kind<c10::ScalarTypeType>(*argument.real_type())) {
       return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(
           torch::getTHPDtype(static_cast<c10::ScalarType>(value.toInt()))));
     }
-    if (value.isInt() && is_kind<c10::MemoryFormatType>(*argument.real_type())) {
-      return py::reinterpret_borrow<py::object>(torch::utils::getTHPMemoryFormat(
-          static_cast<c10::MemoryFormat>(value.toInt())));
+    if (value.isInt() &&
+        is_kind<c10::MemoryFormatType>(*argument.real_type())) {
+      return py::reinterpret_borrow<py::object>(
+          torch::utils::getTHPMemoryFormat(
+              static_cast<c10::MemoryFormat>(value.toInt())));
     }
     py::object plain = this->value(value);
     return is_number(argument, value, lift_) ? number_(plain) : plain;
@@ -60,7 +66,9 @@ class Translator {
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         py::object plain = plain_number(tensor);
         // A boolean is never an input: it would become an integer.
-        return is_number(tensor, lift_) && !PyBool_Check(plain.ptr()) ? number_(plain) : plain;
+        return is_number(tensor, lift_) && !PyBool_Check(plain.ptr())
+                   ? number_(plain)
+                   : plain;
       }
     }
     if (value.isTensor() && !value.toTensor().defined()) {
@@ -79,16 +87,17 @@ py::object base_of(const at::Tensor& tensor) {
   for (size_t i = 0; i < box.shape.size(); ++i) {
     shape[i] = box.shape[i];
   }
-  return py::make_tuple(shape,
-                        py::reinterpret_borrow<py::object>(
-                            reinterpret_cast<PyObject*>(torch::getTHPDtype(box.dtype))),
-                        reinterpret_cast<uintptr_t>(&box));
+  return py::make_tuple(
+      shape,
+      py::reinterpret_borrow<py::object>(
+          reinterpret_cast<PyObject*>(torch::getTHPDtype(box.dtype))),
+      reinterpret_cast<uintptr_t>(&box));
 }
 
 }  // namespace
 
-Miss build(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments,
-           const Call& call, bool lift) {
+Miss build(const c10::OperatorHandle& handle,
+           c10::ArrayRef<c10::IValue> arguments, const Call& call, bool lift) {
   Ref answer;
   {
     const auto& schema = handle.schema();
@@ -101,10 +110,11 @@ Miss build(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> argumen
     for (const auto* tensor : call.tensors) {
       bases.append(base_of(*tensor));
     }
-    const py::object op =
-        py::reinterpret_borrow<py::object>(torch::detail::getTorchApiFunction(handle));
-    answer = Ref::checked(PyObject_CallFunction(callbacks().miss, "OOOi", op.ptr(), values.ptr(),
-                                                bases.ptr(), static_cast<int>(call.device)));
+    const py::object op = py::reinterpret_borrow<py::object>(
+        torch::detail::getTorchApiFunction(handle));
+    answer = Ref::checked(
+        PyObject_CallFunction(callbacks().miss, "OOOi", op.ptr(), values.ptr(),
+                              bases.ptr(), static_cast<int>(call.device)));
   }
   if (answer.get() == Py_None) {
     return {Miss::again, nullptr, Ref()};
@@ -115,10 +125,11 @@ Miss build(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> argumen
   return {Miss::compiled, std::make_unique<Program>(answer.get()), Ref()};
 }
 
-void push_results(const c10::FunctionSchema& schema, std::vector<at::Tensor> results,
-                  torch::jit::Stack& stack) {
+void push_results(const c10::FunctionSchema& schema,
+                  std::vector<at::Tensor> results, torch::jit::Stack& stack) {
   const auto& returns = schema.returns();
-  if (returns.size() == 1 && returns[0].type()->kind() == c10::TypeKind::ListType) {
+  if (returns.size() == 1 &&
+      returns[0].type()->kind() == c10::TypeKind::ListType) {
     stack.emplace_back(c10::List<at::Tensor>(results));
     return;
   }
@@ -127,11 +138,13 @@ void push_results(const c10::FunctionSchema& schema, std::vector<at::Tensor> res
   }
 }
 
-void push_python(const c10::OperatorHandle& handle, PyObject* results, torch::jit::Stack& stack) {
+void push_python(const c10::OperatorHandle& handle, PyObject* results,
+                 torch::jit::Stack& stack) {
   const auto& returns = handle.schema().returns();
   for (size_t i = 0; i < returns.size(); ++i) {
     stack.push_back(torch::jit::toIValue(
-        py::reinterpret_borrow<py::object>(PyList_GET_ITEM(results, i)), returns[i].type()));
+        py::reinterpret_borrow<py::object>(PyList_GET_ITEM(results, i)),
+        returns[i].type()));
   }
 }
 

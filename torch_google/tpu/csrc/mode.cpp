@@ -14,7 +14,8 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<Mode> process_mode{Mode::strict};
-// Whether any thread has ever set anything: most processes never look any further.
+// Whether any thread has ever set anything: most processes never look any
+// further.
 std::atomic<bool> threads_differ{false};
 
 constexpr const char* kModeKey = "torch_google.tpu.mode";
@@ -31,7 +32,8 @@ long setting(const char* key, long otherwise) {
 
 void set(const char* key, long value) {
   threads_differ = true;
-  Objects::set(key, std::make_shared<c10::SafePyObject>(PyLong_FromLong(value), getPyInterpreter()));
+  Objects::set(key, std::make_shared<c10::SafePyObject>(PyLong_FromLong(value),
+                                                        getPyInterpreter()));
 }
 
 constexpr long kUnset = -1;
@@ -48,7 +50,8 @@ void set_thread_mode(std::optional<Mode> mode) {
 
 std::optional<Mode> thread_mode() {
   const long value = setting(kModeKey, kUnset);
-  return value == kUnset ? std::nullopt : std::optional(static_cast<Mode>(value));
+  return value == kUnset ? std::nullopt
+                         : std::optional(static_cast<Mode>(value));
 }
 
 void set_thread_fallback(bool allowed) { set(kFallbackKey, allowed); }

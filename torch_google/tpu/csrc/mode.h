@@ -13,7 +13,8 @@ enum class Mode : int { strict = 0, debug = 1 };
 void set_global_mode(Mode mode);
 Mode global_mode();
 
-// Settings of a thread, which autograd's threads take over from the one that calls backward().
+// Settings of a thread, which autograd's threads take over from the one that
+// calls backward().
 void set_thread_mode(std::optional<Mode> mode);
 std::optional<Mode> thread_mode();
 void set_thread_fallback(bool allowed);

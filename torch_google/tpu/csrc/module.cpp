@@ -20,8 +20,9 @@ namespace py = pybind11;
 void connect(const py::dict& functions) {
   auto& to = callbacks();
   const std::pair<const char*, PyObject**> slots[] = {
-      {"start", &to.start},     {"miss", &to.miss},         {"explain", &to.explain},
-      {"debug", &to.debug},     {"zeros", &to.zeros},       {"resized", &to.resized},
+      {"start", &to.start},       {"miss", &to.miss},
+      {"explain", &to.explain},   {"debug", &to.debug},
+      {"zeros", &to.zeros},       {"resized", &to.resized},
       {"transfer", &to.transfer}, {"mark", &to.mark},
   };
   for (const auto& [name, slot] : slots) {
@@ -51,7 +52,8 @@ c10::ScalarType dtype_of(const at::Tensor& tensor) {
   return box.dtype;
 }
 
-// The tensor's box holds this array from now on, which has the box's natural shape and dtype.
+// The tensor's box holds this array from now on, which has the box's natural
+// shape and dtype.
 void store(const at::Tensor& tensor, py::object array) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
@@ -66,7 +68,9 @@ PYBIND11_MODULE(_C, module) {
   register_guard();
   register_hooks();
 
-  py::enum_<Mode>(module, "Mode").value("strict", Mode::strict).value("debug", Mode::debug);
+  py::enum_<Mode>(module, "Mode")
+      .value("strict", Mode::strict)
+      .value("debug", Mode::debug);
   module.def("connect", connect);
   module.def("record_operators", record_operators);
   module.def("set_lift", set_lift);

@@ -16,10 +16,12 @@ Ref attribute(PyObject* object, const char* name) {
 
 template <typename Out>
 void read_integers(PyObject* object, Out& out) {
-  Ref sequence = Ref::checked(PySequence_Fast(object, "tpu: expected a sequence of integers"));
+  Ref sequence = Ref::checked(
+      PySequence_Fast(object, "tpu: expected a sequence of integers"));
   const Py_ssize_t size = PySequence_Fast_GET_SIZE(sequence.get());
   for (Py_ssize_t i = 0; i < size; ++i) {
-    out.push_back(PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence.get(), i)));
+    out.push_back(
+        PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sequence.get(), i)));
   }
   if (PyErr_Occurred()) {
     raise();
@@ -38,8 +40,8 @@ Result read_result(PyObject* object) {
     read_integers(attribute(object, "sizes").get(), result.sizes);
     read_integers(attribute(object, "strides").get(), result.strides);
     read_integers(attribute(object, "natural").get(), result.natural);
-    result.dtype =
-        reinterpret_cast<THPDtype*>(attribute(object, "dtype").get())->scalar_type;
+    result.dtype = reinterpret_cast<THPDtype*>(attribute(object, "dtype").get())
+                       ->scalar_type;
   }
   return result;
 }
@@ -54,7 +56,8 @@ Result read_result(PyObject* object) {
   }
   Ref kind(type), error(value), traceback(trace);
   const auto name = c10::toString(schema.operator_name());
-  Ref::checked(PyObject_CallFunction(callbacks().explain, "sO", name.c_str(), error.get()));
+  Ref::checked(PyObject_CallFunction(callbacks().explain, "sO", name.c_str(),
+                                     error.get()));
   raise();
 }
 
@@ -66,18 +69,22 @@ Ref number(const Number& number) {
 
 }  // namespace
 
-Program::Program(PyObject* compiled) : function_(attribute(compiled, "function")) {
+Program::Program(PyObject* compiled)
+    : function_(attribute(compiled, "function")) {
   read_integers(attribute(compiled, "inputs").get(), inputs_);
   read_integers(attribute(compiled, "written").get(), written_);
-  Ref results = Ref::checked(PySequence_Fast(attribute(compiled, "results").get(), "results"));
+  Ref results = Ref::checked(
+      PySequence_Fast(attribute(compiled, "results").get(), "results"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(results.get()); ++i) {
     results_.push_back(read_result(PySequence_Fast_GET_ITEM(results.get(), i)));
   }
   random_ = PyObject_IsTrue(attribute(compiled, "random").get()) == 1;
 }
 
-std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema, const Call& call) const {
-  // Own references: while the function runs, another thread may replace a box's value.
+std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema,
+                                     const Call& call) const {
+  // Own references: while the function runs, another thread may replace a box's
+  // value.
   c10::SmallVector<Ref, 12> owned;
   c10::SmallVector<PyObject*, 13> arguments{nullptr};
   const auto pass = [&](Ref argument) {
@@ -85,16 +92,19 @@ std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema, const Ca
     owned.push_back(std::move(argument));
   };
   for (const size_t input : inputs_) {
-    pass(Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl()).value()));
+    pass(Ref::borrow(
+        box_of(*call.tensors[input]->unsafeGetTensorImpl()).value()));
   }
   for (const auto& value : call.numbers) {
     pass(number(value));
   }
   if (random_) {
-    const auto& generator = call.generator.defined() ? call.generator
-                                                     : default_generator(call.device);
+    const auto& generator = call.generator.defined()
+                                ? call.generator
+                                : default_generator(call.device);
     TORCH_CHECK(generator.device().is_privateuseone(), schema.operator_name(),
-                ": expected a generator of tpu, but found one of ", generator.device(),
+                ": expected a generator of tpu, but found one of ",
+                generator.device(),
                 ". Make it with torch.Generator(device='tpu')");
     const auto [seed, offset] = generator.get<Generator>()->draw();
     pass(number(static_cast<int64_t>(seed)));
@@ -108,14 +118,15 @@ std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema, const Ca
       PyTuple_SET_ITEM(list.get(), i, owned[i].give());
     }
     const auto name = c10::toString(schema.operator_name());
-    returned = PyObject_CallFunction(callbacks().debug, "sOO", name.c_str(), function_.get(),
-                                     list.get());
+    returned = PyObject_CallFunction(callbacks().debug, "sOO", name.c_str(),
+                                     function_.get(), list.get());
     if (!returned) {
       raise();
     }
   } else {
-    returned = PyObject_Vectorcall(function_.get(), arguments.data() + 1,
-                                   count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
+    returned =
+        PyObject_Vectorcall(function_.get(), arguments.data() + 1,
+                            count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
     if (!returned) {
       explain(schema);
     }
@@ -142,7 +153,8 @@ std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema, const Ca
         results.emplace_back();
         break;
       case Result::fresh:
-        results.push_back(make_tensor(result.sizes, result.strides, result.natural, result.dtype,
+        results.push_back(make_tensor(result.sizes, result.strides,
+                                      result.natural, result.dtype,
                                       call.device));
         store(results.back());
     }

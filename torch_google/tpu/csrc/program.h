@@ -29,13 +29,17 @@ class Program {
   // Reads what miss() returned: see runtime/miss.py, class Compiled.
   explicit Program(PyObject* compiled);
 
-  // Runs on the values of a call that has this program's key; stores what it wrote.
-  std::vector<at::Tensor> run(const c10::FunctionSchema& schema, const Call& call) const;
+  // Runs on the values of a call that has this program's key; stores what it
+  // wrote.
+  std::vector<at::Tensor> run(const c10::FunctionSchema& schema,
+                              const Call& call) const;
 
  private:
   Ref function_;
-  std::vector<size_t> inputs_;   // whose values the function takes, among the tensors
-  std::vector<size_t> written_;  // whose boxes get a new value: the function's first results
+  std::vector<size_t>
+      inputs_;  // whose values the function takes, among the tensors
+  std::vector<size_t>
+      written_;  // whose boxes get a new value: the function's first results
   std::vector<Result> results_;
   bool random_;
 };
@@ -46,11 +50,12 @@ struct Miss {
   Ref results;  // a list, where Python ran the operator itself
 };
 
-Miss build(const c10::OperatorHandle& handle, c10::ArrayRef<c10::IValue> arguments,
-           const Call& call, bool lift);
+Miss build(const c10::OperatorHandle& handle,
+           c10::ArrayRef<c10::IValue> arguments, const Call& call, bool lift);
 
-void push_results(const c10::FunctionSchema& schema, std::vector<at::Tensor> results,
-                  torch::jit::Stack& stack);
-void push_python(const c10::OperatorHandle& handle, PyObject* results, torch::jit::Stack& stack);
+void push_results(const c10::FunctionSchema& schema,
+                  std::vector<at::Tensor> results, torch::jit::Stack& stack);
+void push_python(const c10::OperatorHandle& handle, PyObject* results,
+                 torch::jit::Stack& stack);
 
 }  // namespace torch_google::tpu

@@ -30,7 +30,8 @@ Callbacks& callbacks() {
 }
 
 void release(PyObject* object) {
-  // Tensors outlive the interpreter when a static holds one: their memory is the process's to free.
+  // Tensors outlive the interpreter when a static holds one: their memory is
+  // the process's to free.
   if (!object || !Py_IsInitialized()) {
     return;
   }
@@ -38,7 +39,8 @@ void release(PyObject* object) {
     Py_DECREF(object);
     return;
   }
-  // Waiting for the GIL here could deadlock with whoever holds a lock of the caller's.
+  // Waiting for the GIL here could deadlock with whoever holds a lock of the
+  // caller's.
   bool first;
   {
     std::lock_guard<std::mutex> lock(abandoned_mutex);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of its Python half, and how references travel between the two.
+// What the runtime asks of its Python half, and how references travel between
+// the two.
 #pragma once
 
 #include <Python.h>
@@ -9,16 +10,20 @@
 
 namespace torch_google::tpu {
 
-// The functions of torch_google.tpu.runtime that C++ calls; set once, when the device registers.
+// The functions of torch_google.tpu.runtime that C++ calls; set once, when the
+// device registers.
 struct Callbacks {
-  PyObject* start = nullptr;    // () -> number of devices
-  PyObject* miss = nullptr;     // see recorder.cpp
-  PyObject* explain = nullptr;  // (operator, exception): raises what the user should see
-  PyObject* debug = nullptr;    // (operator, function, arguments) -> results, all of them ready
+  PyObject* start = nullptr;  // () -> number of devices
+  PyObject* miss = nullptr;   // see recorder.cpp
+  PyObject* explain =
+      nullptr;  // (operator, exception): raises what the user should see
+  PyObject* debug =
+      nullptr;  // (operator, function, arguments) -> results, all of them ready
   PyObject* zeros = nullptr;    // (shape, dtype, device) -> jax.Array
   PyObject* resized = nullptr;  // (array, number of elements) -> flat jax.Array
-  PyObject* transfer = nullptr;  // (target, source, non_blocking): copies across devices
-  PyObject* mark = nullptr;      // (arrays, timing) -> Marker
+  PyObject* transfer =
+      nullptr;  // (target, source, non_blocking): copies across devices
+  PyObject* mark = nullptr;  // (arrays, timing) -> Marker
 };
 
 Callbacks& callbacks();
@@ -57,7 +62,8 @@ class Ref {
     Py_XINCREF(object);
     return Ref(object);
   }
-  // Takes a new reference that a call into Python returned; throws what the call raised.
+  // Takes a new reference that a call into Python returned; throws what the
+  // call raised.
   static Ref checked(PyObject* stolen) {
     if (!stolen) {
       raise();

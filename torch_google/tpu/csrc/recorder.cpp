@@ -28,7 +28,8 @@ struct Operator {
 };
 
 std::unordered_map<std::string, std::unique_ptr<Operator>>& operators() {
-  static auto* all = new std::unordered_map<std::string, std::unique_ptr<Operator>>;
+  static auto* all =
+      new std::unordered_map<std::string, std::unique_ptr<Operator>>;
   return *all;
 }
 
@@ -53,14 +54,16 @@ bool transferred(torch::jit::Stack& stack) {
   }
   Ref to(THPVariable_Wrap(target));
   Ref from(THPVariable_Wrap(source));
-  Ref::checked(PyObject_CallFunction(callbacks().transfer, "OOO", to.get(), from.get(),
-                                     arguments[2].toBool() ? Py_True : Py_False));
+  Ref::checked(
+      PyObject_CallFunction(callbacks().transfer, "OOO", to.get(), from.get(),
+                            arguments[2].toBool() ? Py_True : Py_False));
   torch::jit::drop(stack, 3);
   torch::jit::push(stack, target);
   return true;
 }
 
-void record(Operator& self, const c10::OperatorHandle& handle, torch::jit::Stack& stack) {
+void record(Operator& self, const c10::OperatorHandle& handle,
+            torch::jit::Stack& stack) {
   start();
   Gil gil;
   ++counters.operators;
@@ -123,7 +126,8 @@ class Recorder final : public c10::OperatorKernel {
 
 std::string full_name(const c10::OperatorHandle& handle) {
   const auto& name = handle.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
 }
 
 // Operators of other libraries, and those of torch that nobody registered.
@@ -139,11 +143,13 @@ void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
 }  // namespace
 
 void record_operators(const std::vector<std::string>& names) {
-  static auto* library = new torch::Library(torch::Library::IMPL, "aten",
-                                            c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten",
+                         c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   for (const auto& name : names) {
-    library->impl(name.c_str(), torch::CppFunction::makeFromBoxedFunctor(
-                                    std::make_unique<Recorder>(operator_named(name))));
+    library->impl(name.c_str(),
+                  torch::CppFunction::makeFromBoxedFunctor(
+                      std::make_unique<Recorder>(operator_named(name))));
   }
 }
 

@@ -32,22 +32,27 @@ void check_strided(std::optional<c10::Layout> layout) {
       " are not supported. Make a strided tensor, or keep this one on the CPU");
 }
 
-Tensor over_new_storage(size_t bytes, c10::ScalarType dtype, c10::DeviceIndex device) {
+Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
+                        c10::DeviceIndex device) {
   auto& allocator = Allocator::get();
   auto storage = c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, allocator.allocate_on(bytes, device), &allocator,
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      allocator.allocate_on(bytes, device), &allocator,
       /*resizable=*/true);
   return at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
       c10::scalarTypeToTypeMeta(dtype));
 }
 
 Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
-             std::optional<c10::Layout> layout, std::optional<c10::Device> device,
-             std::optional<bool>, std::optional<c10::MemoryFormat> format) {
+             std::optional<c10::Layout> layout,
+             std::optional<c10::Device> device, std::optional<bool>,
+             std::optional<c10::MemoryFormat> format) {
   check_strided(layout);
   const auto type = c10::dtype_or_default(dtype);
-  const auto bytes = at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type));
+  const auto bytes =
+      at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type));
   Tensor result = over_new_storage(bytes, type, index_of(device));
   auto* tensor = result.unsafeGetTensorImpl();
   tensor->generic_set_sizes_contiguous(sizes);
@@ -59,11 +64,13 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
 }
 
 Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
-                     std::optional<c10::ScalarType> dtype, std::optional<c10::Layout> layout,
+                     std::optional<c10::ScalarType> dtype,
+                     std::optional<c10::Layout> layout,
                      std::optional<c10::Device> device, std::optional<bool>) {
   check_strided(layout);
   const auto type = c10::dtype_or_default(dtype);
-  const auto bytes = at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  const auto bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
   Tensor result = over_new_storage(bytes, type, index_of(device));
   auto* tensor = result.unsafeGetTensorImpl();
   tensor->set_sizes_and_strides(sizes, strides);
@@ -77,7 +84,8 @@ void fit(c10::TensorImpl& tensor) {
     return;
   }
   const auto bytes = at::detail::computeStorageNbytes(
-      tensor.sizes(), tensor.strides(), tensor.dtype().itemsize(), tensor.storage_offset());
+      tensor.sizes(), tensor.strides(), tensor.dtype().itemsize(),
+      tensor.storage_offset());
   auto* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
   if (bytes > storage->nbytes()) {
     TORCH_CHECK(storage->resizable(), "tpu: a storage of ", storage->nbytes(),
@@ -101,11 +109,11 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
   return self;
 }
 
-Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset, c10::IntArrayRef sizes,
-                    c10::IntArrayRef strides) {
-  TORCH_CHECK(source.device() == self.device(), "tpu: set_() of a tensor on ", self.device(),
-              " to a storage on ", source.device(), ". Move the source with .to('", self.device(),
-              "') first");
+Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset,
+                    c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  TORCH_CHECK(source.device() == self.device(), "tpu: set_() of a tensor on ",
+              self.device(), " to a storage on ", source.device(),
+              ". Move the source with .to('", self.device(), "') first");
   auto* tensor = self.unsafeGetTensorImpl();
   tensor->set_storage_keep_dtype(std::move(source));
   tensor->set_storage_offset(offset);
@@ -125,7 +133,8 @@ Tensor& set_whole_storage(Tensor& self, c10::Storage source) {
 
 Tensor& set_tensor(Tensor& self, const Tensor& source) {
   if (!self.is_same(source)) {
-    set_storage(self, source.storage(), source.storage_offset(), source.sizes(), source.strides());
+    set_storage(self, source.storage(), source.storage_offset(), source.sizes(),
+                source.strides());
   }
   return self;
 }
@@ -137,8 +146,9 @@ Tensor& set_nothing(Tensor& self) {
 
 }  // namespace
 
-at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::IntArrayRef natural,
-                       c10::ScalarType dtype, c10::DeviceIndex device) {
+at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                       c10::IntArrayRef natural, c10::ScalarType dtype,
+                       c10::DeviceIndex device) {
   size_t bytes = c10::elementSize(dtype);
   for (const auto size : natural) {
     bytes *= static_cast<size_t>(size);

@@ -9,7 +9,8 @@
 namespace torch_google::tpu {
 
 // A new tensor of the device; `natural` is the shape of its box.
-at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::IntArrayRef natural,
-                       c10::ScalarType dtype, c10::DeviceIndex device);
+at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                       c10::IntArrayRef natural, c10::ScalarType dtype,
+                       c10::DeviceIndex device);
 
 }  // namespace torch_google::tpu

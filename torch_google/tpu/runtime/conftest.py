@@ -59,8 +59,9 @@ def _device() -> None:
         "uniform": lambda a, low=0.0, high=1.0, *, key: jax.random.uniform(
             key, a.shape, minval=low, maxval=high
         ),
-        "normal_functional": lambda a, mean=0.0, std=1.0, *, key: mean
-        + std * jax.random.normal(key, a.shape),
+        "normal_functional": lambda a, mean=0.0, std=1.0, *, key: (
+            mean + std * jax.random.normal(key, a.shape)
+        ),
     }
     from torch_google.tpu.lowerings import lowering, names
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -50,7 +50,7 @@ __all__ = [
     "synchronize",
 ]
 
-Which = torch.device | str | int | None
+Which: TypeAlias = torch.device | str | int | None
 
 
 def is_available() -> bool:
@@ -117,7 +117,7 @@ class Stream(torch.Stream):
     def __new__(cls, device: Which = None, priority: int = 0) -> Stream:
         """Make a new stream of a device."""
         made = super().__new__(cls, device=f"tpu:{_index(device)}", priority=priority)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 class Event(torch.Event):
@@ -126,7 +126,7 @@ class Event(torch.Event):
     Makes a torch.Event itself: elapsed_time takes no other.
     """
 
-    def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> torch.Event:  # type: ignore[misc]
+    def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> torch.Event:
         """Make an event; `enable_timing` notes when it is reached, for elapsed_time."""
         return torch.Event(f"tpu:{_index(device)}", enable_timing=enable_timing)
 
@@ -226,11 +226,11 @@ def _generator(index: int) -> torch.Generator:
 
 
 def _index(device: Which) -> int:
-    if isinstance(device, int):
-        return device
     if device is None:
         return current_device()
-    device = torch.device(device)
-    if device.type != "tpu":
-        raise ValueError(f"tpu: expected a device of type tpu, found '{device}'")
-    return current_device() if device.index is None else int(device.index)
+    if isinstance(device, int):
+        return device
+    named = torch.device(device)
+    if named.type != "tpu":
+        raise ValueError(f"tpu: expected a device of type tpu, found '{named}'")
+    return current_device() if named.index is None else named.index

@@ -29,13 +29,13 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         results = function(*arguments)
         for result in results:
             result.block_until_ready()
-    except Exception as error:
+    except (RuntimeError, ValueError, TypeError) as error:  # of which JAX's are kinds
         where = f"{caller()}: {op}"
         try:
             explain(where, error)
         except torch.OutOfMemoryError:
             raise
-        except Exception:  # noqa: BLE001 - the same error, told with its place
+        except (RuntimeError, ValueError, TypeError):
             raise RuntimeError(f"{where}: {_first_line(error)}") from error
     return results
 

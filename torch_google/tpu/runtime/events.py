@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 
-
 class Marker:
     """A set of values, some of which may still be on their way.
 

@@ -321,10 +321,19 @@ class Call:
 
 # In-place operators that do not look at what they replace.
 _OVERWRITING = frozenset(
-    f"aten::{name}_"
-    for name in (
-        "bernoulli cauchy copy exponential fill geometric log_normal normal random uniform zero"
-    ).split()
+    {
+        "aten::bernoulli_",
+        "aten::cauchy_",
+        "aten::copy_",
+        "aten::exponential_",
+        "aten::fill_",
+        "aten::geometric_",
+        "aten::log_normal_",
+        "aten::normal_",
+        "aten::random_",
+        "aten::uniform_",
+        "aten::zero_",
+    }
 )
 
 

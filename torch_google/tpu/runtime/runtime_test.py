@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 
-
 def losses(device: str, steps: int) -> list[float]:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).to(device)
@@ -201,10 +200,19 @@ def test_shapes_that_depend_on_values() -> None:
 
 def test_copies() -> None:
     source = torch.arange(6).reshape(2, 3)
-    for dtype in (torch.bool, torch.bfloat16, torch.float16, torch.float64, torch.uint8,
-                  torch.complex64, torch.int16, torch.float8_e4m3fn):
+    for dtype in (
+        torch.bool,
+        torch.bfloat16,
+        torch.float16,
+        torch.float64,
+        torch.uint8,
+        torch.complex64,
+        torch.int16,
+        torch.float8_e4m3fn,
+    ):
         assert torch.equal(
-            source.to(dtype).to("tpu").cpu().to(torch.complex64), source.to(dtype).to(torch.complex64)
+            source.to(dtype).to("tpu").cpu().to(torch.complex64),
+            source.to(dtype).to(torch.complex64),
         )
     x = source.to("tpu")
     source.zero_()

@@ -32,9 +32,7 @@ class View:
     @staticmethod
     def of(tensor: torch.Tensor) -> View:
         """Return the view that a tensor is."""
-        return View(
-            tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype
-        )
+        return View(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
 
 
 @dataclass(frozen=True)
