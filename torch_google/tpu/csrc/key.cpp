@@ -154,6 +154,18 @@ class Describer {
     word(kHostScalar);
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
+    if (wrapped && is_number(tensor, lift_)) {
+      // A Python number, of the widest type of its kind.
+      const void* number = tensor.const_data_ptr();
+      if (tensor.scalar_type() == at::kDouble) {
+        call_.numbers.emplace_back(*static_cast<const double*>(number));
+        return;
+      }
+      if (tensor.scalar_type() == at::kLong) {
+        call_.numbers.emplace_back(*static_cast<const int64_t*>(number));
+        return;
+      }
+    }
     const at::Scalar scalar = at::_local_scalar_dense(tensor);
     if (is_number(tensor, lift_)) {
       if (scalar.isFloatingPoint()) {
@@ -273,8 +285,12 @@ bool is_number(const c10::Argument& argument, const c10::IValue& value,
 }
 
 bool is_number(const at::Tensor& tensor, bool lift) {
-  return !c10::isComplexType(tensor.scalar_type()) &&
-         (lift || !tensor.unsafeGetTensorImpl()->is_wrapped_number());
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    // True would become 1, which is of another kind.
+    return lift && tensor.scalar_type() != at::kBool &&
+           !c10::isComplexType(tensor.scalar_type());
+  }
+  return !c10::isComplexType(tensor.scalar_type());
 }
 
 }  // namespace torch_google::tpu

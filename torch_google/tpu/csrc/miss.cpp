@@ -65,10 +65,7 @@ class Translator {
       const auto& tensor = value.toTensor();
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         py::object plain = plain_number(tensor);
-        // A boolean is never an input: it would become an integer.
-        return is_number(tensor, lift_) && !PyBool_Check(plain.ptr())
-                   ? number_(plain)
-                   : plain;
+        return is_number(tensor, lift_) ? number_(plain) : plain;
       }
     }
     if (value.isTensor() && !value.toTensor().defined()) {

@@ -50,6 +50,9 @@ def _device() -> None:
         "lerp.Scalar": lambda s, e, w: s + w * (e - s),
         "mse_loss": lambda a, b, reduction=1: ((a - b) ** 2).mean(),
         "mse_loss_backward": lambda g, a, b, reduction: g * 2 * (a - b) / a.size,
+        "index.Tensor": lambda a, indices: a[
+            tuple(slice(None) if i is None else i for i in indices)
+        ],
         "max.dim": lambda a, dim, keepdim=False: (
             a.max(dim, keepdims=keepdim),
             a.argmax(dim, keepdims=keepdim),

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import torch
+from torch._ops import OpOverload
 
-from torch_google.tpu import _C
+from torch_google.tpu import _C, dtypes
 from torch_google.tpu.program import Number, Program
 from torch_google.tpu.runtime import arrays, metrics
 from torch_google.tpu.runtime.strides import read
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
 def run(program: Program, call: Call) -> list[Any]:
     """Return the operator's results, one for each that its schema has."""
     metrics.host_shapes()
-    given = [
-        read(_C.value(call.tensors[at]), call.views[at])
-        if kind == "tensor"
-        else _number(call.numbers[at])
-        for kind, at in call.sources()
-    ]
+    given = [_given(call, kind, at) for kind, at in call.sources()]
     device = given[0].devices() if given else set()
     made = program(given, None)
     results = [_tensor(array, device) for array in made]
@@ -42,12 +38,37 @@ def run(program: Program, call: Call) -> list[Any]:
     return outs
 
 
-def _number(number: Number | torch.Tensor) -> Any:
+def has_mask(op: OpOverload, args: list[Any]) -> bool:
+    """Whether the operator takes elements where a tensor of booleans is true."""
+    return op is torch.ops.aten.index.Tensor and any(
+        index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
+    )
+
+
+def index(tensor: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Tensor:
+    """Return aten::index with each mask replaced by the positions at which it is true."""
+    positions: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            dimensions = tensor.shape[len(positions) : len(positions) + index.dim()]
+            if index.shape != dimensions:
+                raise IndexError(
+                    f"The shape of the mask {list(index.shape)} at index {len(positions)} does not "
+                    f"match the shape of the indexed tensor {list(tensor.shape)}"
+                )
+            positions.extend(index.nonzero().unbind(1))
+        else:
+            positions.append(index)
+    return torch.ops.aten.index.Tensor(tensor, positions)
+
+
+def _given(call: Call, kind: str, at: int) -> Any:
+    if kind == "tensor":
+        return read(_C.value(call.tensors[at]), call.views[at])
+    number = call.numbers[at] if kind == "number" else call.constants[at]
     return number.value if isinstance(number, Number) else arrays.from_host(number, 0)
 
 
 def _tensor(array: Any, devices: set[jax.Device]) -> torch.Tensor:
-    from torch_google.tpu import dtypes
-
     placed = jax.device_put(array, next(iter(devices)))
     return from_array(placed, dtypes.to_torch(placed.dtype))

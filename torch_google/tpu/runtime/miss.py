@@ -19,7 +19,14 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes
-from torch_google.tpu.program import BakedNumber, Number, Program, lower_op, mutation
+from torch_google.tpu.program import (
+    BakedNumber,
+    Number,
+    Program,
+    constant,
+    lower_op,
+    mutation,
+)
 from torch_google.tpu.runtime import fallback, host_shapes, metrics, overlap, platform
 from torch_google.tpu.runtime.operators import takes_numbers
 from torch_google.tpu.runtime.strides import View, covers, natural, read, write
@@ -97,6 +104,8 @@ def _bake(op: OpOverload) -> None:
 def _miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Compiled | list[Any] | None:
+    if host_shapes.has_mask(op, args):
+        return [host_shapes.index(*args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
     if call.check():
@@ -117,6 +126,7 @@ class Call:
         self.pure = mutation(op)
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
+        self.constants: list[torch.Tensor] = []
         # For each argument of the operator, where its leaves come from.
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
@@ -128,6 +138,9 @@ class Call:
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
             self.tensors.append(leaf)
             return "tensor", len(self.tensors) - 1
+        if isinstance(leaf, torch.Tensor) and leaf.is_complex():
+            self.constants.append(leaf)
+            return "constant", len(self.constants) - 1
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
@@ -250,10 +263,14 @@ class Call:
             if program.random:
                 seed, offset = values[-2:]
                 key = jax.random.fold_in(jax.random.key(seed), offset)
-            given = [
-                self._value(at, arrays) if kind == "tensor" else self._number(at, numbers[at])
-                for kind, at in sources
-            ]
+            given: list[Any] = []
+            for kind, at in sources:
+                if kind == "tensor":
+                    given.append(self._value(at, arrays))
+                elif kind == "number":
+                    given.append(self._number(at, numbers[at]))
+                else:
+                    given.append(constant(self.constants[at]))
             made = program(given, key)
             new = dict(arrays)
             for at, value in zip(written, made[plain:], strict=True):
@@ -338,9 +355,7 @@ _OVERWRITING = frozenset(
 
 
 def _is_input(leaf: Any) -> bool:
-    if isinstance(leaf, torch.Tensor):
-        return leaf.device.type != "cpu" or not leaf.is_complex()
-    return isinstance(leaf, Number)
+    return isinstance(leaf, torch.Tensor | Number)
 
 
 def _example(number: Number | torch.Tensor) -> float | int:

@@ -47,13 +47,17 @@ def name() -> str:
 
 
 def expected_devices() -> int:
-    """Return how many devices to expect, without a start: torch asks before it may wait."""
-    if _forced() in (None, "tpu", "cuda"):
+    """Return how many devices to expect, without a start: torch asks before it may wait.
+
+    A variable that makes no sense is left for the start to refuse: this runs in `import torch`.
+    """
+    if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
         nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
         nodes += [node for node in _entries("/dev/vfio") if node.isdigit()]
         if nodes:
             return len(nodes)
-    return _cpu_devices()
+    text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
+    return int(text) if _is_count(text) else 1
 
 
 def _start() -> list[jax.Device]:
@@ -84,9 +88,13 @@ def _forced() -> str | None:
 
 def _cpu_devices() -> int:
     text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
-    if not text.isdigit() or not 1 <= int(text) <= 64:
+    if not _is_count(text):
         raise ValueError(f"tpu: TORCH_TPU_CPU_DEVICES={text}; use a number from 1 to 64")
     return int(text)
+
+
+def _is_count(text: str) -> bool:
+    return text.isdigit() and 1 <= int(text) <= 64
 
 
 def _entries(directory: str) -> list[str]:

@@ -20,6 +20,8 @@ def register() -> None:
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", device)
     torch.utils.generate_methods_for_privateuse1_backend()
+    # torch would take float16; it asks each thread, and this is the one that imports torch.
+    torch.set_autocast_dtype("tpu", torch.bfloat16)
     _C.connect(
         {
             "start": platform.start,

@@ -55,6 +55,9 @@ def test_a_tensor_of_the_cpu_without_dimensions_is_a_number() -> None:
     x = torch.ones(2, dtype=torch.float32, device="tpu")
     assert (x * torch.tensor(3.0, dtype=torch.float64)).tolist() == [3.0, 3.0]
     assert (x * torch.tensor(2)).dtype == torch.float32
+    assert (x + True).tolist() == [2.0, 2.0]
+    assert (x * torch.tensor(True)).tolist() == [1.0, 1.0]
+    assert (x + torch.tensor(1 + 2j)).cpu().tolist() == [2 + 2j, 2 + 2j]
     with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
         x + torch.ones(2)
 
@@ -224,3 +227,20 @@ def test_copies() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x.cpu().numpy()
+
+
+def test_masks_take_elements() -> None:
+    x = torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to("tpu")
+    mask = torch.tensor([True, False]).to("tpu")
+    assert x[mask].tolist() == [[0.0, 1.0]]
+    assert x[:, mask].tolist() == [[0.0], [2.0]]
+    with pytest.raises(IndexError, match="shape of the mask"):
+        x[torch.tensor([True]).to("tpu")]
+
+
+def test_autocast_computes_products_in_bfloat16() -> None:
+    x = torch.ones(2, 2, device="tpu")
+    with torch.autocast("tpu"):
+        assert (x @ x).dtype == torch.bfloat16
+        assert (x + x).dtype == torch.float32
+    assert (x @ x).dtype == torch.float32
