@@ -81,7 +81,11 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
                     values[node] = _NUMBERS.get(node.target, node.target)(*args, **kwargs)
         return [values[r] if isinstance(r, Node) else r for r in results]
 
-    return Program(function, metas, random, any(lowering.host_shape for lowering in found.values()))
+    on_host = any(
+        lowering.on_host(map_arg(node.args, _meta), map_arg(node.kwargs, _meta))
+        for node, lowering in found.items()
+    )
+    return Program(function, metas, random, on_host)
 
 
 def run(
@@ -96,7 +100,9 @@ def run(
     positional, named = _bind(op, args, kwargs)
     if lowering.random:
         named["key"] = key
-    return _conform(op, lowering.function(*positional, **named), meta, not lowering.host_shape)
+    return _conform(
+        op, lowering.function(*positional, **named), meta, not lowering.on_host(args, kwargs)
+    )
 
 
 def constant(value: Any) -> Any:

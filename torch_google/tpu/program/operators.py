@@ -46,7 +46,8 @@ def _direct(
 ) -> Program:
     leaves, structure = pytree.tree_flatten((args, kwargs))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
-    meta = _meta_results(op, leaves, structure, lowering.host_shape)
+    on_host = lowering.on_host(args, kwargs)
+    meta = _meta_results(op, leaves, structure, on_host)
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         filled = list(leaves)
@@ -57,7 +58,7 @@ def _direct(
         return pytree.tree_leaves(result)
 
     metas = tuple(pytree.tree_leaves(meta))
-    return Program(function, metas, lowering.random, lowering.host_shape)
+    return Program(function, metas, lowering.random, on_host)
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op, trace
 from torch_google.tpu.program.small_table import small_table
 
@@ -127,3 +128,18 @@ def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
         NotImplementedError, match=r"no lowering for aten::bernoulli\.p \(float32\)"
     ):
         lower_op(aten.bernoulli.p, (X, 0.5))
+
+
+def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
+    def masked(x: Any, indices: Any) -> bool:
+        return any(str(index.dtype).endswith("bool") for index in indices)
+
+    lowering("aten::index.Tensor", host_shape=masked)(lambda x, indices: x[tuple(indices)])
+    mask = X > 2
+    program = lower_op(aten.index.Tensor, (X, [mask]))
+    assert program.host_shape
+    torch.testing.assert_close(run(program, X, mask)[0], X[mask])
+    rows = torch.tensor([1, 0])
+    program = lower_op(aten.index.Tensor, (X, [rows]))
+    assert not program.host_shape
+    torch.testing.assert_close(run(program, X, rows)[0], X[rows])
