@@ -153,14 +153,25 @@ def test_many_steps_hold_no_memory() -> None:
 
 
 def test_an_operator_without_a_lowering_names_itself_and_the_way_out() -> None:
+    library = torch.library.Library("tpu_runtime_test", "FRAGMENT")
+    library.define("reversed(Tensor x) -> Tensor")
+    library.define("reverse_(Tensor(a!) x) -> Tensor(a!)")
+    library.impl("reversed", lambda x: x.flip(0), "CPU")
+    library.impl("reverse_", lambda x: x.copy_(x.flip(0)), "CPU")
+    ours = torch.ops.tpu_runtime_test
     x = torch.tensor([3.0, 1.0, 2.0]).to("tpu")
-    with pytest.raises(NotImplementedError, match=r"aten::_cummax_helper.*cpu_fallback\(\)"):
-        torch.cummax(x, 0)
+    with pytest.raises(NotImplementedError, match=r"reversed \(float32\).*cpu_fallback\(\)"):
+        ours.reversed(x)
     with torch.tpu.cpu_fallback():
-        assert torch.cummax(x, 0).values.tolist() == [3.0, 3.0, 3.0]
-    assert torch.tpu.metrics().fallbacks == {"aten::_cummax_helper": 1}
+        assert ours.reversed(x).tolist() == [2.0, 1.0, 3.0]
+        assert ours.reverse_(x) is x
+    assert x.tolist() == [2.0, 1.0, 3.0]
+    assert torch.tpu.metrics().fallbacks == {
+        "tpu_runtime_test::reversed": 1,
+        "tpu_runtime_test::reverse_": 1,
+    }
     with pytest.raises(NotImplementedError):
-        torch.cummax(x, 0)
+        ours.reversed(x)
 
 
 def test_debug_names_the_line() -> None:
