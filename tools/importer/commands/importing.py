@@ -7,12 +7,20 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from tools.importer.commands.context import Context
-from tools.importer.commands.summary import carry_data, carry_lines, change_lines, changes_data
+from tools.importer.commands.summary import (
+    carry_data,
+    carry_lines,
+    change_lines,
+    changes_data,
+    unread_lines,
+)
 from tools.importer.engine import Carry, Decision
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import (
     SESSION_FILES,
+    Carried,
     Changes,
+    Rewrites,
     Source,
     Transaction,
     Unfinished,
@@ -67,14 +75,20 @@ def go_on(
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
     report.say(heading + (" (dry run)" if context.dry_run else ""))
-    licence = _check_licence(context, work, new)
+    old = _old_tree(context, source)
+    licence = _check_licence(context, work, old, new)
+    rewrites = Rewrites(new)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
-        result = replay(source, new, decisions)
+        result = replay(source, new, decisions, rewrites=rewrites, old=old)
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
         return _stop(context, work, source, result, decisions)
-    return _publish(context, work, source, new, result, licence)
+    with report.progress("Proving that the new series applies"):
+        carried = finish(result, new, rewrites=rewrites)
+    for line in unread_lines(rewrites.unread):
+        report.say(line)
+    return _publish(context, work, source, new, result, carried, licence, rewrites.unread)
 
 
 def _stop(
@@ -115,11 +129,11 @@ def _publish(
     source: Source,
     new: Snapshot,
     result: Carry,
+    carried: Carried,
     licence: Mapping[str, bytes],
+    unread: tuple[str, ...],
 ) -> ExitCode:
     project, report = context.project, context.report
-    with report.progress("Proving that the new series applies"):
-        carried = finish(result, new)
     files: dict[str, bytes | None] = dict(licence)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
     pin = moved_pin(project, new, carried, report)
@@ -152,16 +166,26 @@ def _publish(
             "the tests"
         )
     outcome = "published" if changes else "nothing to do"
-    report.result(_data(context, work, result, outcome, changes, pin))
+    told = _data(context, work, result, outcome, changes, pin)
+    report.result({**told, "unread_by_rewrites": list(unread)})
     return code
 
 
-def _check_licence(context: Context, work: Import, new: Snapshot) -> dict[str, bytes]:
+def _old_tree(context: Context, source: Source) -> Snapshot | None:
+    """The tree that the series was made against, where this machine still has it."""
+    from tools.importer.origins import at_hand
+
+    return at_hand(context.project, context.report, source.base.pin) if source.base else None
+
+
+def _check_licence(
+    context: Context, work: Import, old: Snapshot | None, new: Snapshot
+) -> dict[str, bytes]:
     """Return the licence record to publish. Raises UserError for a change that nobody has read."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(
-        None, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
+        old, new, recorded=load_record(context.project), acknowledged=work.acknowledge_licence
     )
     for line in record.changes:
         context.report.say(line)

@@ -7,14 +7,19 @@ import argparse
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tools.importer.commands.context import Context
+from tools.importer.commands.summary import unread_lines
 from tools.importer.editing import Release, open_release
 from tools.importer.engine import apply_to_snapshot, base_files, record_base
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.series import Series, load_series
 from tools.importer.session import Transaction, refuse_unfinished
-from tools.importer.snapshot import OverlaySnapshot, Snapshot
+from tools.importer.snapshot import OverlaySnapshot
+
+if TYPE_CHECKING:
+    from tools.importer.rewrites import Modules
 
 NAME = "rewrites"
 HELP = "check the patches that rules make, and that nothing is left that a rule guards"
@@ -32,21 +37,39 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     from tools.importer import rewrites
 
     report = context.report
+    if args.update:
+        refuse_unfinished(context.project.state)
     release = open_release(context.project, report, args.series)
+    modules = rewrites.Modules()
     with report.progress(f"running the rules on {release.label}"):
         made = rewrites.patch_files(
-            release.series, release.snapshot, release.label, rules=rewrites.RULES
+            release.series,
+            release.snapshot,
+            release.label,
+            rules=rewrites.RULES,
+            modules=modules,
         )
         stale = [name for name, data in made.items() if not _is_current(release, name, data)]
-        if not args.update:
+        if args.update:
+            files, unread = _updated({name: made[name] for name in stale}, release, modules)
+        else:
             _refuse(stale, release)
-            _check_guards(release.series, release.snapshot, release.label)
+            unread = _check_guards(release.series, release, modules)
     for name in made:
         report.say(f"{'stale' if name in stale else 'as its rule makes it'}: {name}")
-    report.result({"series": release.label, "patches": sorted(made), "stale": stale})
+    for line in unread_lines(unread):
+        report.say(line)
+    report.result(
+        {
+            "series": release.label,
+            "patches": sorted(made),
+            "stale": stale,
+            "unread_by_rewrites": list(unread),
+        }
+    )
     if not args.update:
         return ExitCode.DONE
-    return _publish({name: made[name] for name in stale}, release, context)
+    return _publish(files, release, context)
 
 
 def _is_current(release: Release, name: str, data: bytes) -> bool:
@@ -64,19 +87,22 @@ def _refuse(stale: list[str], release: Release) -> None:
         )
 
 
-def _check_guards(series: Series, snapshot: Snapshot, label: str) -> None:
+def _check_guards(series: Series, release: Release, modules: Modules) -> tuple[str, ...]:
+    """Raise UserError where the patched tree escapes a rule. Returns what nobody could read."""
     from tools.importer.rewrites import RULES, check_guards
 
+    snapshot = release.snapshot
     touched = {diff.path for patch in series.patches for diff in patch.files}
     absent = [path for path in touched if not snapshot.carries(path)]
     files = apply_to_snapshot(series, snapshot, absent=absent)
-    check_guards(OverlaySnapshot(snapshot, files), label, rules=RULES)
+    patched = OverlaySnapshot(snapshot, files)
+    return check_guards(patched, release.label, rules=RULES, modules=modules)
 
 
-def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
-    """Write the patches, and what the series was made against; the others have to fit as they are."""
-    project = context.project
-    refuse_unfinished(project.state)
+def _updated(
+    stale: Mapping[str, bytes], release: Release, modules: Modules
+) -> tuple[dict[str, bytes], tuple[str, ...]]:
+    """Return the files of the new series, where the others fit as they are, and what is unread."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
     # A patch that is new is made from upstream itself, so it comes before all that are written.
@@ -88,7 +114,12 @@ def _publish(stale: Mapping[str, bytes], release: Release, context: Context) -> 
             Path(scratch, name).write_bytes(data)
         series = load_series(Path(scratch))
         files |= base_files(record_base(series, release.snapshot))
-        _check_guards(series, release.snapshot, release.label)
+        return files, _check_guards(series, release, modules)
+
+
+def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
+    """Write the patches, and what the series was made against."""
+    project = context.project
     transaction = Transaction(
         project.workspace, project.state, what=f"the rewrites of {release.label}"
     )

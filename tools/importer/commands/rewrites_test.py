@@ -96,3 +96,13 @@ def test_other_commands_do_not_wait_for_libcst() -> None:
     program = "import sys, tools.importer.commands.main; print('libcst' in sys.modules)"
     answer = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
     assert answer.stdout == b"False\n"
+
+
+def test_what_the_rules_cannot_read_is_told(
+    sample: SampleWorkspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _release(sample, {**_FILES, "torch/c.py": "open(__file__\n"})
+    assert sample.run("rewrites", "--update", "--series", "v1") == 0
+    assert "no rewrite has looked at torch/c.py (1 in all)" in capsys.readouterr().out
+    assert sample.run("--json", "rewrites", "--series", "v1") == 0
+    assert json.loads(capsys.readouterr().out)["unread_by_rewrites"] == ["torch/c.py"]

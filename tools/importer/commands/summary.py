@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tools.importer.engine import Carry, Outcome, PatchResult
 from tools.importer.session import Changes
@@ -35,6 +35,16 @@ def carry_lines(result: Carry) -> Iterator[str]:
         yield f"NOT carried, dropped by your decision: {', '.join(skipped)}"
     if waiting:
         yield f"kept as they were, this origin has none of their files: {', '.join(waiting)}"
+
+
+def unread_lines(unread: Sequence[str]) -> Iterator[str]:
+    """One line on files that rules should look at and could not read, if there are any."""
+    if unread:
+        few = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
+        yield (
+            f"no rewrite has looked at {few} ({len(unread)} in all): not UTF-8, or not this Python's. "
+            "Look for `__file__` there yourself"
+        )
 
 
 def change_lines(changes: Changes) -> Iterator[str]:

@@ -92,6 +92,13 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
         ) from error
 
 
+def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None:
+    """Return the pinned tree if this machine keeps its wheel, else None: nothing is fetched."""
+    if pin.get("kind") != wheel.KIND or user_cache().file(text_of(pin, "sha256")) is None:
+        return None
+    return open_pin(project, report, pin)
+
+
 def _candidates(
     project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:

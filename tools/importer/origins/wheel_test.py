@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tools.importer.errors import EnvironmentProblem, UserError
-from tools.importer.origins import open_pin, resolve
+from tools.importer.origins import at_hand, open_pin, resolve
 from tools.importer.origins.origin_fixtures import (
     COMMIT,
     Lines,
@@ -190,3 +190,17 @@ def test_a_damaged_file_of_the_cache(project: Project, tmp_path: Path) -> None:
     kept.write_bytes(b"")
     with pytest.raises(EnvironmentProblem, match=r"damaged: .*Delete it; it is fetched again"):
         open_pin(project, Lines(), pin)
+
+
+def test_an_old_tree_is_at_hand_only_while_its_wheel_is_kept(
+    project: Project, tmp_path: Path
+) -> None:
+    wheel = make_wheel(tmp_path / "wheels", "2.14.1+cpu")
+    pin = dict(resolve(project, Lines(), tag="v2.14.1").pin)
+    wheel.unlink()
+    kept = at_hand(project, Lines(), pin)
+    assert kept is not None
+    assert kept.read("torch/__init__.py") == Blob(b"x = 1\n")
+    shutil.rmtree(tmp_path / "cache")
+    assert at_hand(project, Lines(), pin) is None
+    assert at_hand(project, Lines(), {"kind": "git", "url": "x", "commit": "y"}) is None

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Semantic rewrites: patches that a rule makes of each upstream tree, with a guard for what it misses."""
 
+from tools.importer.rewrites.facts import Modules
 from tools.importer.rewrites.patch_file import (
     patch_files,
     regenerated_patch,
     render_rewrite,
     same_patch,
 )
-from tools.importer.rewrites.reach import Modules
 from tools.importer.rewrites.rule import Kept, Operation, Rule
 from tools.importer.rewrites.run import (
     HEADER,

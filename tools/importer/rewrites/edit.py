@@ -47,7 +47,12 @@ def rewrite_file(
     None where another variable of that name hides the module that the new call names.
     """
     root = target.split(".")[0]
-    if any(module.is_local(root, site.node) for site, _ in sites):
+    places = {(site.line, site.column) for site, _ in sites}
+    # Two calls that begin at one place, as in `f()()`, see the same variables.
+    calls = (call for named in module.calls.values() for call in named)
+    if any(
+        (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls
+    ):
         return None
     for site, text in sorted(sites, key=lambda each: each[0].start, reverse=True):
         data = data[: site.start] + text.encode("utf-8") + data[site.end :]

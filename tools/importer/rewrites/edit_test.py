@@ -4,7 +4,8 @@ from __future__ import annotations
 import pytest
 
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
-from tools.importer.rewrites.reach import Modules, reach
+from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.reach import reach
 from tools.importer.rewrites.torch_rules import PACKED_RESOURCES as RULE
 
 _NEW = "torch._utils_internal.open_resource"

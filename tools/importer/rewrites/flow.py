@@ -12,6 +12,7 @@ import ast
 from dataclasses import dataclass, field
 
 from tools.importer.rewrites.module import Function, Import, Module
+from tools.importer.rewrites.module import last_name as _last
 
 PASSED, OWN = 1, 2
 
@@ -40,40 +41,65 @@ class Passed:
     parameter: int | str
 
 
+@dataclass(frozen=True)
+class Taken:
+    """A path that function (or class) `name` of this file is called with."""
+
+    name: str
+    parameter: int | str
+
+
+@dataclass(frozen=True)
+class Export:
+    """A name of a module that is such a path, or that returns one when `called`."""
+
+    name: str
+    called: bool
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What the file `maker` exports."""
+
+    maker: str
+    export: Export
+
+
+Given = Taken | Imported
+
+
 @dataclass
 class Flow:
-    """The marks of one file. `given` adds what other files know; the marks only ever grow."""
+    """The marks of one file. `give` adds what other files know; the marks only ever grow."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
     passed: set[Passed] = field(default_factory=set)
-    names: set[str] = field(default_factory=set)  # constants of the module that are such paths
-    returns: set[str] = field(default_factory=set)  # functions of the module that return one
+    exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
         """Mark `__file__`, `x.__file__` and what inspect tells about files."""
         for node in self.module.own_files:
             self._mark(node, OWN)
-        for call in self.module.calls:
-            if _last(call.func) in ("getfile", "getsourcefile"):
+        for name in ("getfile", "getsourcefile"):
+            for call in self.module.calls.get(name, ()):
                 self._mark(call, PASSED)  # of whatever object: not always a file of this tree
 
-    def take_parameter(self, name: str, parameter: int | str) -> None:
-        """A caller elsewhere passes such a path to function (or class) `name`."""
-        for function in self._callees(name):
-            self._mark_parameter(function, parameter)
-
-    def take_import(self, name: str, files: tuple[str, ...], *, called: bool) -> None:
-        """`name` of one of `files` is such a path, or returns one when `called`."""
-        module = self.module
+    def give(self, given: Given) -> None:
+        """Mark what is such a path because of another file."""
+        if isinstance(given, Taken):
+            for function in self._callees(given.name):
+                self._mark_parameter(function, given.parameter)
+            return
+        module, export = self.module, given.export
         for local, bound in module.imports.items():
-            if bound.name == name and set(bound.files) & set(files):
+            if bound.name == export.name and given.maker in bound.files:
                 for load in module.loads(module.tree, local):
-                    self._mark_use(load, called)
-        for node in module.attributes.get(name, ()):
+                    self._mark_use(load, export.called)
+        for node in module.attributes.get(export.name, ()):
             target = module.target_of(node)
-            if target is not None and set(target.files) & set(files):
-                self._mark_use(node, called)
+            if target is not None and given.maker in target.files:
+                self._mark_use(node, export.called)
 
     def _mark_use(self, node: ast.expr, called: bool) -> None:
         if not called:
@@ -191,12 +217,11 @@ class Flow:
         if level < OWN or simple == "<module>":
             return []
         if "." not in name:
-            self.returns.add(name)
+            self.exports.add(Export(name, called=True))
         return [
             call
-            for call in self.module.calls
-            if _last(call.func) == simple
-            and (isinstance(call.func, ast.Name) or _owner(call.func) in ("self", "cls"))
+            for call in self.module.calls.get(simple, ())
+            if isinstance(call.func, ast.Name) or _owner(call.func) in ("self", "cls")
         ]
 
     def _through_default(self, parent: ast.arguments, node: ast.AST, level: int) -> list[ast.AST]:
@@ -222,7 +247,7 @@ class Flow:
                 if place in module.classes:
                     found += self._attribute(name)
                 elif scope is module.tree and level == OWN:
-                    self.names.add(name)
+                    self.exports.add(Export(name, called=False))
                 return found
             case ast.Attribute(attr=attr, value=ast.Name(id="self" | "cls")):
                 return self._attribute(attr)
@@ -245,10 +270,6 @@ def _gives_path(callee: ast.expr) -> bool:
 
 def _is_call(node: ast.AST) -> bool:
     return isinstance(node, ast.Call)
-
-
-def _last(node: ast.AST) -> str:
-    return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 
 def _owner(node: ast.AST) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tools.importer.engine import Change, header_of, render_patch
-from tools.importer.rewrites.reach import Modules
+from tools.importer.rewrites.facts import Modules
 from tools.importer.rewrites.rule import Rule
 from tools.importer.rewrites.run import HEADER, find_rule, generated, run_rule
 from tools.importer.rewrites.torch_rules import RULES

@@ -8,43 +8,13 @@ was found to hand out; so 2,000 files take a second or two.
 from __future__ import annotations
 
 import gc
-import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from tools.importer.rewrites.flow import SOURCE_TOKENS, Flow, Passed
-from tools.importer.rewrites.module import Module
-from tools.importer.rewrites.sites import Site, sites_in
-
-
-@dataclass
-class Modules:
-    """Parsed files by content, so that a second look at a tree parses only what changed."""
-
-    _parsed: dict[tuple[str, bytes], Module | None] = field(default_factory=dict)
-
-    @property
-    def count(self) -> int:
-        return len(self._parsed)
-
-    def get(self, path: str, data: bytes) -> Module | None:
-        """Return the parsed file, or None where Python could not read it (see `readable`)."""
-        key = (path, data)
-        if key not in self._parsed:
-            try:
-                self._parsed[key] = Module(path, data) if readable(data) else None
-            except (SyntaxError, ValueError, RecursionError):
-                self._parsed[key] = None
-        return self._parsed[key]
-
-
-def readable(data: bytes) -> bool:
-    """Whether places in these bytes can be named: UTF-8, whatever its newlines."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        return False
-    return _COOKIE.match(data) is None
+from tools.importer.rewrites.facts import NOTHING, Facts, Modules, Tree
+from tools.importer.rewrites.flow import SOURCE_TOKENS, Export, Given, Imported, Passed, Taken
+from tools.importer.rewrites.sites import Site
 
 
 @dataclass(frozen=True)
@@ -52,97 +22,79 @@ class Reached:
     """Where such paths go in a tree. `unread` are files that name one and that nobody could read."""
 
     unread: tuple[str, ...]
-    _flows: Mapping[str, Flow]
-    _files: Mapping[str, bytes]
+    _sites: tuple[Site, ...]
 
     def sites(self, callees: Collection[str]) -> list[Site]:
         """Return the calls of `callees`, by last name, on such paths, in the order of the files."""
-        sites = [
-            site
-            for path, flow in self._flows.items()
-            for site in sites_in(flow, self._files[path], callees)
-        ]
-        return sorted(sites, key=lambda site: (site.path, site.start))
+        return [site for site in self._sites if site.callee in callees]
 
 
 def reach(files: Mapping[str, bytes], modules: Modules) -> Reached:
     """Follow the paths that are computed from `__file__` through a tree."""
-    search = _Search(files, modules)
+    search = _Search(Tree(files), modules)
     paused = gc.isenabled()
-    gc.disable()  # a million nodes, none of them garbage: looking for it costs a quarter of the time
+    gc.disable()  # many nodes, none of them garbage: looking for it costs a quarter of the time
     try:
         search.run()
     finally:
         if paused:
             gc.enable()
-    return Reached(tuple(sorted(search.unread)), search.flows, files)
+    sites = [site for facts in search.facts.values() for site in facts.sites]
+    ordered = sorted(sites, key=lambda site: (site.path, site.start, site.end))
+    return Reached(tuple(sorted(search.unread)), tuple(ordered))
 
 
 class _Search:
     """The work list over files: whatever one learns about its names, its importers must know."""
 
-    def __init__(self, files: Mapping[str, bytes], modules: Modules) -> None:
-        self.files = files
-        self.modules = modules
-        self.flows: dict[str, Flow] = {}
+    def __init__(self, tree: Tree, modules: Modules) -> None:
+        self.facts: dict[str, Facts] = {}
         self.unread: set[str] = set()
-        self._handed: set[Passed] = set()
-        self._exported: set[tuple[str, str, bool]] = set()
+        self._tree = tree
+        self._modules = modules
+        self._given: dict[str, set[Given]] = defaultdict(set)
 
     def run(self) -> None:
-        for path in self._naming(SOURCE_TOKENS):
-            flow = self._flow(path)
-            if flow is not None:
-                flow.start()
-        while self._hand_over() or self._export():
-            pass
-
-    def _hand_over(self) -> bool:
-        new = {passed for flow in self.flows.values() for passed in flow.passed} - self._handed
-        self._handed |= new
-        for passed in new:
-            for path in passed.target.files:
-                flow = self._flow(path) if path in self.files else None
-                if flow is not None:
-                    flow.take_parameter(passed.target.name, passed.parameter)
-        return bool(new)
-
-    def _export(self) -> bool:
-        found = {
-            (flow.module.path, name, called)
-            for flow in self.flows.values()
-            for names, called in ((flow.names, False), (flow.returns, True))
-            for name in names
-        }
-        new = found - self._exported
-        self._exported |= new
-        for maker in sorted({path for path, _, _ in new}):
-            handed = {(name, called) for path, name, called in new if path == maker}
-            # Who uses a name of a module names that module as well.
-            stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-            for user in self._naming([stem.encode()], [name.encode() for name, _ in handed]):
-                flow = self._flow(user) if user != maker else None
-                if flow is not None:
-                    for name, called in handed:
-                        flow.take_import(name, (maker,), called=called)
-        return bool(new)
-
-    def _flow(self, path: str) -> Flow | None:
-        if path not in self.flows:
-            module = self.modules.get(path, self.files[path])
-            if module is None:
+        due = set(self._modules.naming(self._tree, SOURCE_TOKENS))
+        while due:
+            path = min(due)
+            due.remove(path)
+            facts = self._modules.facts(self._tree, path, frozenset(self._given[path]))
+            if facts is None:
                 self.unread.add(path)
-                return None
-            self.flows[path] = Flow(module)
-        return self.flows[path]
+                continue
+            before = self.facts.get(path, NOTHING)
+            self.facts[path] = facts
+            due |= self._hand_over(facts.passed - before.passed)
+            due |= self._export(path, facts.exports - before.exports)
 
-    def _naming(self, *groups: Collection[bytes]) -> list[str]:
-        """Return the files that name at least one of each group."""
-        return [
+    def _hand_over(self, new: Collection[Passed]) -> set[str]:
+        """Give away what is passed to functions of other files. Returns who got something new."""
+        return {
             path
-            for path, data in self.files.items()
-            if all(any(name in data for name in names) for names in groups)
-        ]
+            for passed in new
+            for path in passed.target.files
+            if path in self._tree.files
+            and self._give(path, {Taken(passed.target.name, passed.parameter)})
+        }
 
+    def _export(self, maker: str, new: Collection[Export]) -> set[str]:
+        """Give what is a path, or returns one, to those who may import it. Returns who got it new."""
+        if not new:
+            return set()
+        handed = {Imported(maker, export) for export in new}
+        words = {export.name.encode() for export in new}
+        # Who uses a name of a module names that module as well.
+        stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
+        return {
+            user
+            for user in self._modules.naming(self._tree, [stem.encode()])
+            if user != maker
+            and any(word in self._tree.files[user] for word in words)
+            and self._give(user, handed)
+        }
 
-_COOKIE = re.compile(rb"(?:[^\n]*\n)?[ \t\f]*#[^\n]*coding[:=](?![ \t]*utf-?8)", re.IGNORECASE)
+    def _give(self, path: str, given: Collection[Given]) -> bool:
+        before = len(self._given[path])
+        self._given[path].update(given)
+        return len(self._given[path]) > before

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import gc
 import textwrap
 
 import pytest
 
-from tools.importer.rewrites.reach import Modules, reach
+from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.module import Module
+from tools.importer.rewrites.reach import reach
 
 _READS = ("open", "read_text", "read_bytes", "listdir", "glob")
 
@@ -164,3 +167,33 @@ def test_files_that_name_no_source_are_not_parsed() -> None:
     modules = Modules()
     reach(files, modules)
     assert modules.count == 1
+
+
+def test_a_second_look_parses_only_what_changed() -> None:
+    users = {f"user{n}.py": b"from paths import HERE\nopen(HERE)\n" for n in range(3)}
+    files = {"paths.py": b"HERE = __file__\n", **users}
+    modules = Modules()
+    first = reach(files, modules).sites(_READS)
+    assert (len(first), modules.count) == (3, 4)
+    assert reach(dict(files), modules).sites(_READS) == first
+    assert modules.count == 4
+    assert (
+        len(reach({**files, "user1.py": b"from paths import HERE\n"}, modules).sites(_READS)) == 2
+    )
+    assert modules.count == 5
+
+
+def test_facts_are_those_of_what_was_handed_over() -> None:
+    user = {"user.py": b"from paths import HERE\nopen(HERE)\n"}
+    modules = Modules()
+    assert len(reach({**user, "paths.py": b"HERE = __file__\n"}, modules).sites(_READS)) == 1
+    assert reach({**user, "paths.py": b"HERE = 1\n"}, modules).sites(_READS) == []
+
+
+def test_trees_of_many_files_are_not_held() -> None:
+    text = b"x = open(__file__)  # " + b"." * 300_000
+    files = {f"{n}.py": text + b"%d\n" % n for n in range(12)}
+    modules = Modules()
+    assert len(reach(files, modules).sites(_READS)) == 12
+    held = [each for each in gc.get_objects() if isinstance(each, Module)]
+    assert 0 < len(held) < 6

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from tools.importer.engine import Decision, Resolved
 from tools.importer.errors import UserError
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
-from tools.importer.rewrites.reach import Modules, Reached, reach
+from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.reach import Reached, reach
 from tools.importer.rewrites.rule import Kept, Rule
 from tools.importer.rewrites.sites import Site
 from tools.importer.rewrites.torch_rules import RULES
@@ -37,10 +38,15 @@ class Rewritten:
 
 
 def regenerate(
-    rule_name: str, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+    rule_name: str,
+    snapshot: Snapshot,
+    label: str,
+    *,
+    rules: Sequence[Rule] = RULES,
+    modules: Modules | None = None,
 ) -> dict[str, Blob]:
     """Return the files that the rule changes in a tree. Raises UserError (see `run_rule`)."""
-    return dict(run_rule(find_rule(rule_name, rules), snapshot, label).files)
+    return dict(run_rule(find_rule(rule_name, rules), snapshot, label, modules=modules).files)
 
 
 def run_rule(
@@ -78,8 +84,12 @@ def run_rule(
 
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
-) -> None:
-    """Check a tree with all its patches in: no guarded call is left without a reason. UserError."""
+) -> tuple[str, ...]:
+    """Check a tree with all its patches in: no guarded call is left without a reason. UserError.
+
+    Returns the files that name a path and that Python could not read: of those nothing is known.
+    With the `modules` of `decisions`, only what the patches changed is parsed.
+    """
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     for rule in rules:
@@ -88,10 +98,16 @@ def check_guards(
             trees[scope] = reach(_files(rule, snapshot), modules)
         sites = trees[scope].sites(rule.guarded)
         _check_left(rule, _sort_out(rule, sites)[1], label)
+    return tuple(sorted({path for reached in trees.values() for path in reached.unread}))
 
 
 def decisions(
-    series: Series, snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES
+    series: Series,
+    snapshot: Snapshot,
+    label: str,
+    *,
+    rules: Sequence[Rule] = RULES,
+    modules: Modules | None = None,
 ) -> dict[str, Decision]:
     """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches.
 
@@ -101,7 +117,7 @@ def decisions(
     tree = snapshot
     for patch in generated(series):
         files: dict[str, Blob | None] = {diff.path: tree.read(diff.path) for diff in patch.files}
-        files |= regenerate(patch.header[HEADER], tree, label, rules=rules)
+        files |= regenerate(patch.header[HEADER], tree, label, rules=rules, modules=modules)
         tree = OverlaySnapshot(tree, files)
         found[patch.name] = Resolved(files)
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tools.importer.rewrites.flow import Flow
+from tools.importer.rewrites.module import last_name
 
 _NEWLINE = re.compile(rb"\r\n|\r|\n")
 _WRITES = frozenset("wax+")
@@ -16,7 +17,10 @@ _WRITES = frozenset("wax+")
 
 @dataclass(frozen=True)
 class Site:
-    """One call: its place, what it calls, and its bytes (from `start` up to `end` of the file)."""
+    """One call: its place, what it calls, and its bytes (from `start` up to `end` of the file).
+
+    `column` is in bytes of its line, as `ast` counts. A site holds no node: that would hold a tree.
+    """
 
     path: str
     line: int
@@ -25,42 +29,52 @@ class Site:
     start: int
     end: int
     text: str
-    node: ast.Call = field(compare=False, repr=False)
+    column: int = field(repr=False)
 
     def __str__(self) -> str:
         text = " ".join(self.text.split())
         return f"{self.path}:{self.line}: {text[:70]}{'...' if len(text) > 70 else ''}"
 
 
-def sites_in(flow: Flow, data: bytes, callees: Collection[str]) -> list[Site]:
-    """Return the calls of `callees` whose first argument, or what is before the dot, is such a path.
+def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
+    """Return the calls whose first argument, or what is before the dot, is such a path.
 
     A call that writes is none: to write beside the sources is wrong wherever they are.
     """
     module = flow.module
-    starts = line_starts(data)
+    calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}
+    starts = line_starts(data) if calls else []
     found = []
-    for call in module.calls:
-        callee = call.func
-        name = callee.id if isinstance(callee, ast.Name) else getattr(callee, "attr", "")
-        if name not in callees or _writes(call):
-            continue
-        operands: list[ast.expr] = [*call.args[:1], *(each.value for each in call.keywords[:1])]
-        if isinstance(callee, ast.Attribute):
-            operands.append(callee.value)
-        if any(each in flow.marks for each in operands):
-            start = starts[call.lineno - 1] + call.col_offset
-            end = starts[(call.end_lineno or 0) - 1] + (call.end_col_offset or 0)
-            text = data[start:end].decode("utf-8")
-            where = module.function_of(call)
-            found.append(Site(module.path, call.lineno, where, name, start, end, text, call))
-    return found
+    for call in calls:
+        start = starts[call.lineno - 1] + call.col_offset
+        end = starts[(call.end_lineno or 0) - 1] + (call.end_col_offset or 0)
+        text = data[start:end].decode("utf-8")
+        where, name = module.function_of(call), last_name(call.func)
+        place = (module.path, call.lineno, where, name, start, end, text, call.col_offset)
+        found.append(Site(*place))
+    return tuple(sorted(found, key=lambda site: (site.start, site.end)))
 
 
 def line_starts(data: bytes) -> list[int]:
     """Return where each line begins, as Python counts lines; it does not count a byte order mark."""
     mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     return [mark, *(found.end() for found in _NEWLINE.finditer(data))]
+
+
+def _on(flow: Flow, node: ast.AST) -> Iterator[ast.Call]:
+    """The call that has `node` as its first argument, by place or keyword, or before its dot."""
+    parent = flow.module.parents.get(node)
+    match parent:
+        case ast.Call(args=[first, *_]) if first is node:
+            yield parent
+        case ast.keyword():
+            call = flow.module.parents[parent]
+            if isinstance(call, ast.Call) and call.keywords[0] is parent:
+                yield call
+        case ast.Attribute():
+            call = flow.module.parents[parent]
+            if isinstance(call, ast.Call) and call.func is parent:
+                yield call
 
 
 def _writes(call: ast.Call) -> bool:

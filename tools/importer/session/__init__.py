@@ -15,7 +15,7 @@ from tools.importer.session.reimport import (
     load_source,
     replay,
 )
-from tools.importer.session.rewritten import check_rewrites, decide_rewrites
+from tools.importer.session.rewritten import Rewrites, check_rewrites, decide_rewrites
 from tools.importer.session.stopping import (
     SESSION_FILES,
     back_to_desk,
@@ -42,6 +42,7 @@ __all__ = [
     "SESSION_FILES",
     "Carried",
     "Changes",
+    "Rewrites",
     "Source",
     "Stop",
     "StopFile",

@@ -24,7 +24,7 @@ from tools.importer.engine import (
 from tools.importer.errors import UserError
 from tools.importer.project import Project
 from tools.importer.series import Series, SeriesError, load_series
-from tools.importer.session.rewritten import check_rewrites, decide_rewrites
+from tools.importer.session.rewritten import Rewrites
 from tools.importer.snapshot import Snapshot
 
 _OURS = ("*.patch", "series", "base.json", "base.lines")
@@ -88,8 +88,19 @@ def digest_of_directory(directory: Path) -> str:
     return total.hexdigest()
 
 
-def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> Carry:
-    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError."""
+def replay(
+    source: Source,
+    new: Snapshot,
+    decisions: Mapping[str, Decision],
+    *,
+    rewrites: Rewrites | None = None,
+    old: Snapshot | None = None,
+) -> Carry:
+    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError.
+
+    `rewrites` are those of `new`: given to `finish` too, they do not learn its files twice. `old`, the
+    tree that the series was made against, only lends its words to conflicts.
+    """
     if source.base is None:
         if new.label != source.label:
             raise UserError(
@@ -97,16 +108,16 @@ def replay(source: Source, new: Snapshot, decisions: Mapping[str, Decision]) -> 
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
         return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
-    made_anew = decide_rewrites(source.series, new)
-    return carry(source.series, source.base, new, decisions={**made_anew, **decisions})
+    made_anew = (rewrites or Rewrites(new)).decide(source.series)
+    return carry(source.series, source.base, new, decisions={**made_anew, **decisions}, old=old)
 
 
-def finish(result: Carry, new: Snapshot) -> Carried:
+def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) -> Carried:
     """Return the new series directory, proven: its patches apply strictly to `new`, one by one.
 
     Raises UserError.
     """
-    check_rewrites(result.series, new, result.files)
+    (rewrites or Rewrites(new)).check(result.series, result.files)
     files = result.series_files()
     with tempfile.TemporaryDirectory(prefix="series-") as scratch:
         write_directory(Path(scratch), files)
