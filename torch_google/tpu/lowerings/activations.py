@@ -140,8 +140,9 @@ def softplus_backward(grad: jax.Array, x: jax.Array, beta: Any, threshold: Any) 
 
 @lowering("aten::log_sigmoid_forward")
 def log_sigmoid(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The second result is room that only torch's CPU kernel uses: here it is empty."""
-    return -_log1p_exp(-opmath(x)), jnp.zeros((0,), x.dtype)
+    x = opmath(x)
+    rest = jnp.exp(-jnp.abs(x))
+    return jnp.minimum(x, 0) - jnp.log1p(rest), rest
 
 
 @lowering("aten::log_sigmoid_backward")

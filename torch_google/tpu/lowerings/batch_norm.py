@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batch normalization, training and not, in torch's several spellings, and the gradient.
 
-The functional spellings return new running statistics. `aten::native_batch_norm` is not here: its
-schema hides that it changes them, so it becomes `_native_batch_norm_legit` before it is lowered.
+The functional spellings return new running statistics. The schema of `aten::native_batch_norm` hides
+that it changes them: `torch_google::native_batch_norm_functional` is that operator made pure.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    nothing = jnp.zeros((0,), mean.dtype)
-    return _scale(x, mean, rstd, weight, bias), nothing, nothing
+    # Off the CPU, torch saves what the gradient would use of a batch: here that is of no batch.
+    return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 
 @lowering("aten::_native_batch_norm_legit_functional")
@@ -61,6 +61,48 @@ def batch_norm(
     out, mean, rstd, var = _of_batch(x, weight, bias, eps)
     new = _updated(running_mean, running_var, mean, var, momentum, x)
     return out, mean, rstd, *new
+
+
+@lowering("aten::native_batch_norm")
+def native_batch_norm(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> _Three:
+    if training and running_mean is not None:
+        raise NotImplementedError(
+            "tpu: aten::native_batch_norm changes its running statistics, which no pure function "
+            "can. Call torch_google::native_batch_norm_functional, which returns them"
+        )
+    how = (momentum, eps)
+    if training:
+        return batch_norm_no_stats(x, weight, bias, training, *how)
+    assert running_mean is not None
+    assert running_var is not None
+    return batch_norm_inference(x, weight, bias, running_mean, running_var, *how)
+
+
+@lowering("torch_google::native_batch_norm_functional")
+def native_batch_norm_functional(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, ...]:
+    how = (training, momentum, eps)
+    if running_mean is None or running_var is None:
+        nothing = jnp.zeros((0,), jnp.float32)
+        return *batch_norm_no_stats(x, weight, bias, *how), nothing, nothing
+    return batch_norm(x, weight, bias, running_mean, running_var, *how)
 
 
 @lowering("aten::_batch_norm_with_update_functional")
@@ -88,7 +130,7 @@ def batch_norm_no_update(
     running_var: _Tensor,
     momentum: Any,
     eps: Any,
-) -> tuple[jax.Array, ...]:
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     reserve = jnp.zeros((0,), jnp.uint8)
     if running_mean is None or running_var is None:
         return *_of_batch(x, weight, bias, eps)[:3], reserve

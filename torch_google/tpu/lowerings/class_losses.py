@@ -66,15 +66,16 @@ def multi_margin_loss(
     reduction: int = MEAN,
 ) -> jax.Array:
     wide = opmath(x)
-    rows = wide.reshape(-1, x.shape[-1]) if x.ndim != 2 else wide
+    classes = x.shape[-1] if x.ndim else 1
+    rows = wide if x.ndim == 2 else wide.reshape(1, classes)
     target = target.reshape(len(rows))
     own = jnp.take_along_axis(rows, target[:, None], axis=1)
     z = scalar(margin, rows) - own + rows
     cost = jnp.where(z > 0, z if _is_one(p) else z * z, 0)
     if weight is not None:
         cost = cost * opmath(weight)[target][:, None]
-    others = jnp.arange(x.shape[-1]) != target[:, None]
-    loss = jnp.where(others, cost, 0).sum(1) / x.shape[-1]
+    others = jnp.arange(classes) != target[:, None]
+    loss = jnp.where(others, cost, 0).sum(1) / classes
     return reduced(loss if x.ndim == 2 else loss[0], reduction)
 
 

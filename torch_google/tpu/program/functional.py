@@ -72,6 +72,13 @@ def functional_of(op: OpOverload) -> OpOverload:
 def mutation(op: OpOverload) -> Functional:
     """Return the pure operator, with what becomes of its results. Raises as functional_of does."""
     arguments = op._schema.arguments
+    if op.name() in _UNDECLARED:
+        pure, hidden = _UNDECLARED[op.name()]
+        plain = len(op._schema.returns)
+        values = tuple(range(plain, plain + len(hidden)))
+        return Functional(
+            op, getattr(torch.ops.torch_google, pure).default, hidden, values, plain, ()
+        )
     written = tuple(i for i, argument in enumerate(arguments) if argument.is_write)
     if not written:
         return Functional(op, op, (), (), len(op._schema.returns), ())
@@ -94,6 +101,11 @@ def mutation(op: OpOverload) -> Functional:
         f"tpu: {op.name()} writes to its arguments, and torch has no pure operator for it. "
         "Name one in torch_google/tpu/program/functional.py"
     )
+
+
+# What writes to arguments that its schema does not say are written, which may be None: the pure
+# operator of ours, and the positions of these arguments.
+_UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
 # What an out= variant does not ask: its result has them.

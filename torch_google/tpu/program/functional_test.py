@@ -58,3 +58,11 @@ def test_the_arguments_of_the_pure_operator() -> None:
     assert mutation(aten.bernoulli_.float).arguments((x,), {})[0] == [x, 0.5]
     zeros = mutation(aten.zeros.out)
     assert zeros.arguments(([2],), {"out": out}) == ([[2]], {"dtype": torch.float32})
+
+
+def test_batch_norm_writes_what_its_schema_hides() -> None:
+    norm = mutation(aten.native_batch_norm.default)
+    assert norm.op.name() == "torch_google::native_batch_norm_functional"
+    assert (norm.written, norm.values, norm.plain) == ((3, 4), (3, 4), 3)
+    x, mean = torch.ones(2, 3), torch.ones(3)
+    assert norm.targets((x, None, None, mean, None, True, 0.1, 1e-5), {}) == [mean, None]
