@@ -255,3 +255,12 @@ def test_autocast_computes_products_in_bfloat16() -> None:
         assert (x @ x).dtype == torch.bfloat16
         assert (x + x).dtype == torch.float32
     assert (x @ x).dtype == torch.float32
+
+
+def test_batch_norm_updates_its_statistics() -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        norm = nn.BatchNorm1d(3).to(device)
+        result = norm(torch.arange(12.0).reshape(4, 3).to(device))
+        found.append([result.cpu(), norm.running_mean.cpu(), norm.running_var.cpu()])
+    torch.testing.assert_close(found[1], found[0])
