@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 import torch
+from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_google.tpu import lowerings
-from torch_google.tpu.program import Program, constant, lower_op, mutation
+from torch_google.tpu.program import HostRead, Program, constant, lower_op, mutation, tensor_of
 
 # What a device does without a program: storage, the shape of a tensor, and the way to the host.
 _HOST = frozenset(
@@ -36,7 +36,6 @@ _HOST = frozenset(
         "aten::lift_fresh",
         "aten::new_empty",
         "aten::new_empty_strided",
-        "aten::resize_",
         "aten::resize_as_",
         "aten::set_",
         "aten::set_.source_Storage_storage_offset",
@@ -70,10 +69,21 @@ class StandIn(TorchDispatchMode):
         for leaf in leaves:
             if isinstance(leaf, torch.Tensor) and leaf.layout != torch.strided:
                 raise NotImplementedError(f"tpu: {func.name()} of a tensor of {leaf.layout}")
-        if func.name() in _HOST or _is_view(func):
+        if func.name() in _HOST or _is_view(func) or torch.Tag.inplace_view in func.tags:
             self.undefined |= "empty" in func.name()
             return func(*args, **kwargs)
-        return self._run(func, args, kwargs)
+        if lowerings.find(func) is None:
+            with self:  # within a kernel, torch leaves its own composite operators to us
+                decomposed = func.decompose(*args, **kwargs)
+            if decomposed is not NotImplemented:
+                return decomposed
+        try:
+            return self._run(func, args, kwargs)
+        except HostRead:
+            if not func.has_kernel_for_dispatch_key(DispatchKey.CompositeExplicitAutograd):
+                raise
+            with self:
+                return func._op_dk(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
 
     def _run(self, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         plan = mutation(op)
@@ -102,7 +112,10 @@ class StandIn(TorchDispatchMode):
             key = jax.random.fold_in(self._key, self._calls)
         run = program if program.host_shape else _jitted(program)
         flat = run(arrays, key)
-        results = [_tensor(r, m) for r, m in zip(flat, program.metas, strict=True)]
+        metas = program.metas
+        results = [
+            _tensor(r, m, known=not program.host_shape) for r, m in zip(flat, metas, strict=True)
+        ]
         if len(op._schema.returns) == 1 and str(op._schema.returns[0].type).startswith("List"):
             return [results]
         if len(op._schema.returns) == len(results):
@@ -173,18 +186,13 @@ def _grouped(op: OpOverload, args: list[Any], kwargs: dict[str, Any], flat: list
     return groups
 
 
-def _tensor(result: Any, meta: torch.Tensor | None) -> Any:
+def _tensor(result: Any, meta: torch.Tensor | None, *, known: bool) -> Any:
     if not isinstance(meta, torch.Tensor):
         return result
-    host = np.array(result)
-    if host.dtype.itemsize < 4 and meta.dtype.is_floating_point:
-        bits = host.view(np.uint8 if host.dtype.itemsize == 1 else np.int16)
-        dense = torch.from_numpy(bits).view(meta.dtype)
-    else:
-        dense = torch.from_numpy(host)
+    dense = tensor_of(result)
     if dense.dtype != meta.dtype:
         raise TypeError(f"tpu: a program gave {dense.dtype} for {meta.dtype}")
-    if tuple(dense.shape) != tuple(meta.shape) or meta.is_contiguous():
+    if not known or meta.is_contiguous():
         return dense
     strided = torch.empty_strided(meta.shape, meta.stride(), dtype=meta.dtype)
     return strided.copy_(dense)

@@ -225,7 +225,15 @@ def ldexp(self: Array, other: Array) -> Array:
 
 @lowering("aten::logaddexp")
 def logaddexp(self: Array, other: Array) -> Array:
-    return jnp.logaddexp(*floats(self, other))
+    return log_of_sum(*floats(self, other))
+
+
+def log_of_sum(x: Array, y: Array) -> Array:
+    """Return log(exp(x) + exp(y)); the imaginary part is not brought back to [-pi, pi]."""
+    if not jnp.issubdtype(x.dtype, jnp.complexfloating):
+        return jnp.logaddexp(x, y)
+    less, more = jnp.where(x.real < y.real, x, y), jnp.where(x.real < y.real, y, x)
+    return more + jnp.log1p(jnp.exp(less - more))
 
 
 @lowering("aten::logaddexp2")

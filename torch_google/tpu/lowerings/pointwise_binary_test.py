@@ -119,6 +119,12 @@ def test_divisors(dtype: torch.dtype) -> None:
     check(aten.lcm.default, x, y)
 
 
+def test_logarithm_of_a_complex_sum() -> None:
+    x, y = torch.tensor([1 + 3j, -2 - 3j, 0j]), torch.tensor([0.5 + 2.5j, 4 - 3j, 1j])
+    check(aten.logaddexp.default, x, y)
+    check(aten.logaddexp.default, y, x)
+
+
 def test_ldexp_is_exact() -> None:
     x = torch.tensor([0.75, -3.0, 1.0])
     check(aten.ldexp.Tensor, x, torch.tensor([3, -20, 127]), rtol=0, atol=0)

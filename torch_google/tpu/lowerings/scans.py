@@ -11,6 +11,7 @@ from jax import lax
 
 from torch_google.tpu.dtypes import to_torch
 from torch_google.tpu.lowerings.extrema import at_least_1d
+from torch_google.tpu.lowerings.pointwise_binary import log_of_sum
 from torch_google.tpu.lowerings.promotion import Array, convert, floats, wide
 from torch_google.tpu.lowerings.table import lowering
 
@@ -38,7 +39,7 @@ def cumprod(self: Array, dim: int, *, dtype: torch.dtype | None = None) -> Array
 @lowering("aten::logcumsumexp")
 def logcumsumexp(self: Array, dim: int) -> Array:
     (x,) = floats(at_least_1d(self))
-    return lax.associative_scan(jnp.logaddexp, x, axis=dim).reshape(self.shape)
+    return lax.associative_scan(log_of_sum, x, axis=dim).reshape(self.shape)
 
 
 @lowering("aten::cummax")

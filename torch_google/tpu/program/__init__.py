@@ -5,13 +5,15 @@ For eager misses, torch.compile and export alike.
 """
 
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
-from torch_google.tpu.program.interpreter import Program, constant, lower_graph
+from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.operators import lower_op
-from torch_google.tpu.program.trace import BakedNumber, Number, trace
+from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, trace
+from torch_google.tpu.program.transfer import constant, tensor_of
 
 __all__ = [
     "BakedNumber",
     "Functional",
+    "HostRead",
     "Number",
     "Program",
     "constant",
@@ -19,5 +21,6 @@ __all__ = [
     "lower_graph",
     "lower_op",
     "mutation",
+    "tensor_of",
     "trace",
 ]

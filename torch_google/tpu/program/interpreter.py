@@ -20,6 +20,8 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
+from torch_google.tpu.program.prims import lowering_of
+from torch_google.tpu.program.transfer import constant
 
 # What says where and how a tensor lies: of no concern to a pure function of values.
 PLACEMENT = frozenset(
@@ -54,7 +56,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
     found = {
         node: lowering
         for node in nodes
-        if isinstance(node.target, OpOverload) and (lowering := lowerings.find(node.target))
+        if isinstance(node.target, OpOverload) and (lowering := lowering_of(node.target))
     }
     output = nodes[-1]
     results = pytree.tree_leaves(output.args[0], is_leaf=lambda leaf: isinstance(leaf, Node))
@@ -105,23 +107,11 @@ def run(
     )
 
 
-def constant(value: Any) -> Any:
-    """Return the jax array of a tensor on the host, and anything else as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    wanted = dtypes.to_jax(value.dtype)
-    if value.dtype.itemsize < 4 and value.dtype.is_floating_point:
-        bits = value.view(torch.uint8 if value.dtype.itemsize == 1 else torch.int16)
-        return jnp.asarray(bits.numpy().view(wanted).reshape(value.shape))
-    return jnp.asarray(value.numpy())
-
-
 def _check(nodes: Sequence[Node], part_of: str) -> None:
     absent = {}
     for node in nodes:
         if node.op == "call_function" and isinstance(node.target, OpOverload):
-            if lowerings.find(node.target) is None:
+            if lowering_of(node.target) is None:
                 absent[lowerings.name_of(node.target)] = _kinds(node)
         elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             absent[node.target.name()] = _kinds(node)

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
 import torch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import lowerings
+from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.interpreter import Program, lower_graph
@@ -47,18 +48,38 @@ def _direct(
     leaves, structure = pytree.tree_flatten((args, kwargs))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
     on_host = lowering.on_host(args, kwargs)
-    meta = _meta_results(op, leaves, structure, on_host)
 
-    def function(arrays: Sequence[Any], key: Any) -> list[Any]:
+    def call(arrays: Sequence[Any], key: Any, meta: Any) -> Any:
         filled = list(leaves)
         for i, array in zip(inputs, arrays, strict=True):
             filled[i] = array
         filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
-        result = interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
+        return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
+
+    try:
+        meta = _meta_results(op, leaves, structure, on_host)
+    except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
+        meta = _own_results(call, [leaves[i] for i in inputs])
+
+    def function(arrays: Sequence[Any], key: Any) -> list[Any]:
+        result = call(arrays, key, meta)
         return pytree.tree_leaves(result)
 
     metas = tuple(pytree.tree_leaves(meta))
     return Program(function, metas, lowering.random, on_host)
+
+
+def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    shapes = [
+        leaf.value
+        if isinstance(leaf, Number)
+        else jax.ShapeDtypeStruct(leaf.shape, dtypes.to_jax(leaf.dtype))
+        for leaf in inputs
+    ]
+    results = jax.eval_shape(lambda arrays, key: call(arrays, key, _ANY), shapes, jax.random.key(0))
+    return pytree.tree_map(
+        lambda r: torch.empty(r.shape, dtype=dtypes.to_torch(r.dtype), device="meta"), results
+    )
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
@@ -73,3 +94,7 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
         )
         with mode:
             return op(*args, **kwargs)
+
+
+# In place of what a meta kernel gives: take results as they are.
+_ANY = object()

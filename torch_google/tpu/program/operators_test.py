@@ -6,9 +6,20 @@ import jax
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from torch_google.tpu.lowerings import lowering
-from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op, trace
+from torch_google.tpu.program import (
+    BakedNumber,
+    HostRead,
+    Number,
+    Program,
+    constant,
+    lower_op,
+    operators,
+    tensor_of,
+    trace,
+)
 from torch_google.tpu.program.small_table import small_table
 
 __all__ = ["small_table"]
@@ -41,6 +52,13 @@ def test_a_number_is_an_input() -> None:
 def test_an_operator_is_what_torch_makes_of_it() -> None:
     (result,) = run(lower_op(aten.addcmul.default, (X, X, X), {"value": 3}), X, X, X)
     torch.testing.assert_close(result, torch.addcmul(X, X, X, value=3))
+
+
+def test_a_tensor_given_twice_is_two_inputs() -> None:
+    meta = X.to("meta")
+    program = lower_op(aten.addcmul.default, (meta, meta, meta))
+    (result,) = run(program, X, X + 1, X + 2)
+    torch.testing.assert_close(result, torch.addcmul(X, X + 1, X + 2))
 
 
 def test_a_number_stays_an_input_of_a_decomposition() -> None:
@@ -121,6 +139,7 @@ def test_constants_keep_their_bits(tensor: torch.Tensor) -> None:
     np.testing.assert_array_equal(
         np.asarray(array).astype(complex), tensor.to(wide).resolve_conj().numpy().astype(complex)
     )
+    torch.testing.assert_close(tensor_of(array), tensor.resolve_conj())
 
 
 def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
@@ -128,6 +147,38 @@ def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
         NotImplementedError, match=r"no lowering for aten::bernoulli\.p \(float32\)"
     ):
         lower_op(aten.bernoulli.p, (X, 0.5))
+
+
+def test_reading_values_on_the_way_is_named() -> None:
+    with pytest.raises(HostRead, match="aten::allclose reads the values of a tensor"):
+        lower_op(aten.allclose.default, (X, X))
+
+
+def test_without_a_meta_kernel_the_lowering_says_what_it_gives(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def without(*args: Any) -> Any:
+        raise NotImplementedError
+
+    monkeypatch.setattr(operators, "_meta_results", without)
+    lowering("aten::frexp.Tensor")(lambda x: (x[:1], x[1:].astype(int)))
+    program = lower_op(aten.frexp.Tensor, (X,))
+    described = [(tuple(m.shape), m.dtype) for m in program.metas if m is not None]
+    assert described == [((1, 3), torch.float32), ((1, 3), torch.int64)]
+
+
+def test_a_program_is_made_inside_a_kernel_too() -> None:
+    class Mode(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            found.append(lower_op(aten.fill.Scalar, (X, 4.0)))
+            return func(*args, **(kwargs or {}))
+
+    found: list[Program] = []
+    with Mode():
+        torch.neg(X)
+    torch.testing.assert_close(run(found[0], X)[0], torch.full_like(X, 4.0))
 
 
 def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch._C import DispatchKey
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -29,6 +30,10 @@ class BakedNumber(NotImplementedError):
     """The graph depends on the value of a Number: give it as it is, one program for each value."""
 
 
+class HostRead(NotImplementedError):
+    """The operator reads the values of a tensor on its way, so it is no program of its own."""
+
+
 def trace(
     op: OpOverload | Callable[..., Any],
     args: Sequence[Any],
@@ -39,7 +44,7 @@ def trace(
     The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
     results are one flat list.
 
-    Raises BakedNumber, or NotImplementedError where torch reads a tensor's values on the way.
+    Raises BakedNumber, or HostRead where torch reads a tensor's values on the way.
     """
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
@@ -62,7 +67,8 @@ def trace_function(
     shapes = ShapeEnv()
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
     try:
-        with torch.no_grad():
+        included = torch._C._dispatch_tls_local_include_set() | _INCLUDED
+        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
             graph = _decomposed(function, values, frozenset())
             circular: frozenset[OpOverload] = frozenset()
             while written := _written(graph):  # a decomposition wrote to what it had made
@@ -79,11 +85,11 @@ def trace_function(
             raise
         raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
     except RuntimeError as found:
-        if "meta tensor" not in str(found).lower():
+        if not any(words in str(found).lower() for words in _READS):
             raise
-        raise NotImplementedError(
-            f"tpu: {name} reads the values of a tensor on its way: {_first_line(found)}. "
-            "Lower it in a module of torch_google/tpu/lowerings with host_shape=True"
+        raise HostRead(
+            f"tpu: {name} reads the values of a tensor on its way. Lower it in a module of "
+            "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
         ) from found
     graph.graph.eliminate_dead_code()
     graph.recompile()
@@ -91,8 +97,11 @@ def trace_function(
 
 
 def as_meta(value: Any) -> Any:
-    """Return a meta tensor for a tensor, and anything else as it is."""
-    if not isinstance(value, torch.Tensor) or value.device.type == "meta":
+    """Return a new meta tensor for a tensor, and anything else as it is.
+
+    Always a new one: a graph would take one tensor, given twice, for one input.
+    """
+    if not isinstance(value, torch.Tensor):
         return value
     meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
     if value.is_conj():
@@ -129,5 +138,16 @@ def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
     return shapes.create_unbacked_symint()
 
 
-def _first_line(found: BaseException) -> str:
-    return str(found).strip().splitlines()[0]
+def _keys(*names: str) -> torch._C.DispatchKeySet:
+    keys = torch._C.DispatchKeySet(DispatchKey.Undefined)
+    for name in names:
+        keys = keys.add(getattr(DispatchKey, name))
+    return keys
+
+
+# A thread's dispatch as it is outside of any kernel: within one, functionalize has no effect.
+_INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
+_EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
+
+# How torch says that it was asked for values.
+_READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")
