@@ -110,6 +110,9 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
     """beta * c + alpha * product, where a beta of 0 hides what c holds: NaN too."""
+    if jnp.issubdtype(product.dtype, jnp.integer):
+        # torch takes the whole part of a number for integers.
+        beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
     product = product * scalar(alpha, product)
     if is_zero(beta):
         shape = jnp.broadcast_shapes(c.shape, product.shape)

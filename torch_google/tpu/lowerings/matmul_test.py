@@ -88,3 +88,8 @@ def test_int_mm_and_activation_and_trilinear() -> None:
     assert_agrees(
         aten._trilinear.default, make(2, 4), make(3, 4, 5), make(2, 5), [1, 3], [0], [1, 2], [2, 3]
     )
+
+
+def test_numbers_lose_their_fraction_for_integers() -> None:
+    c, a, b = make(3, dtype=torch.int64), make(3, 4, dtype=torch.int64), make(4, dtype=torch.int64)
+    assert_agrees(aten.addmv.default, c, a, b, beta=0.2, alpha=1.6)
