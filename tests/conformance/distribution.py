@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two samplers draw from one distribution: what random operators are compared by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+RUNS = 48
+
+# Of a right sampler, about one element in 10^9 is refused.
+_SIGMAS = 6.0
+
+
+def differs(draw: Callable[[int], torch.Tensor], expected: Callable[[int], torch.Tensor]) -> str:
+    """Return what differs between draws of two samplers, or nothing. Each is called with seeds."""
+    ours = np.stack([_numbers(draw(seed)) for seed in range(RUNS)])
+    theirs = np.stack([_numbers(expected(seed)) for seed in range(RUNS)])
+    if ours.shape != theirs.shape:
+        return f"shape {ours.shape[1:]}, expected {theirs.shape[1:]}"
+    if not ours.size:
+        return ""
+    if not np.array_equal(np.isfinite(ours).all(0), np.isfinite(theirs).all(0)):
+        return "other elements are finite"
+    finite = np.isfinite(ours).all(0)
+    ours, theirs = ours[:, finite], theirs[:, finite]
+    spread = np.sqrt((ours.var(0) + theirs.var(0)) / RUNS)
+    scale = np.maximum(np.abs(theirs).max(initial=0.0), 1.0)
+    off = np.abs(ours.mean(0) - theirs.mean(0)) - _SIGMAS * spread - 1e-2 * scale / RUNS
+    if (off > 0).any():
+        at = int(off.argmax())
+        return f"mean {ours.mean(0)[at]:.4g}, expected {theirs.mean(0)[at]:.4g}"
+    constant = (theirs.std(0) == 0) & (ours.std(0) > 1e-3 * scale)
+    if constant.any() and constant.mean() > 0.5:
+        return "draws differ, expected are all alike"
+    if (theirs.std(0) > 1e-3 * scale).any() and not (ours.std(0) > 0).any():
+        return "draws are all alike"
+    return _ranks(ours.ravel(), theirs.ravel())
+
+
+def _ranks(ours: np.ndarray, theirs: np.ndarray) -> str:
+    """Compare the two empirical distribution functions (Kolmogorov and Smirnov)."""
+    values = np.sort(np.concatenate([ours, theirs]))
+    below = np.searchsorted(np.sort(ours), values, side="right") / ours.size
+    distance = np.abs(below - np.searchsorted(np.sort(theirs), values, side="right") / theirs.size)
+    # Elements of one draw may depend on each other: the runs alone count as independent.
+    bound = 2.2 * np.sqrt(2 / max(RUNS, ours.size / 8))
+    if distance.max(initial=0.0) > bound:
+        return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"
+    return ""
+
+
+def _numbers(tensor: torch.Tensor) -> np.ndarray:
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor)
+    return tensor.to(torch.float64).numpy().ravel()

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.conformance import distribution
+
+Sampler = Callable[[torch.Generator], torch.Tensor]
+
+
+def draws(sampler: Sampler, offset: int) -> Callable[[int], torch.Tensor]:
+    return lambda seed: sampler(torch.Generator().manual_seed(seed + offset))
+
+
+SAMPLERS: dict[str, Sampler] = {
+    "normal": lambda g: torch.randn(3, 4, generator=g),
+    "uniform": lambda g: torch.rand(20, generator=g),
+    "coin": lambda g: torch.bernoulli(torch.full((8,), 0.5), generator=g),
+    "scaled": lambda g: torch.randn(6, generator=g) * 2,
+    "moved": lambda g: torch.randn(3, 4, generator=g) + 1,
+    "permutation": lambda g: torch.randperm(12, generator=g),
+    "complex": lambda g: torch.randn(5, dtype=torch.complex64, generator=g),
+    "constant": lambda g: torch.full((6,), 2.0),
+    "nothing": lambda g: torch.zeros(0, 3),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_one_distribution(name: str) -> None:
+    sampler = SAMPLERS[name]
+    assert not distribution.differs(draws(sampler, 1000), draws(sampler, 0))
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        (lambda g: torch.randn(12, generator=g) + 1, lambda g: torch.randn(12, generator=g)),
+        (lambda g: torch.randn(64, generator=g) * 3, lambda g: torch.randn(64, generator=g)),
+        (lambda g: torch.zeros(12), lambda g: torch.randn(12, generator=g)),
+        (lambda g: torch.rand(12, generator=g), lambda g: torch.full((12,), 0.5)),
+        (lambda g: torch.full((6,), 1.0), lambda g: torch.full((6,), 2.0)),
+        (lambda g: torch.arange(12), lambda g: torch.randperm(12, generator=g)),
+    ],
+    ids=["moved", "wider", "constant", "not constant", "other constant", "not permuted"],
+)
+def test_two_distributions(ours: Sampler, expected: Sampler) -> None:
+    assert distribution.differs(draws(ours, 1000), draws(expected, 0))

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a result is right: values, dtypes and shapes; by reconstruction where many are right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+Checker = Callable[[Sequence[Any], dict[str, Any], list[torch.Tensor], list[torch.Tensor]], str]
+
+# By the dtype of the result: (relative, absolute). Integers and bool are equal or wrong.
+TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
+    torch.float64: (1e-7, 1e-8),
+    torch.complex128: (1e-7, 1e-8),
+    torch.float32: (2e-4, 2e-5),
+    torch.complex64: (2e-4, 2e-5),
+    torch.float16: (4e-3, 2e-3),
+    torch.bfloat16: (3e-2, 1e-2),
+}
+
+
+def differs(got: Any, expected: Any, *, values: bool = True) -> str:
+    """Return in what two results differ, or nothing. `values=False` leaves values out."""
+    ours, theirs = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results, expected {len(theirs)}"
+    for position, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+        if found := _leaf(one, other, values):
+            return found if len(ours) == 1 else f"result {position}: {found}"
+    return ""
+
+
+def rebuilt(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], got: Any, expected: Any
+) -> str | None:
+    """Check a result by what it is for. None: such an operator has one right result."""
+    checker = _CHECKERS.get(name)
+    if checker is None:
+        return None
+    ours, theirs = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    return differs(got, expected, values=False) or checker(args, kwargs, ours, theirs)
+
+
+def close(one: torch.Tensor, other: torch.Tensor, *, slack: float = 1.0) -> str:
+    relative, absolute = TOLERANCES.get(other.dtype, (0.0, 0.0))
+    try:
+        torch.testing.assert_close(
+            one,
+            other,
+            rtol=relative * slack,
+            atol=absolute * slack,
+            equal_nan=True,
+            check_stride=False,
+        )
+    except AssertionError as found:
+        return " ".join(str(found).split())[:200]
+    return ""
+
+
+def _leaf(one: Any, other: Any, values: bool) -> str:
+    if not isinstance(other, torch.Tensor):
+        return "" if one == other or (one != one and other != other) else f"{one}, not {other}"
+    if not isinstance(one, torch.Tensor):
+        return f"{type(one).__name__}, expected a tensor"
+    if one.dtype != other.dtype:
+        return f"{one.dtype}, expected {other.dtype}"
+    if one.shape != other.shape:
+        return f"shape {tuple(one.shape)}, expected {tuple(other.shape)}"
+    return close(one.detach(), other.detach()) if values else ""
+
+
+def _picks(position: int, *, indices_only: bool = False) -> Checker:
+    """Compare values, and what the indices pick: equal values may come in any order.
+
+    `position`: where `dim` is among the positional arguments; its default is -1.
+    """
+
+    def check(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+        if not indices_only and (found := close(ours[0], theirs[0])):
+            return found
+        if len(ours) == 1 and not indices_only:
+            return ""  # the median of all
+        dim = kwargs.get("dim", args[position] if len(args) > position else -1)
+        source, indices, wanted = (
+            t if t.dim() else t.reshape(1) for t in (args[0], ours[-1], theirs[-1])
+        )
+        if indices.dim() < source.dim():
+            indices, wanted = indices.unsqueeze(dim), wanted.unsqueeze(dim)
+        if (
+            indices.numel()
+            and not 0 <= int(indices.min()) <= int(indices.max()) < source.shape[dim]
+        ):
+            return "indices are out of range"
+        return close(source.gather(dim, indices), source.gather(dim, wanted))
+
+    return check
+
+
+def _svd(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    u, s, v = ours
+    if found := close(s, theirs[1], slack=10):
+        return f"singular values: {found}"
+    k = s.shape[-1]
+    rebuilt_by_ours = u[..., :k] * s.unsqueeze(-2) @ v[..., :k, :]
+    rebuilt_by_theirs = theirs[0][..., :k] * s.unsqueeze(-2) @ theirs[2][..., :k, :]
+    return close(rebuilt_by_ours, rebuilt_by_theirs, slack=20) or _unitary(u) or _unitary(v.mH)
+
+
+def _normwise(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    """Compare to within a fraction of the largest element: small ones are sums that cancel."""
+    scale = theirs[0].abs().amax().clamp(min=1) if theirs[0].numel() else 1.0
+    return close(ours[0] / scale, theirs[0] / scale)
+
+
+def _old_svd(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    if not theirs[0].abs().sum() and not theirs[2].abs().sum():  # compute_uv=False
+        return close(ours[1], theirs[1], slack=10)
+    ours, theirs = [ours[0], ours[1], ours[2].mH], [theirs[0], theirs[1], theirs[2].mH]
+    return _svd(args, kwargs, ours, theirs)
+
+
+def _qr(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    q, r = ours
+    if q.numel() == 0 and theirs[0].numel() == 0:  # mode="r"
+        return close(r.abs(), theirs[1].abs(), slack=20)
+    upper = close(r, r.triu())
+    return upper or close(q @ r, theirs[0] @ theirs[1], slack=20) or _unitary(q)
+
+
+def _eigh(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    values, vectors = ours
+    if found := close(values, theirs[0], slack=20):
+        return f"eigenvalues: {found}"
+    rebuilt_by_ours = vectors * values.unsqueeze(-2) @ vectors.mH
+    rebuilt_by_theirs = theirs[1] * theirs[0].unsqueeze(-2) @ theirs[1].mH
+    return close(rebuilt_by_ours, rebuilt_by_theirs, slack=20) or _unitary(vectors)
+
+
+def _eig(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    values, vectors = ours
+    if found := _spectrum(args, kwargs, [values], [theirs[0]]):
+        return found
+    return close(args[0].to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2), slack=50)
+
+
+def _spectrum(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    """Compare eigenvalues in any order."""
+    distances = (ours[0].unsqueeze(-1) - theirs[0].unsqueeze(-2)).abs()
+    if distances.numel() == 0:
+        return ""
+    scale = 50 * TOLERANCES[ours[0].dtype][0] * (1 + theirs[0].abs().max())
+    worst = torch.maximum(distances.amin(-1).max(), distances.amin(-2).max())
+    return "" if worst <= scale else f"eigenvalues are {worst:.3g} off"
+
+
+def _unitary(q: torch.Tensor) -> str:
+    if q.numel() == 0:
+        return ""
+    if q.shape[-1] > q.shape[-2]:
+        q = q.mH
+    identity = torch.eye(q.shape[-1], dtype=q.dtype).expand(*q.shape[:-2], -1, -1)
+    found = close(q.mH @ q, identity, slack=20)
+    return f"not unitary: {found}" if found else ""
+
+
+def _low_rank(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any) -> str:
+    u, s, v = ours
+    expected = (theirs[0] * theirs[1].unsqueeze(-2)) @ theirs[2].mH
+    return close((u * s.unsqueeze(-2)) @ v.mH, expected, slack=50) or _unitary(u) or _unitary(v)
+
+
+_CHECKERS: dict[str, Checker] = {
+    "argsort": _picks(1, indices_only=True),
+    "sort": _picks(1),
+    "topk": _picks(2),
+    "kthvalue": _picks(2),
+    "mode": _picks(1),
+    "median": _picks(1),
+    "nanmedian": _picks(1),
+    "linalg.svd": _svd,
+    "matrix_exp": _normwise,
+    "svd": _old_svd,
+    "linalg.qr": _qr,
+    "qr": _qr,
+    "linalg.eigh": _eigh,
+    "linalg.eig": _eig,
+    "linalg.eigvals": _spectrum,
+    "svd_lowrank": _low_rank,
+    "pca_lowrank": _low_rank,
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import jax
+import pytest
+import torch
+from torch import nn
+
+from torch_google.tpu.compile import export_stablehlo
+
+
+@pytest.fixture(autouse=True)
+def _x64() -> None:
+    jax.config.update("jax_enable_x64", True)
+
+
+def test_a_function() -> None:
+    text = export_stablehlo(lambda x, y: x @ y + 1, (torch.ones(2, 3), torch.ones(3, 4)))
+    assert "stablehlo.dot_general" in text
+    assert "tensor<2x3xf32>" in text
+    assert "tensor<2x4xf32>" in text
+
+
+def test_the_state_of_a_module_is_its_first_inputs() -> None:
+    text = export_stablehlo(nn.Linear(3, 5), (torch.ones(2, 3),))
+    main = next(line for line in text.splitlines() if "@main" in line)
+    assert "%arg0: tensor<5x3xf32>" in main
+    assert "%arg1: tensor<5xf32>" in main
+    assert "%arg2: tensor<2x3xf32>" in main
+
+
+def test_an_exported_program_gives_what_its_module_gives() -> None:
+    model, args = nn.Sequential(nn.Linear(3, 5), nn.ReLU()), (torch.ones(2, 3),)
+    exported = torch.export.export(model, args)
+    assert export_stablehlo(exported, args) == export_stablehlo(model, args)

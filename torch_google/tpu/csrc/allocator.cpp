@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/allocator.h"
+
+#include "torch_google/tpu/csrc/box.h"
+
+namespace torch_google::tpu {
+namespace {
+
+constexpr size_t kAlignment = 512;
+constexpr auto kAll =
+    static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
+void drop(void* box) { delete static_cast<Box*>(box); }
+
+void change(c10::CachingAllocator::Stat& stat, int64_t by) {
+  if (by > 0) {
+    stat.increase(static_cast<size_t>(by));
+  } else if (by < 0) {
+    stat.decrease(static_cast<size_t>(-by));
+  }
+}
+
+}  // namespace
+
+Allocator& Allocator::get() {
+  // Never destroyed: boxes in statics outlive everything.
+  static auto* instance = new Allocator;
+  return *instance;
+}
+
+c10::DataPtr Allocator::allocate(size_t bytes) {
+  return allocate_on(bytes, current_device());
+}
+
+c10::DataPtr Allocator::allocate_on(size_t bytes, c10::DeviceIndex device) {
+  start();
+  check_device(device);
+  // Distinct addresses, so that torch's own tests for overlap see storages that
+  // are apart.
+  const size_t span = (bytes / kAlignment + 1) * kAlignment;
+  auto* address = reinterpret_cast<void*>(next_address_.fetch_add(span));
+  return {address, new Box(device, bytes), &drop, c10::Device(kDevice, device)};
+}
+
+void Allocator::copy_data(void*, const void*, std::size_t) const {
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              "tpu: bytes of the device have no address on the "
+                              "host. Copy tensors with copy_()");
+}
+
+bool Allocator::initialized() { return started(); }
+
+c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(
+    c10::DeviceIndex device) {
+  check_device(device);
+  auto& of = statistics_[device];
+  std::lock_guard<std::mutex> lock(of.mutex);
+  c10::CachingDeviceAllocator::DeviceStats result;
+  for (auto* bytes : {&result.allocated_bytes, &result.active_bytes,
+                      &result.reserved_bytes, &result.requested_bytes}) {
+    (*bytes)[kAll] = of.bytes;
+  }
+  result.allocation[kAll] = of.storages;
+  result.active[kAll] = of.storages;
+  result.num_device_alloc = of.storages.allocated;
+  result.num_device_free = of.storages.freed;
+  return result;
+}
+
+void Allocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  check_device(device);
+  auto& of = statistics_[device];
+  std::lock_guard<std::mutex> lock(of.mutex);
+  of.bytes.reset_accumulated();
+  of.storages.reset_accumulated();
+}
+
+void Allocator::resetPeakStats(c10::DeviceIndex device) {
+  check_device(device);
+  auto& of = statistics_[device];
+  std::lock_guard<std::mutex> lock(of.mutex);
+  of.bytes.reset_peak();
+  of.storages.reset_peak();
+}
+
+void Allocator::count(c10::DeviceIndex device, int64_t bytes,
+                      int64_t storages) {
+  auto& of = statistics_[device];
+  std::lock_guard<std::mutex> lock(of.mutex);
+  change(of.bytes, bytes);
+  change(of.storages, storages);
+}
+
+}  // namespace torch_google::tpu

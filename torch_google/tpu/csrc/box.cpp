@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/box.h"
+
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+
+#include <algorithm>
+#include <mutex>
+#include <numeric>
+
+#include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+namespace {
+
+// Every box of the process, in a list through the boxes themselves.
+std::mutex live_mutex;
+Box* live = nullptr;
+
+}  // namespace
+
+Box::Box(c10::DeviceIndex device_index, size_t size)
+    : device(device_index), bytes_(size) {
+  Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
+  std::lock_guard<std::mutex> lock(live_mutex);
+  next_ = live;
+  if (live) {
+    live->previous_ = this;
+  }
+  live = this;
+}
+
+Box::~Box() {
+  {
+    std::lock_guard<std::mutex> lock(live_mutex);
+    (previous_ ? previous_->next_ : live) = next_;
+    if (next_) {
+      next_->previous_ = previous_;
+    }
+  }
+  Allocator::get().count(device, -static_cast<int64_t>(bytes_), -1);
+  release(value_);
+}
+
+void Box::settle(const c10::TensorImpl& tensor) {
+  if (has_shape()) {
+    return;
+  }
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  const size_t item = tensor.dtype().itemsize();
+  const bool covers = static_cast<size_t>(tensor.numel()) * item == bytes_;
+  if (covers && tensor.is_contiguous()) {
+    shape.assign(sizes.begin(), sizes.end());
+  } else if (covers && tensor.is_non_overlapping_and_dense()) {
+    // A permuted tensor (channels last): natural is the order of the strides.
+    std::vector<size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return strides[a] > strides[b];
+    });
+    for (const size_t dimension : order) {
+      shape.push_back(sizes[dimension]);
+    }
+  } else {
+    shape.assign({static_cast<int64_t>(bytes_ / item)});
+  }
+  dtype = tensor.dtype().toScalarType();
+}
+
+PyObject* Box::value() {
+  if (!value_) {
+    Ref sizes =
+        Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+    for (size_t i = 0; i < shape.size(); ++i) {
+      PyTuple_SET_ITEM(sizes.get(), i, PyLong_FromLongLong(shape[i]));
+    }
+    value_ =
+        Ref::checked(PyObject_CallFunction(
+                         callbacks().zeros, "OOi", sizes.get(),
+                         torch::getTHPDtype(dtype), static_cast<int>(device)))
+            .give();
+  }
+  return value_;
+}
+
+void Box::store(PyObject* array) {
+  stream_ = current_stream(device).id();
+  PyObject* old = std::exchange(value_, array);
+  Py_XDECREF(old);
+}
+
+void Box::resize(size_t bytes) {
+  if (bytes == bytes_) {
+    return;
+  }
+  Allocator::get().count(
+      device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
+  if (has_shape()) {
+    const int64_t elements =
+        static_cast<int64_t>(bytes / c10::elementSize(dtype));
+    if (value_) {
+      Ref grown = Ref::checked(PyObject_CallFunction(
+          callbacks().resized, "OL", value_, static_cast<long long>(elements)));
+      store(grown.give());
+      shape.assign({elements});
+    } else {
+      // Nothing was written: the next tensor that looks may choose the shape.
+      dtype = c10::ScalarType::Undefined;
+      shape.clear();
+    }
+  }
+  bytes_ = bytes;
+}
+
+std::vector<PyObject*> Box::values(c10::DeviceIndex device,
+                                   std::optional<c10::StreamId> stream) {
+  std::vector<PyObject*> found;
+  std::lock_guard<std::mutex> lock(live_mutex);
+  for (Box* box = live; box; box = box->next_) {
+    if (box->value_ && box->device == device &&
+        (!stream || box->stream_ == *stream)) {
+      Py_INCREF(box->value_);
+      found.push_back(box->value_);
+    }
+  }
+  return found;
+}
+
+Box& box_of(const c10::StorageImpl& storage) {
+  const auto& pointer = storage.data_ptr();
+  TORCH_CHECK(pointer.get_context() && pointer.device().is_privateuseone(),
+              "tpu: a storage on ", storage.device(),
+              " was not made by this device. Make tensors with device='tpu'");
+  return *static_cast<Box*>(pointer.get_context());
+}
+
+Box& box_of(const c10::TensorImpl& tensor) {
+  return box_of(*tensor.unsafe_storage().unsafeGetStorageImpl());
+}
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a storage of the device holds: one immutable jax.Array, replaced by
+// every write.
+#pragma once
+
+#include <Python.h>
+#include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/Stream.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <vector>
+
+namespace torch_google::tpu {
+
+using Sizes = c10::SmallVector<int64_t, 5>;
+
+// `value` and `shape` are read and written under the GIL.
+class Box {
+ public:
+  Box(c10::DeviceIndex device, size_t bytes);
+  ~Box();
+  Box(const Box&) = delete;
+  Box& operator=(const Box&) = delete;
+
+  // The natural shape: elements in the order of the storage's bytes.
+  Sizes shape;
+  // Undefined until a first tensor lies over the storage.
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  const c10::DeviceIndex device;
+
+  bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
+  // Gives a box its natural shape, if it has none, from the first tensor that
+  // looks at it.
+  void settle(const c10::TensorImpl& tensor);
+  // A borrowed reference; a box that nobody wrote reads as zeros.
+  PyObject* value();
+  // Replaces the value; takes the reference.
+  void store(PyObject* array);
+  // Makes the storage this long: old elements stay, new ones are zeros.
+  void resize(size_t bytes);
+  size_t bytes() const { return bytes_; }
+
+  // New references to the values that exist on a device, of one stream or of
+  // all.
+  static std::vector<PyObject*> values(c10::DeviceIndex device,
+                                       std::optional<c10::StreamId> stream);
+
+ private:
+  PyObject* value_ = nullptr;
+  size_t bytes_;
+  c10::StreamId stream_ = 0;
+  Box* previous_ = nullptr;
+  Box* next_ = nullptr;
+};
+
+// The box of a storage, or of a tensor's storage; raises for a tensor that has
+// none.
+Box& box_of(const c10::StorageImpl& storage);
+Box& box_of(const c10::TensorImpl& tensor);
+
+}  // namespace torch_google::tpu

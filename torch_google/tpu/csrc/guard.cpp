@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/guard.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <array>
+#include <atomic>
+
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+namespace {
+
+enum class State { cold, running, forked };
+
+std::atomic<State> state{State::cold};
+std::atomic<c10::DeviceIndex> devices{1};
+std::atomic<c10::StreamId> last_stream{0};
+thread_local c10::DeviceIndex this_device = 0;
+thread_local std::array<c10::StreamId, kMostDevices> these_streams{};
+
+// An event is a Marker of Python: the values that existed when it was recorded.
+struct Event {
+  PyObject* marker;
+};
+
+Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
+         bool timing) {
+  const auto values = Box::values(device, stream);
+  Ref arrays =
+      Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
+  for (size_t i = 0; i < values.size(); ++i) {
+    PyTuple_SET_ITEM(arrays.get(), i, values[i]);
+  }
+  return Ref::checked(PyObject_CallFunction(
+      callbacks().mark, "OO", arrays.get(), timing ? Py_True : Py_False));
+}
+
+bool is_ready(PyObject* marker) {
+  Ref answer = Ref::checked(PyObject_CallMethod(marker, "ready", nullptr));
+  return PyObject_IsTrue(answer.get()) == 1;
+}
+
+void wait(PyObject* marker) {
+  Ref::checked(PyObject_CallMethod(marker, "wait", nullptr));
+}
+
+struct Guard final : c10::impl::DeviceGuardImplInterface {
+  c10::DeviceType type() const override { return kDevice; }
+
+  c10::Device exchangeDevice(c10::Device device) const override {
+    const auto old = getDevice();
+    setDevice(device);
+    return old;
+  }
+  c10::Device getDevice() const override { return {kDevice, this_device}; }
+  void setDevice(c10::Device device) const override {
+    check_device(device.index());
+    this_device = device.index();
+  }
+  void uncheckedSetDevice(c10::Device device) const noexcept override {
+    this_device = device.index();
+  }
+  c10::DeviceIndex deviceCount() const noexcept override { return devices; }
+
+  c10::Stream getStream(c10::Device device) const override {
+    return current_stream(device.index());
+  }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return c10::Stream(c10::Stream::DEFAULT, device);
+  }
+  c10::Stream getNewStream(c10::Device device, int) const override {
+    start();
+    const auto index = device.has_index() ? device.index() : this_device;
+    check_device(index);
+    return c10::Stream(c10::Stream::UNSAFE, {kDevice, index}, ++last_stream);
+  }
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
+    return getNewStream(device, 0);
+  }
+  c10::Stream exchangeStream(c10::Stream stream) const override {
+    const auto old = current_stream(stream.device_index());
+    these_streams[stream.device_index()] = stream.id();
+    return old;
+  }
+  bool queryStream(const c10::Stream& stream) const override {
+    Gil gil;
+    return is_ready(mark(stream.device_index(), stream.id(), false).get());
+  }
+  void synchronizeStream(const c10::Stream& stream) const override {
+    Gil gil;
+    wait(mark(stream.device_index(), stream.id(), false).get());
+  }
+  void synchronizeDevice(c10::DeviceIndex device) const override {
+    Gil gil;
+    wait(mark(device, std::nullopt, false).get());
+  }
+
+  void record(void** event, const c10::Stream& stream, c10::DeviceIndex device,
+              c10::EventFlag flag) const override {
+    Gil gil;
+    start();
+    Ref marker = mark(stream.device_index(), stream.id(),
+                      flag == c10::EventFlag::BACKEND_DEFAULT);
+    destroyEvent(*event, device);
+    *event = new Event{marker.give()};
+  }
+  // What runs behind an event reads immutable values, each of which is waited
+  // for by itself: there is no order left to enforce.
+  void block(void*, const c10::Stream&) const override {}
+  bool queryEvent(void* event) const override {
+    Gil gil;
+    return !event || is_ready(static_cast<Event*>(event)->marker);
+  }
+  void synchronizeEvent(void* event) const override {
+    Gil gil;
+    if (event) {
+      wait(static_cast<Event*>(event)->marker);
+    }
+  }
+  double elapsedTime(void* first, void* second,
+                     c10::DeviceIndex) const override {
+    Gil gil;
+    TORCH_CHECK(first && second,
+                "tpu: elapsed_time() of an event that was not recorded. Call "
+                "record() on both");
+    Ref milliseconds = Ref::checked(
+        PyObject_CallMethod(static_cast<Event*>(first)->marker, "elapsed", "O",
+                            static_cast<Event*>(second)->marker));
+    return PyFloat_AsDouble(milliseconds.get());
+  }
+  void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
+    if (event) {
+      release(static_cast<Event*>(event)->marker);
+      delete static_cast<Event*>(event);
+    }
+  }
+};
+
+}  // namespace
+
+void start() {
+  const auto now = state.load(std::memory_order_acquire);
+  if (now == State::running) {
+    return;
+  }
+  TORCH_CHECK(now != State::forked,
+              "tpu: this process was forked after the device had started, and "
+              "a platform does not "
+              "survive a fork. Use multiprocessing's 'spawn' start method, or "
+              "use the device only "
+              "in the children");
+  Gil gil;
+  // The GIL may have been given away: Python's start() takes care of two that
+  // come at once.
+  Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
+  const long found = PyLong_AsLong(count.get());
+  TORCH_CHECK(found > 0 && found <= kMostDevices, "tpu: the platform has ",
+              found, " devices; 1 to ", static_cast<int>(kMostDevices),
+              " are supported");
+  devices = static_cast<c10::DeviceIndex>(found);
+  state.store(State::running, std::memory_order_release);
+}
+
+bool started() {
+  return state.load(std::memory_order_acquire) == State::running;
+}
+
+void forked() {
+  if (started()) {
+    state = State::forked;
+  }
+}
+
+bool is_forked() { return state == State::forked; }
+
+void expect_devices(c10::DeviceIndex count) {
+  if (!started()) {
+    devices = count;
+  }
+}
+
+c10::DeviceIndex device_count() { return devices; }
+
+c10::DeviceIndex current_device() { return this_device; }
+
+void check_device(c10::DeviceIndex device) {
+  if (device >= 0 && device < devices) {
+    return;
+  }
+  start();
+  TORCH_CHECK(device >= 0 && device < devices,
+              "tpu: no device tpu:", static_cast<int>(device),
+              "; this process has ", static_cast<int>(devices),
+              ". Use a smaller index, or set TORCH_TPU_CPU_DEVICES where the "
+              "platform is cpu");
+}
+
+c10::Stream current_stream(c10::DeviceIndex device) {
+  if (device < 0) {
+    device = this_device;
+  }
+  check_device(device);
+  return c10::Stream(c10::Stream::UNSAFE, {kDevice, device},
+                     these_streams[device]);
+}
+
+void register_guard() {
+  static c10::impl::DeviceGuardImplRegistrar registrar(kDevice, new Guard);
+}
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/key.h"
+
+#include <ATen/ops/_local_scalar_dense.h>
+
+#include <bit>
+
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/guard.h"
+
+namespace torch_google::tpu {
+namespace {
+
+// Each kind of argument begins with its own word.
+enum Word : int64_t {
+  kUndefined = -1000,
+  kTensor,
+  kPlain,  // a tensor that lies over the whole of its box, in the box's own
+           // order
+  kStrided,
+  kHostScalar,
+  kNone,
+  kInteger,
+  kBoolean,
+  kDouble,
+  kComplex,
+  kIntegers,
+  kList,
+  kString,
+  kDeviceWord,
+  kGenerator,
+  kNumber,
+  kShared,
+};
+
+class Describer {
+ public:
+  Describer(const c10::FunctionSchema& schema, bool lift, Call& call)
+      : schema_(schema), lift_(lift), call_(call) {}
+
+  void argument(const c10::Argument& argument, const c10::IValue& value) {
+    if (is_number(argument, value, lift_)) {
+      word(kNumber);
+      if (value.isDouble()) {
+        word(kDouble);
+        call_.numbers.emplace_back(value.toDouble());
+      } else {
+        word(kInteger);
+        call_.numbers.emplace_back(value.toInt());
+      }
+      return;
+    }
+    this->value(value);
+  }
+
+  // Two arguments that are written to may be one storage: which, belongs to the
+  // key.
+  void sharing() {
+    for (size_t i = 0; i < call_.tensors.size(); ++i) {
+      const auto* mine = call_.tensors[i]
+                             ->unsafeGetTensorImpl()
+                             ->unsafe_storage()
+                             .unsafeGetStorageImpl();
+      for (size_t j = 0; j < i; ++j) {
+        if (call_.tensors[j]
+                ->unsafeGetTensorImpl()
+                ->unsafe_storage()
+                .unsafeGetStorageImpl() == mine) {
+          word(kShared);
+          word(static_cast<int64_t>(i));
+          word(static_cast<int64_t>(j));
+          break;
+        }
+      }
+    }
+  }
+
+ private:
+  void word(int64_t value) { call_.key.push_back(value); }
+
+  void value(const c10::IValue& value) {
+    if (value.isTensor()) {
+      tensor(value.toTensor());
+    } else if (value.isNone()) {
+      word(kNone);
+    } else if (value.isBool()) {
+      word(kBoolean);
+      word(value.toBool());
+    } else if (value.isInt()) {
+      word(kInteger);
+      word(value.toInt());
+    } else if (value.isDouble()) {
+      word(kDouble);
+      word(std::bit_cast<int64_t>(value.toDouble()));
+    } else if (value.isComplexDouble()) {
+      complex(value.toComplexDouble());
+    } else if (value.isString()) {
+      string(value.toStringRef());
+    } else if (value.isDevice()) {
+      word(kDeviceWord);
+      if (value.toDevice().is_privateuseone() && value.toDevice().has_index()) {
+        on(value.toDevice().index());
+      }
+    } else if (value.isGenerator()) {
+      word(kGenerator);
+      call_.generator = value.toGenerator();
+    } else if (value.isList()) {
+      list(value);
+    } else {
+      TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: ", schema_.operator_name(),
+                                  " got an argument of kind ", value.tagKind(),
+                                  ", which the device does not know. Add it to "
+                                  "torch_google/tpu/csrc/key.cpp");
+    }
+  }
+
+  void tensor(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      word(kUndefined);
+      return;
+    }
+    if (!tensor.device().is_privateuseone()) {
+      host_scalar(tensor);
+      return;
+    }
+    on(tensor.device().index());
+    const auto* implementation = tensor.unsafeGetTensorImpl();
+    auto& box = box_of(*implementation);
+    box.settle(*implementation);
+    word(kTensor);
+    word((static_cast<int64_t>(tensor.scalar_type()) << 32) |
+         (static_cast<int64_t>(box.dtype) << 16) | implementation->dim());
+    const auto sizes = implementation->sizes();
+    call_.key.insert(call_.key.end(), sizes.begin(), sizes.end());
+    if (implementation->storage_offset() == 0 &&
+        implementation->is_contiguous() &&
+        sizes == c10::IntArrayRef(box.shape)) {
+      word(kPlain);
+    } else {
+      word(kStrided);
+      const auto strides = implementation->strides();
+      call_.key.insert(call_.key.end(), strides.begin(), strides.end());
+      word(implementation->storage_offset());
+      call_.key.insert(call_.key.end(), box.shape.begin(), box.shape.end());
+    }
+    call_.tensors.push_back(&tensor);
+  }
+
+  void host_scalar(const at::Tensor& tensor) {
+    TORCH_CHECK(
+        tensor.dim() == 0, schema_.operator_name(),
+        ": expected all tensors to be on the same device, but found tpu and ",
+        tensor.device(), ". Move one with .to()");
+    word(kHostScalar);
+    const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
+    word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
+    if (wrapped && is_number(tensor, lift_)) {
+      // A Python number, of the widest type of its kind.
+      const void* number = tensor.const_data_ptr();
+      if (tensor.scalar_type() == at::kDouble) {
+        call_.numbers.emplace_back(*static_cast<const double*>(number));
+        return;
+      }
+      if (tensor.scalar_type() == at::kLong) {
+        call_.numbers.emplace_back(*static_cast<const int64_t*>(number));
+        return;
+      }
+    }
+    const at::Scalar scalar = at::_local_scalar_dense(tensor);
+    if (is_number(tensor, lift_)) {
+      if (scalar.isFloatingPoint()) {
+        call_.numbers.emplace_back(scalar.toDouble());
+      } else {
+        call_.numbers.emplace_back(scalar.toLong());
+      }
+    } else if (scalar.isComplex()) {
+      complex(scalar.toComplexDouble());
+    } else if (scalar.isFloatingPoint()) {
+      word(std::bit_cast<int64_t>(scalar.toDouble()));
+    } else {
+      word(scalar.toLong());
+    }
+  }
+
+  void complex(c10::complex<double> value) {
+    word(kComplex);
+    word(std::bit_cast<int64_t>(value.real()));
+    word(std::bit_cast<int64_t>(value.imag()));
+  }
+
+  void string(const std::string& text) {
+    word(kString);
+    word(static_cast<int64_t>(text.size()));
+    call_.key.insert(call_.key.end(), text.begin(), text.end());
+  }
+
+  void list(const c10::IValue& value) {
+    if (value.isIntList()) {
+      const auto list = value.toIntList();
+      word(kIntegers);
+      word(static_cast<int64_t>(list.size()));
+      for (const int64_t item : list) {
+        word(item);
+      }
+      return;
+    }
+    const auto items = value.toListRef();
+    word(kList);
+    word(static_cast<int64_t>(items.size()));
+    for (const auto& item : items) {
+      this->value(item);
+    }
+  }
+
+  void on(c10::DeviceIndex device) {
+    if (call_.device < 0) {
+      call_.device = device;
+      word(device);
+    }
+    TORCH_CHECK(
+        call_.device == device, schema_.operator_name(),
+        ": expected all tensors to be on the same device, but found tpu:",
+        static_cast<int>(call_.device), " and tpu:", static_cast<int>(device),
+        ". Move one with .to()");
+  }
+
+  const c10::FunctionSchema& schema_;
+  const bool lift_;
+  Call& call_;
+};
+
+}  // namespace
+
+size_t KeyHash::operator()(const Key& key) const {
+  uint64_t hash = 0x9E3779B97F4A7C15ull ^ key.size();
+  for (const int64_t word : key) {
+    hash ^= static_cast<uint64_t>(word);
+    hash *= 0xff51afd7ed558ccdull;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+void Call::clear() {
+  key.clear();
+  tensors.clear();
+  numbers.clear();
+  device = -1;
+  generator = {};
+}
+
+void describe(const c10::FunctionSchema& schema,
+              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call) {
+  call.clear();
+  Describer describer(schema, lift, call);
+  bool writes = false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const auto& argument = schema.arguments()[i];
+    describer.argument(argument, arguments[i]);
+    writes |= argument.is_out() ||
+              (argument.alias_info() && argument.alias_info()->isWrite());
+  }
+  if (writes) {
+    describer.sharing();
+  }
+  if (call.device < 0) {
+    call.device = current_device();
+    call.key.push_back(call.device);
+  }
+}
+
+bool is_number(const c10::Argument& argument, const c10::IValue& value,
+               bool lift) {
+  if (!lift || !(value.isDouble() || value.isInt())) {
+    return false;
+  }
+  auto kind = argument.type()->kind();
+  if (kind == c10::TypeKind::OptionalType) {
+    kind =
+        argument.type()->castRaw<c10::OptionalType>()->getElementType()->kind();
+  }
+  // alpha is nearly always the integer 1, which a program may know.
+  return kind == c10::TypeKind::NumberType &&
+         (value.isDouble() || argument.name() != "alpha");
+}
+
+bool is_number(const at::Tensor& tensor, bool lift) {
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    // True would become 1, which is of another kind.
+    return lift && tensor.scalar_type() != at::kBool &&
+           !c10::isComplexType(tensor.scalar_type());
+  }
+  return !c10::isComplexType(tensor.scalar_type());
+}
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// What tells two calls of an operator apart, and what a call hands to its
+// program.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace torch_google::tpu {
+
+using Key = std::vector<int64_t>;
+
+struct KeyHash {
+  size_t operator()(const Key& key) const;
+};
+
+// A Python number that is an input of the program.
+using Number = std::variant<double, int64_t>;
+
+struct Call {
+  Key key;
+  // The tensors of the device, in the order of the arguments.
+  c10::SmallVector<const at::Tensor*, 8> tensors;
+  // The numbers that are no part of the key, in the order of the arguments.
+  c10::SmallVector<Number, 4> numbers;
+  c10::DeviceIndex device = -1;
+  at::Generator generator;
+
+  void clear();
+};
+
+// Fills a call from the operator's arguments on the stack. Tensors on several
+// devices raise.
+void describe(const c10::FunctionSchema& schema,
+              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call);
+
+// Whether describe() takes this argument out of the key, as a number.
+bool is_number(const c10::Argument& argument, const c10::IValue& value,
+               bool lift);
+// The same for a tensor that is a wrapped Python number.
+bool is_number(const at::Tensor& tensor, bool lift);
+
+}  // namespace torch_google::tpu

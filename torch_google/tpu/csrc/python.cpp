@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/python.h"
+
+#include <mutex>
+#include <vector>
+
+namespace torch_google::tpu {
+namespace {
+
+std::mutex abandoned_mutex;
+std::vector<PyObject*> abandoned;
+
+int collect(void*) {
+  std::vector<PyObject*> dead;
+  {
+    std::lock_guard<std::mutex> lock(abandoned_mutex);
+    dead.swap(abandoned);
+  }
+  for (PyObject* object : dead) {
+    Py_DECREF(object);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Callbacks& callbacks() {
+  static Callbacks instance;
+  return instance;
+}
+
+void release(PyObject* object) {
+  // Tensors outlive the interpreter when a static holds one: their memory is
+  // the process's to free.
+  if (!object || !Py_IsInitialized()) {
+    return;
+  }
+  if (PyGILState_Check()) {
+    Py_DECREF(object);
+    return;
+  }
+  // Waiting for the GIL here could deadlock with whoever holds a lock of the
+  // caller's.
+  bool first;
+  {
+    std::lock_guard<std::mutex> lock(abandoned_mutex);
+    first = abandoned.empty();
+    abandoned.push_back(object);
+  }
+  if (first) {
+    Py_AddPendingCall(collect, nullptr);
+  }
+}
+
+void raise() {
+  python_error error;
+  error.persist();
+  throw error;
+}
+
+}  // namespace torch_google::tpu

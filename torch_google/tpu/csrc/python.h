@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime asks of its Python half, and how references travel between
+// the two.
+#pragma once
+
+#include <Python.h>
+#include <torch/csrc/Exceptions.h>
+
+#include <utility>
+
+namespace torch_google::tpu {
+
+// The functions of torch_google.tpu.runtime that C++ calls; set once, when the
+// device registers.
+struct Callbacks {
+  PyObject* start = nullptr;  // () -> number of devices
+  PyObject* miss = nullptr;   // see recorder.cpp
+  PyObject* explain =
+      nullptr;  // (operator, exception): raises what the user should see
+  PyObject* debug =
+      nullptr;  // (operator, function, arguments) -> results, all of them ready
+  PyObject* zeros = nullptr;    // (shape, dtype, device) -> jax.Array
+  PyObject* resized = nullptr;  // (array, number of elements) -> flat jax.Array
+  PyObject* transfer =
+      nullptr;  // (target, source, non_blocking): copies across devices
+  PyObject* mark = nullptr;  // (arrays, timing) -> Marker
+};
+
+Callbacks& callbacks();
+
+// Gives a reference back; may be called without the GIL.
+void release(PyObject* object);
+
+// Throws the Python error that is set, with its type and traceback.
+[[noreturn]] void raise();
+
+// Holds the GIL.
+class Gil {
+ public:
+  Gil() : state_(PyGILState_Ensure()) {}
+  ~Gil() { PyGILState_Release(state_); }
+  Gil(const Gil&) = delete;
+  Gil& operator=(const Gil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+// An owned reference, used under the GIL.
+class Ref {
+ public:
+  Ref() = default;
+  explicit Ref(PyObject* stolen) : object_(stolen) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref&& other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() { Py_XDECREF(object_); }
+
+  static Ref borrow(PyObject* object) {
+    Py_XINCREF(object);
+    return Ref(object);
+  }
+  // Takes a new reference that a call into Python returned; throws what the
+  // call raised.
+  static Ref checked(PyObject* stolen) {
+    if (!stolen) {
+      raise();
+    }
+    return Ref(stolen);
+  }
+
+  PyObject* get() const { return object_; }
+  PyObject* give() { return std::exchange(object_, nullptr); }
+
+ private:
+  PyObject* object_ = nullptr;
+};
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/recorder.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/library.h>
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+
+#include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/generator.h"
+#include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/key.h"
+#include "torch_google/tpu/csrc/mode.h"
+#include "torch_google/tpu/csrc/program.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+namespace {
+
+// All of this is read and written under the GIL.
+struct Operator {
+  bool lift = false;
+  bool crosses_devices = false;
+  // Shared: a program may be forgotten while it runs.
+  std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
+};
+
+std::unordered_map<std::string, std::unique_ptr<Operator>>& operators() {
+  static auto* all =
+      new std::unordered_map<std::string, std::unique_ptr<Operator>>;
+  return *all;
+}
+
+Operator& operator_named(const std::string& name) {
+  auto& found = operators()[name];
+  if (!found) {
+    found = std::make_unique<Operator>();
+    found->crosses_devices = name == "aten::copy_";
+  }
+  return *found;
+}
+
+Counts counters{};
+
+// copy_ from or to another device is a transfer, not a program.
+bool transferred(torch::jit::Stack& stack) {
+  const auto arguments = torch::jit::last(stack, 3);
+  const at::Tensor target = arguments[0].toTensor();
+  const at::Tensor source = arguments[1].toTensor();
+  if (target.device() == source.device()) {
+    return false;
+  }
+  Ref to(THPVariable_Wrap(target));
+  Ref from(THPVariable_Wrap(source));
+  Ref::checked(
+      PyObject_CallFunction(callbacks().transfer, "OOO", to.get(), from.get(),
+                            arguments[2].toBool() ? Py_True : Py_False));
+  torch::jit::drop(stack, 3);
+  torch::jit::push(stack, target);
+  return true;
+}
+
+void record(Operator& self, const c10::OperatorHandle& handle,
+            torch::jit::Stack& stack) {
+  start();
+  Gil gil;
+  ++counters.operators;
+  if (self.crosses_devices && transferred(stack)) {
+    return;
+  }
+  const auto& schema = handle.schema();
+  const size_t arity = schema.arguments().size();
+  // Not thread_local: a program that is built runs operators of its own.
+  thread_local std::vector<std::unique_ptr<Call>> spare;
+  std::unique_ptr<Call> call;
+  if (spare.empty()) {
+    call = std::make_unique<Call>();
+  } else {
+    call = std::move(spare.back());
+    spare.pop_back();
+  }
+  for (;;) {
+    const auto arguments = torch::jit::last(stack, arity);
+    describe(schema, arguments, self.lift, *call);
+    const auto found = self.programs.find(call->key);
+    std::shared_ptr<const Program> program;
+    if (found != self.programs.end()) {
+      ++counters.hits;
+      program = found->second;
+    } else {
+      Miss miss = build(handle, arguments, *call, self.lift);
+      if (miss.outcome == Miss::again) {
+        continue;
+      }
+      if (miss.outcome == Miss::done) {
+        torch::jit::drop(stack, arity);
+        push_python(handle, miss.results.get(), stack);
+        break;
+      }
+      ++counters.misses;
+      program = std::move(miss.program);
+      self.programs.insert_or_assign(call->key, program);
+    }
+    auto results = program->run(schema, *call);
+    torch::jit::drop(stack, arity);
+    push_results(schema, std::move(results), stack);
+    break;
+  }
+  call->clear();
+  spare.push_back(std::move(call));
+}
+
+class Recorder final : public c10::OperatorKernel {
+ public:
+  explicit Recorder(Operator& recorded) : operator_(recorded) {}
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet,
+                  torch::jit::Stack* stack) {
+    record(operator_, handle, *stack);
+  }
+
+ private:
+  Operator& operator_;
+};
+
+std::string full_name(const c10::OperatorHandle& handle) {
+  const auto& name = handle.operator_name();
+  return name.overload_name.empty() ? name.name
+                                    : name.name + "." + name.overload_name;
+}
+
+// Operators of other libraries, and those of torch that nobody registered.
+void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
+  Operator* recorded;
+  {
+    Gil gil;
+    recorded = &operator_named(full_name(handle));
+  }
+  record(*recorded, handle, *stack);
+}
+
+}  // namespace
+
+void record_operators(const std::vector<std::string>& names) {
+  static auto* library =
+      new torch::Library(torch::Library::IMPL, "aten",
+                         c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  for (const auto& name : names) {
+    library->impl(name.c_str(),
+                  torch::CppFunction::makeFromBoxedFunctor(
+                      std::make_unique<Recorder>(operator_named(name))));
+  }
+}
+
+void set_lift(const std::string& name, bool lift) {
+  auto& changed = operator_named(name);
+  if (changed.lift != lift) {
+    changed.lift = lift;
+  }
+}
+
+Counts counts() { return counters; }
+
+void reset_counts() { counters = {}; }
+
+void clear_programs() {
+  for (auto& [name, cleared] : operators()) {
+    cleared->programs.clear();
+  }
+}
+
+TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());
+}
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/tensors.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/_reshape_alias_native.h>
+#include <ATen/ops/as_strided_native.h>
+#include <ATen/ops/set_native.h>
+#include <ATen/ops/unfold_native.h>
+#include <ATen/ops/view_as_complex_native.h>
+#include <ATen/ops/view_as_real_native.h>
+#include <ATen/ops/view_native.h>
+#include <torch/library.h>
+
+#include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/python.h"
+
+namespace torch_google::tpu {
+namespace {
+
+using at::Tensor;
+
+c10::DeviceIndex index_of(std::optional<c10::Device> device) {
+  return device && device->has_index() ? device->index() : current_device();
+}
+
+void check_strided(std::optional<c10::Layout> layout) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !layout || *layout == c10::kStrided, "tpu: tensors of layout ", *layout,
+      " are not supported. Make a strided tensor, or keep this one on the CPU");
+}
+
+Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
+                        c10::DeviceIndex device) {
+  auto& allocator = Allocator::get();
+  auto storage = c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes,
+      allocator.allocate_on(bytes, device), &allocator,
+      /*resizable=*/true);
+  return at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(std::move(storage)),
+      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1),
+      c10::scalarTypeToTypeMeta(dtype));
+}
+
+Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
+             std::optional<c10::Layout> layout,
+             std::optional<c10::Device> device, std::optional<bool>,
+             std::optional<c10::MemoryFormat> format) {
+  check_strided(layout);
+  const auto type = c10::dtype_or_default(dtype);
+  const auto bytes =
+      at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type));
+  Tensor result = over_new_storage(bytes, type, index_of(device));
+  auto* tensor = result.unsafeGetTensorImpl();
+  tensor->generic_set_sizes_contiguous(sizes);
+  if (format && *format != c10::MemoryFormat::Contiguous) {
+    tensor->empty_tensor_restride(*format);
+  }
+  box_of(*tensor).settle(*tensor);
+  return result;
+}
+
+Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                     std::optional<c10::ScalarType> dtype,
+                     std::optional<c10::Layout> layout,
+                     std::optional<c10::Device> device, std::optional<bool>) {
+  check_strided(layout);
+  const auto type = c10::dtype_or_default(dtype);
+  const auto bytes =
+      at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type));
+  Tensor result = over_new_storage(bytes, type, index_of(device));
+  auto* tensor = result.unsafeGetTensorImpl();
+  tensor->set_sizes_and_strides(sizes, strides);
+  box_of(*tensor).settle(*tensor);
+  return result;
+}
+
+// Makes the storage long enough for what a tensor sees of it.
+void fit(c10::TensorImpl& tensor) {
+  if (tensor.numel() == 0) {
+    return;
+  }
+  const auto bytes = at::detail::computeStorageNbytes(
+      tensor.sizes(), tensor.strides(), tensor.dtype().itemsize(),
+      tensor.storage_offset());
+  auto* storage = tensor.unsafe_storage().unsafeGetStorageImpl();
+  if (bytes > storage->nbytes()) {
+    TORCH_CHECK(storage->resizable(), "tpu: a storage of ", storage->nbytes(),
+                " bytes cannot be resized to ", bytes);
+    Gil gil;
+    box_of(*storage).resize(bytes);
+    storage->set_nbytes(bytes);
+  }
+}
+
+const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
+                      std::optional<c10::MemoryFormat> format) {
+  auto* tensor = self.unsafeGetTensorImpl();
+  if (self.sizes() != sizes) {
+    tensor->generic_set_sizes_contiguous(sizes);
+    fit(*tensor);
+  }
+  if (format && *format != c10::MemoryFormat::Preserve) {
+    tensor->empty_tensor_restride(*format);
+  }
+  return self;
+}
+
+Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset,
+                    c10::IntArrayRef sizes, c10::IntArrayRef strides) {
+  TORCH_CHECK(source.device() == self.device(), "tpu: set_() of a tensor on ",
+              self.device(), " to a storage on ", source.device(),
+              ". Move the source with .to('", self.device(), "') first");
+  auto* tensor = self.unsafeGetTensorImpl();
+  tensor->set_storage_keep_dtype(std::move(source));
+  tensor->set_storage_offset(offset);
+  if (strides.empty()) {
+    tensor->set_sizes_contiguous(sizes);
+  } else {
+    tensor->set_sizes_and_strides(sizes, strides, offset);
+  }
+  fit(*tensor);
+  return self;
+}
+
+Tensor& set_whole_storage(Tensor& self, c10::Storage source) {
+  const auto elements = static_cast<int64_t>(source.nbytes() / self.itemsize());
+  return set_storage(self, std::move(source), 0, {elements}, {1});
+}
+
+Tensor& set_tensor(Tensor& self, const Tensor& source) {
+  if (!self.is_same(source)) {
+    set_storage(self, source.storage(), source.storage_offset(), source.sizes(),
+                source.strides());
+  }
+  return self;
+}
+
+Tensor& set_nothing(Tensor& self) {
+  Tensor fresh = over_new_storage(0, self.scalar_type(), self.device().index());
+  return set_storage(self, fresh.storage(), 0, {0}, {1});
+}
+
+}  // namespace
+
+at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
+                       c10::IntArrayRef natural, c10::ScalarType dtype,
+                       c10::DeviceIndex device) {
+  size_t bytes = c10::elementSize(dtype);
+  for (const auto size : natural) {
+    bytes *= static_cast<size_t>(size);
+  }
+  Tensor result = over_new_storage(bytes, dtype, device);
+  auto* tensor = result.unsafeGetTensorImpl();
+  tensor->set_sizes_and_strides(sizes, strides);
+  auto& box = box_of(*tensor);
+  box.shape.assign(natural.begin(), natural.end());
+  box.dtype = dtype;
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
+  library.impl("empty.memory_format", empty);
+  library.impl("empty_strided", empty_strided);
+  library.impl("view", TORCH_FN(at::native::view));
+  library.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
+  library.impl("_reshape_alias", TORCH_FN(at::native::_reshape_alias));
+  library.impl("unfold", TORCH_FN(at::native::unfold));
+  library.impl("view_as_real", TORCH_FN(at::native::view_as_real));
+  library.impl("view_as_complex", TORCH_FN(at::native::view_as_complex));
+  library.impl("resize_", resize_);
+  library.impl("set_.source_Storage_storage_offset", set_storage);
+  library.impl("set_.source_Storage", set_whole_storage);
+  library.impl("set_.source_Tensor", set_tensor);
+  library.impl("set_", set_nothing);
+}
+
+}  // namespace torch_google::tpu

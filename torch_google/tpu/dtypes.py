@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which dtype of JAX stands for which of torch: the same bits, or none."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+_PAIRS: tuple[tuple[torch.dtype, object], ...] = (
+    (torch.bool, jnp.bool_),
+    (torch.uint8, jnp.uint8),
+    (torch.int8, jnp.int8),
+    (torch.int16, jnp.int16),
+    (torch.int32, jnp.int32),
+    (torch.int64, jnp.int64),
+    (torch.uint16, jnp.uint16),
+    (torch.uint32, jnp.uint32),
+    (torch.uint64, jnp.uint64),
+    (torch.bfloat16, jnp.bfloat16),
+    (torch.float16, jnp.float16),
+    (torch.float32, jnp.float32),
+    (torch.float64, jnp.float64),
+    (torch.complex64, jnp.complex64),
+    (torch.complex128, jnp.complex128),
+    (torch.float8_e4m3fn, jnp.float8_e4m3fn),
+    (torch.float8_e5m2, jnp.float8_e5m2),
+    (torch.float8_e4m3fnuz, jnp.float8_e4m3fnuz),
+    (torch.float8_e5m2fnuz, jnp.float8_e5m2fnuz),
+)
+_TO_JAX = {ours: np.dtype(theirs) for ours, theirs in _PAIRS}
+_TO_TORCH = {theirs: ours for ours, theirs in _TO_JAX.items()}
+
+
+def to_jax(dtype: torch.dtype) -> np.dtype:
+    """Return JAX's dtype. Raises TypeError, which names the dtype, where JAX has none."""
+    try:
+        return _TO_JAX[dtype]
+    except KeyError:
+        raise TypeError(
+            f"tpu: no dtype of JAX for {dtype}. Use one of: "
+            + ", ".join(str(known).removeprefix("torch.") for known in _TO_JAX)
+        ) from None
+
+
+def to_torch(dtype: object) -> torch.dtype:
+    """Return torch's dtype for one of JAX or NumPy. Raises TypeError where torch has none."""
+    try:
+        return _TO_TORCH[np.dtype(dtype)]
+    except KeyError:
+        raise TypeError(f"tpu: no dtype of torch for {dtype}") from None

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention in torch's fused spellings, and the gradients.
+
+XLA fuses the softmax; a gradient recomputes it. The spellings with dropout return the seed of their
+mask, so that the gradient meets the same mask.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.opmath import is_zero, opmath
+from torch_google.tpu.lowerings.table import lowering
+
+_Bias: TypeAlias = jax.Array | None
+_SEED = 2**31 - 1
+
+
+@lowering("aten::_scaled_dot_product_fused_attention_overrideable", random=True)
+def fused_attention(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    attn_bias: _Bias = None,
+    dropout_p: Any = 0.0,
+    is_causal: bool = False,
+    return_debug_mask: bool = False,
+    *,
+    scale: Any = None,
+    key: jax.Array,
+) -> tuple[Any, ...]:
+    seed = jax.random.randint(key, (), 0, _SEED, jnp.int64)
+    out, lse = _attend(q, k, v, attn_bias, is_causal, scale, dropout_p, seed)
+    lse = lse if lse.ndim == 3 else lse[None]
+    offset = jnp.zeros((), jnp.int64)
+    return out, lse, None, None, q.shape[-2], k.shape[-2], seed, offset, None
+
+
+@lowering("aten::_scaled_dot_product_fused_attention_overrideable_backward")
+def fused_attention_backward(
+    grad: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    attn_bias: _Bias,
+    grad_input_mask: Sequence[bool],
+    out: jax.Array,
+    logsumexp: jax.Array,
+    cum_seq_q: Any,
+    cum_seq_k: Any,
+    max_q: int,
+    max_k: int,
+    dropout_p: Any,
+    is_causal: bool,
+    philox_seed: jax.Array,
+    philox_offset: jax.Array,
+    *,
+    scale: Any = None,
+) -> tuple[jax.Array | None, ...]:
+    return _backward(grad, q, k, v, attn_bias, is_causal, scale, dropout_p, philox_seed)
+
+
+@lowering("aten::_scaled_dot_product_efficient_attention", random=True)
+def efficient_attention(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    attn_bias: _Bias,
+    compute_log_sumexp: bool,
+    dropout_p: Any = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: Any = None,
+    key: jax.Array,
+) -> tuple[jax.Array, ...]:
+    seed = jax.random.randint(key, (), 0, _SEED, jnp.int64)
+    out, lse = _attend(q, k, v, attn_bias, is_causal, scale, dropout_p, seed)
+    # torch pads the rows to a multiple of 32.
+    room = -lse.shape[-1] % 32
+    lse = jnp.pad(lse, [(0, 0)] * (lse.ndim - 1) + [(0, room)], constant_values=jnp.inf)
+    return out, (lse if compute_log_sumexp else lse[..., :0]), seed, jnp.zeros((), jnp.int64)
+
+
+@lowering("aten::_scaled_dot_product_efficient_attention_backward")
+def efficient_attention_backward(
+    grad: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    attn_bias: _Bias,
+    out: jax.Array,
+    logsumexp: jax.Array,
+    philox_seed: jax.Array,
+    philox_offset: jax.Array,
+    dropout_p: Any,
+    grad_input_mask: Sequence[bool],
+    is_causal: bool = False,
+    *,
+    scale: Any = None,
+) -> tuple[jax.Array | None, ...]:
+    grads = _backward(grad, q, k, v, attn_bias, is_causal, scale, dropout_p, philox_seed)
+    return tuple(g if wanted else None for g, wanted in zip(grads, grad_input_mask, strict=True))
+
+
+@lowering("aten::_scaled_dot_product_flash_attention_for_cpu")
+def flash_attention(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    dropout_p: Any = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: _Bias = None,
+    scale: Any = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Without dropout, as in torch: it has no seed to return."""
+    return _attend(q, k, v, attn_mask, is_causal, scale, 0.0, None)
+
+
+@lowering("aten::_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(
+    grad: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    out: jax.Array,
+    logsumexp: jax.Array,
+    dropout_p: Any,
+    is_causal: bool,
+    *,
+    attn_mask: _Bias = None,
+    scale: Any = None,
+) -> tuple[jax.Array | None, ...]:
+    return _backward(grad, q, k, v, attn_mask, is_causal, scale, 0.0, None)[:3]
+
+
+def _attend(
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    bias: _Bias,
+    is_causal: bool,
+    scale: Any,
+    dropout_p: Any,
+    seed: jax.Array | None,
+) -> tuple[jax.Array, jax.Array]:
+    """The attention in q's dtype, and the log-sum-exp of each row of scores."""
+    if k.shape[-3] != q.shape[-3]:  # grouped queries share keys and values
+        times = q.shape[-3] // k.shape[-3]
+        k, v = (jnp.repeat(x, times, axis=-3) for x in (k, v))
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[-1]) if q.shape[-1] else 1.0
+    wide = jnp.float32 if q.dtype in (jnp.float16, jnp.bfloat16) else q.dtype
+    scores = jnp.einsum("...qd,...kd->...qk", q, k, preferred_element_type=wide)
+    scores = scores * jnp.asarray(scale).astype(wide)
+    if bias is not None and bias.dtype == jnp.bool_:
+        scores = jnp.where(bias, scores, -jnp.inf)
+    elif bias is not None:
+        scores = scores + opmath(bias)
+    if is_causal:
+        rows, columns = jnp.arange(q.shape[-2]), jnp.arange(k.shape[-2])
+        scores = jnp.where(rows[:, None] >= columns, scores, -jnp.inf)
+    top = jax.lax.stop_gradient(scores.max(-1, keepdims=True, initial=-jnp.inf))
+    top = jnp.where(top == -jnp.inf, 0, top)
+    exps = jnp.exp(scores - top)
+    total = exps.sum(-1, keepdims=True)
+    # A row that sees nothing attends to nothing.
+    weights = exps / jnp.where(total == 0, 1, total)
+    if seed is not None and not is_zero(dropout_p):
+        kept = 1 - jnp.asarray(dropout_p, jnp.float32)
+        draws = jax.random.uniform(jax.random.key(seed.astype(jnp.uint32)), weights.shape)
+        weights = jnp.where(draws < kept, weights / jnp.maximum(kept, 1e-30).astype(wide), 0)
+    out = jnp.einsum("...qk,...kd->...qd", weights.astype(q.dtype), v, preferred_element_type=wide)
+    return out, jax.lax.stop_gradient(jnp.log(total) + top)[..., 0]
+
+
+def _backward(
+    grad: jax.Array,
+    q: jax.Array,
+    k: jax.Array,
+    v: jax.Array,
+    bias: _Bias,
+    is_causal: bool,
+    scale: Any,
+    dropout_p: Any,
+    seed: jax.Array | None,
+) -> tuple[jax.Array | None, ...]:
+    """Gradients to q, k, v and the bias; None for a bias that is a mask, or none."""
+    learned = bias is not None and bias.dtype != jnp.bool_
+
+    def run(q: jax.Array, k: jax.Array, v: jax.Array, learned_bias: _Bias) -> jax.Array:
+        given = learned_bias if learned else bias
+        return _attend(q, k, v, given, is_causal, scale, dropout_p, seed)[0]
+
+    primals = (*map(opmath, (q, k, v)), opmath(bias) if learned and bias is not None else None)
+    out, back = jax.vjp(run, *primals)
+    return back(opmath(grad).astype(out.dtype))

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batch normalization, training and not, in torch's several spellings, and the gradient.
+
+The functional spellings return new running statistics. The schema of `aten::native_batch_norm` hides
+that it changes them: `torch_google::native_batch_norm_functional` is that operator made pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.opmath import opmath, scalar
+from torch_google.tpu.lowerings.table import lowering
+
+_Tensor: TypeAlias = jax.Array | None
+_Three = tuple[jax.Array, jax.Array, jax.Array]
+
+
+@lowering("aten::_native_batch_norm_legit.no_stats")
+def batch_norm_no_stats(
+    x: jax.Array, weight: _Tensor, bias: _Tensor, training: bool, momentum: Any, eps: Any
+) -> _Three:
+    return _of_batch(x, weight, bias, eps)[:3]
+
+
+@lowering("aten::_native_batch_norm_legit_no_training")
+def batch_norm_inference(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: jax.Array,
+    running_var: jax.Array,
+    momentum: Any,
+    eps: Any,
+) -> _Three:
+    mean, var = opmath(running_mean), opmath(running_var)
+    rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
+    # Off the CPU, torch saves what the gradient would use of a batch: here that is of no batch.
+    return _scale(x, mean, rstd, weight, bias), mean, rstd
+
+
+@lowering("aten::_native_batch_norm_legit_functional")
+def batch_norm(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: jax.Array,
+    running_var: jax.Array,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array, jax.Array]:
+    if not training:
+        out = batch_norm_inference(x, weight, bias, running_mean, running_var, momentum, eps)
+        return *out, running_mean, running_var
+    out, mean, rstd, var = _of_batch(x, weight, bias, eps)
+    new = _updated(running_mean, running_var, mean, var, momentum, x)
+    return out, mean, rstd, *new
+
+
+@lowering("aten::native_batch_norm")
+def native_batch_norm(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> _Three:
+    if training and running_mean is not None:
+        raise NotImplementedError(
+            "tpu: aten::native_batch_norm changes its running statistics, which no pure function "
+            "can. Call torch_google::native_batch_norm_functional, which returns them"
+        )
+    how = (momentum, eps)
+    if training:
+        return batch_norm_no_stats(x, weight, bias, training, *how)
+    assert running_mean is not None
+    assert running_var is not None
+    return batch_norm_inference(x, weight, bias, running_mean, running_var, *how)
+
+
+@lowering("torch_google::native_batch_norm_functional")
+def native_batch_norm_functional(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    training: bool,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, ...]:
+    how = (training, momentum, eps)
+    if running_mean is None or running_var is None:
+        nothing = jnp.zeros((0,), jnp.float32)
+        return *batch_norm_no_stats(x, weight, bias, *how), nothing, nothing
+    return batch_norm(x, weight, bias, running_mean, running_var, *how)
+
+
+@lowering("aten::_batch_norm_with_update_functional")
+def batch_norm_with_update(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: jax.Array,
+    running_var: jax.Array,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, ...]:
+    out, mean, rstd, *new = batch_norm(
+        x, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return out, mean, rstd, jnp.zeros((0,), jnp.uint8), *new
+
+
+@lowering("aten::_batch_norm_no_update")
+def batch_norm_no_update(
+    x: jax.Array,
+    weight: _Tensor,
+    bias: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    momentum: Any,
+    eps: Any,
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    reserve = jnp.zeros((0,), jnp.uint8)
+    if running_mean is None or running_var is None:
+        return *_of_batch(x, weight, bias, eps)[:3], reserve
+    stats = (running_mean, running_var)
+    return *batch_norm_inference(x, weight, bias, *stats, momentum, eps), reserve
+
+
+@lowering("aten::native_batch_norm_backward")
+def batch_norm_backward(
+    grad: jax.Array,
+    x: jax.Array,
+    weight: _Tensor,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    save_mean: _Tensor,
+    save_invstd: _Tensor,
+    train: bool,
+    eps: Any,
+    output_mask: Sequence[bool],
+) -> tuple[_Tensor, _Tensor, _Tensor]:
+    grad, x = opmath(grad), opmath(x)
+    if train:
+        assert save_mean is not None
+        assert save_invstd is not None
+        mean, rstd = opmath(save_mean), opmath(save_invstd)
+    else:
+        assert running_mean is not None
+        assert running_var is not None
+        mean, var = opmath(running_mean), opmath(running_var)
+        rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
+    axes, column = _axes(x)
+    normal = (x - mean.reshape(column)) * rstd.reshape(column)
+    total, slope = grad.sum(axes), (grad * normal).sum(axes)
+    factor = rstd if weight is None else rstd * opmath(weight)
+    to_x = grad
+    if train:
+        count = max(math.prod(x.shape[a] for a in axes), 1)
+        to_x = grad - (total / count).reshape(column) - normal * (slope / count).reshape(column)
+    return (
+        to_x * factor.reshape(column) if output_mask[0] else None,
+        slope if output_mask[1] else None,
+        total if output_mask[2] else None,
+    )
+
+
+@lowering("aten::batch_norm_backward")
+def batch_norm_backward_reserve(
+    grad: jax.Array,
+    x: jax.Array,
+    weight: jax.Array,
+    running_mean: _Tensor,
+    running_var: _Tensor,
+    save_mean: _Tensor,
+    save_var: _Tensor,
+    update: bool,
+    eps: Any,
+    output_mask: Sequence[bool],
+    reserve: jax.Array,
+) -> tuple[_Tensor, _Tensor, _Tensor]:
+    stats = (running_mean, running_var, save_mean, save_var)
+    return batch_norm_backward(grad, x, weight, *stats, update, eps, output_mask)
+
+
+def _axes(x: jax.Array) -> tuple[tuple[int, ...], list[int]]:
+    """The axes to reduce, and the shape that lets a vector over channels broadcast."""
+    return (0, *range(2, x.ndim)), [1, -1, *[1] * (x.ndim - 2)]
+
+
+def _scale(
+    x: jax.Array, mean: jax.Array, rstd: jax.Array, weight: _Tensor, bias: _Tensor
+) -> jax.Array:
+    _, column = _axes(x)
+    factor = rstd if weight is None else rstd * opmath(weight)
+    out = (opmath(x) - mean.reshape(column)) * factor.reshape(column)
+    return out if bias is None else out + opmath(bias).reshape(column)
+
+
+def _of_batch(
+    x: jax.Array, weight: _Tensor, bias: _Tensor, eps: Any
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    axes, column = _axes(x)
+    wide = opmath(x)
+    mean = wide.mean(axes)
+    var = jnp.square(wide - mean.reshape(column)).mean(axes)
+    rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
+    return _scale(x, mean, rstd, weight, bias), mean, rstd, var
+
+
+def _updated(
+    running_mean: jax.Array,
+    running_var: jax.Array,
+    mean: jax.Array,
+    var: jax.Array,
+    momentum: Any,
+    x: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """The running statistics after a batch; the variance is the unbiased one."""
+    count = math.prod(x.shape[a] for a in _axes(x)[0])
+    unbiased = var * (count / (count - 1) if count > 1 else math.nan)
+    m = scalar(momentum, mean)
+    return (
+        (1 - m) * opmath(running_mean) + m * mean,
+        (1 - m) * opmath(running_var) + m * unbiased,
+    )

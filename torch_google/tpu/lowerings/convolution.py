@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions of one to three spatial axes, transposed ones, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.opmath import opmath
+from torch_google.tpu.lowerings.table import lowering
+
+
+@lowering("aten::convolution", "aten::convolution_overrideable")
+def convolution(
+    x: jax.Array,
+    weight: jax.Array,
+    bias: jax.Array | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> jax.Array:
+    rank = x.ndim - 2
+    stride, padding, dilation, output_padding = (
+        _per_axis(v, rank) for v in (stride, padding, dilation, output_padding)
+    )
+    spatial = range(2, rank + 2)
+    if transposed:
+        # The adjoint: spread the input by the stride, then convolve with the mirrored kernel.
+        weight = _mirror(weight, groups)
+        reach = [d * (weight.shape[a] - 1) for a, d in zip(spatial, dilation, strict=True)]
+        pads = [
+            (r - p, r - p + extra)
+            for r, p, extra in zip(reach, padding, output_padding, strict=True)
+        ]
+        steps, spread = [1] * rank, stride
+    else:
+        pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
+    out = _channels_last(x, weight, steps, pads, spread, dilation, groups)
+    return out if bias is None else out + bias.reshape(-1, *[1] * rank)
+
+
+@lowering("aten::convolution_backward", "aten::convolution_backward_overrideable")
+def convolution_backward(
+    grad: jax.Array,
+    x: jax.Array,
+    weight: jax.Array,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> tuple[jax.Array | None, jax.Array | None, jax.Array | None]:
+    shape = (stride, padding, dilation, transposed, output_padding, groups)
+
+    def of_input(x: jax.Array) -> jax.Array:
+        return convolution(x, weight, None, *shape)
+
+    def of_weight(weight: jax.Array) -> jax.Array:
+        return convolution(x, weight, None, *shape)
+
+    axes = (0, *range(2, grad.ndim))
+    return (
+        jax.vjp(of_input, x)[1](grad)[0] if output_mask[0] else None,
+        jax.vjp(of_weight, weight)[1](grad)[0] if output_mask[1] else None,
+        opmath(grad).sum(axes) if output_mask[2] else None,
+    )
+
+
+def _per_axis(values: Sequence[int], rank: int) -> list[int]:
+    return [int(v) for v in values] * (rank if len(values) == 1 else 1)
+
+
+def _mirror(weight: jax.Array, groups: int) -> jax.Array:
+    """(in, out / groups, ...) of a transposed convolution to (out, in / groups, ...), mirrored."""
+    wide, narrow, *kernel = weight.shape
+    weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
+    weight = weight.reshape(groups * narrow, wide // groups, *kernel)
+    return jnp.flip(weight, range(2, weight.ndim))
+
+
+def _channels_last(
+    x: jax.Array,
+    weight: jax.Array,
+    stride: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    spread: Sequence[int],
+    dilation: Sequence[int],
+    groups: int,
+) -> jax.Array:
+    """Convolve with channels last: TPUs tile that way, and XLA on CPUs is faster so too."""
+    last = (0, *range(2, x.ndim), 1)
+    letters = "DHW"[3 - (x.ndim - 2) :]
+    layout = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+    out = jax.lax.conv_general_dilated(
+        x.transpose(last),
+        weight.transpose((*range(2, x.ndim), 1, 0)),
+        window_strides=stride,
+        padding=pads,
+        lhs_dilation=spread,
+        rhs_dilation=dilation,
+        dimension_numbers=layout,
+        feature_group_count=groups,
+    )
+    return out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))

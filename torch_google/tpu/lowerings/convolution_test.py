@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+import torch
+
+import torch_google.tpu.lowerings.convolution  # noqa: F401 (registers)
+from torch_google.tpu.lowerings.agreement import assert_agrees
+
+aten = torch.ops.aten
+
+
+def randn(*shape: int, dtype: torch.dtype = torch.float32) -> Any:
+    return torch.randn(shape, dtype=torch.float64).to(dtype)
+
+
+# (input, weight, stride, padding, dilation, transposed, output padding, groups)
+CASES: dict[str, Any] = {
+    "1d": ((2, 4, 9), (6, 4, 3), [2], [1], [1], False, [0], 1),
+    "1d one number for both axes": ((1, 2, 8, 9), (3, 2, 3, 2), [2], [1], [1], False, [0], 1),
+    "2d odd strides and paddings": (
+        (2, 3, 7, 8),
+        (4, 3, 3, 2),
+        [2, 3],
+        [2, 1],
+        [1, 2],
+        False,
+        [0, 0],
+        1,
+    ),
+    "2d groups": ((2, 4, 7, 7), (6, 2, 3, 3), [1, 1], [1, 1], [1, 1], False, [0, 0], 2),
+    "2d depthwise": ((2, 4, 7, 7), (8, 1, 3, 3), [1, 2], [1, 1], [1, 1], False, [0, 0], 4),
+    "3d": ((1, 2, 5, 6, 4), (3, 2, 2, 3, 2), [1, 2, 1], [1, 0, 1], [2, 1, 1], False, [0] * 3, 1),
+    "transposed 1d": ((2, 4, 5), (4, 3, 4), [3], [1], [1], True, [2], 1),
+    "transposed 2d groups": ((2, 4, 5, 6), (4, 3, 3, 2), [2, 3], [1, 0], [1, 2], True, [1, 1], 2),
+    "transposed 2d more padding than reach": (
+        (1, 2, 6, 6),
+        (2, 2, 2, 2),
+        [2, 2],
+        [2, 2],
+        [1, 1],
+        True,
+        [0, 0],
+        1,
+    ),
+    "transposed 3d": (
+        (1, 2, 3, 3, 3),
+        (2, 2, 2, 2, 2),
+        [2] * 3,
+        [0] * 3,
+        [1] * 3,
+        True,
+        [1] * 3,
+        1,
+    ),
+    "empty batch": ((0, 3, 7, 8), (4, 3, 3, 2), [1, 1], [0, 0], [1, 1], False, [0, 0], 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_and_gradients(case: str) -> None:
+    x_shape, w_shape, *how = CASES[case]
+    x, w = randn(*x_shape), randn(*w_shape)
+    transposed, groups = how[3], how[5]
+    bias = randn(w_shape[1] * groups if transposed else w_shape[0])
+    assert_agrees(aten.convolution.default, x, w, bias, *how, rtol=1e-4, atol=1e-4)
+    out = aten.convolution.default(x, w, None, *how)
+    for mask in ([True, True, True], [False, True, False]):
+        assert_agrees(
+            aten.convolution_backward.default,
+            randn(*out.shape), x, w, list(bias.shape), *how, mask, rtol=1e-4, atol=1e-4,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16, torch.int64])
+def test_dtypes(dtype: torch.dtype) -> None:
+    if dtype.is_floating_point:
+        x, w = randn(2, 3, 6, 6, dtype=dtype), randn(4, 3, 3, 3, dtype=dtype)
+        bias = randn(4, dtype=dtype)
+    else:
+        x, w = torch.randint(-5, 5, (2, 3, 6, 6)), torch.randint(-5, 5, (4, 3, 3, 3))
+        bias = torch.randint(-5, 5, (4,))
+    how = ([1, 2], [1, 1], [1, 1], False, [0, 0], 1)
+    assert_agrees(aten.convolution.default, x, w, bias, *how)
+    if dtype.is_floating_point:
+        out = aten.convolution.default(x, w, bias, *how)
+        wide: dict[str, Any] = {} if dtype == torch.float64 else {"rtol": 5e-2, "atol": 1e-1}
+        args = (randn(*out.shape, dtype=dtype), x, w, [4], *how, [True, True, True])
+        assert_agrees(aten.convolution_backward.default, *args, **wide)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors from numbers. An uninitialised tensor is one of zeros."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from torch_google.tpu.dtypes import to_jax, to_torch
+from torch_google.tpu.lowerings.promotion import Array, Operand, Real, convert, dtype_of
+from torch_google.tpu.lowerings.table import lowering
+
+
+def _or_default(dtype: torch.dtype | None) -> np.dtype:
+    return to_jax(torch.get_default_dtype() if dtype is None else dtype)
+
+
+def _filled(size: Sequence[int], value: Operand, dtype: torch.dtype) -> Array:
+    return jnp.broadcast_to(convert(value, dtype), tuple(size))
+
+
+@lowering("aten::full")
+def full(size: Sequence[int], fill_value: Operand, *, dtype: torch.dtype | None = None) -> Array:
+    return _filled(size, fill_value, dtype_of(fill_value) if dtype is None else dtype)
+
+
+@lowering("aten::full_like")
+def full_like(self: Array, fill_value: Operand, *, dtype: torch.dtype | None = None) -> Array:
+    return _filled(self.shape, fill_value, to_torch(self.dtype) if dtype is None else dtype)
+
+
+@lowering("aten::new_full")
+def new_full(
+    self: Array, size: Sequence[int], fill_value: Operand, *, dtype: torch.dtype | None = None
+) -> Array:
+    return _filled(size, fill_value, to_torch(self.dtype) if dtype is None else dtype)
+
+
+@lowering("aten::scalar_tensor")
+def scalar_tensor(s: Operand, *, dtype: torch.dtype | None = None) -> Array:
+    return convert(s, torch.get_default_dtype() if dtype is None else dtype)
+
+
+@lowering("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
+def zeros(size: Sequence[int], *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.zeros(tuple(size), _or_default(dtype))
+
+
+@lowering("aten::ones")
+def ones(size: Sequence[int], *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.ones(tuple(size), _or_default(dtype))
+
+
+@lowering("aten::empty_strided", "aten::empty_permuted")
+def empty_strided(
+    size: Sequence[int], layout_of_memory: Sequence[int], *, dtype: torch.dtype | None = None
+) -> Array:
+    return zeros(size, dtype=dtype)
+
+
+@lowering("aten::zeros_like", "aten::empty_like")
+def zeros_like(self: Array, *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.zeros_like(self, dtype=None if dtype is None else to_jax(dtype))
+
+
+@lowering("aten::ones_like")
+def ones_like(self: Array, *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.ones_like(self, dtype=None if dtype is None else to_jax(dtype))
+
+
+@lowering("aten::new_zeros", "aten::new_empty")
+def new_zeros(self: Array, size: Sequence[int], *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.zeros(tuple(size), self.dtype if dtype is None else to_jax(dtype))
+
+
+@lowering("aten::new_ones")
+def new_ones(self: Array, size: Sequence[int], *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.ones(tuple(size), self.dtype if dtype is None else to_jax(dtype))
+
+
+@lowering("aten::new_empty_strided")
+def new_empty_strided(
+    self: Array, size: Sequence[int], stride: Sequence[int], *, dtype: torch.dtype | None = None
+) -> Array:
+    return new_zeros(self, size, dtype=dtype)
+
+
+@lowering("aten::arange")
+def arange(end: Real, *, dtype: torch.dtype | None = None) -> Array:
+    return arange_step(0, end, 1, dtype=dtype)
+
+
+@lowering("aten::arange.start")
+def arange_start(start: Real, end: Real, *, dtype: torch.dtype | None = None) -> Array:
+    return arange_step(start, end, 1, dtype=dtype)
+
+
+@lowering("aten::arange.start_step")
+def arange_step(
+    start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
+) -> Array:
+    whole = all(isinstance(number, int) for number in (start, end, step))
+    if dtype is None:
+        dtype = torch.int64 if whole else torch.get_default_dtype()
+    if not dtype.is_floating_point:
+        start, end, step = int(start), int(end), int(step)
+        whole = True
+    length = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    return convert(start + jnp.arange(length, dtype=_wide(whole)) * step, dtype)
+
+
+@lowering("aten::range.step")
+def range_step(
+    start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
+) -> Array:
+    """Count with the end included."""
+    length = math.floor((end - start) / step) + 1
+    whole = isinstance(start, int) and isinstance(step, int)
+    numbers = start + jnp.arange(length, dtype=_wide(whole)) * step
+    return convert(numbers, torch.get_default_dtype() if dtype is None else dtype)
+
+
+@lowering("aten::range")
+def range_(start: Real, end: Real, *, dtype: torch.dtype | None = None) -> Array:
+    return range_step(start, end, 1, dtype=dtype)
+
+
+def _wide(whole: bool) -> np.dtype:
+    return np.dtype(np.int64 if whole else np.float64)
+
+
+@lowering(
+    "aten::linspace",
+    "aten::linspace.Tensor_Tensor",
+    "aten::linspace.Tensor_Scalar",
+    "aten::linspace.Scalar_Tensor",
+)
+def linspace(
+    start: Operand, end: Operand, steps: int, *, dtype: torch.dtype | None = None
+) -> Array:
+    target = _target((start, end), dtype)
+    return convert(_spaced(start, end, steps, target), target)
+
+
+@lowering(
+    "aten::logspace",
+    "aten::logspace.Tensor_Tensor",
+    "aten::logspace.Tensor_Scalar",
+    "aten::logspace.Scalar_Tensor",
+)
+def logspace(
+    start: Operand,
+    end: Operand,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Array:
+    target = _target((start, end), dtype)
+    exponents = _spaced(start, end, steps, target)
+    return convert(jnp.power(jnp.asarray(base, exponents.dtype), exponents), target)
+
+
+def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.dtype:
+    if dtype is not None:
+        return dtype
+    default = torch.get_default_dtype()
+    return default.to_complex() if any(dtype_of(end).is_complex for end in ends) else default
+
+
+def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Array:
+    # Counted from the nearer end, as torch does: both ends are exact, and the middle is symmetric.
+    wide = torch.complex128 if target.is_complex else torch.float64
+    first, last = convert(start, target), convert(end, target)
+    first, last = convert(first, wide), convert(last, wide)
+    at = jnp.arange(steps, dtype=first.real.dtype)
+    step = (last - first) / max(steps - 1, 1)
+    return jnp.where(at < (steps + 1) // 2, first + at * step, last - (steps - 1 - at) * step)
+
+
+@lowering("aten::eye")
+def eye(n: int, *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.eye(n, dtype=_or_default(dtype))
+
+
+@lowering("aten::eye.m")
+def eye_m(n: int, m: int, *, dtype: torch.dtype | None = None) -> Array:
+    return jnp.eye(n, m, dtype=_or_default(dtype))
+
+
+@lowering("aten::tril_indices")
+def tril_indices(
+    row: int, col: int, offset: int = 0, *, dtype: torch.dtype | None = torch.int64
+) -> Array:
+    return _indices(np.tril_indices(row, offset, col))
+
+
+@lowering("aten::triu_indices")
+def triu_indices(
+    row: int, col: int, offset: int = 0, *, dtype: torch.dtype | None = torch.int64
+) -> Array:
+    return _indices(np.triu_indices(row, offset, col))
+
+
+def _indices(pair: tuple[np.ndarray, np.ndarray]) -> Array:
+    return jnp.asarray(np.stack(pair), jnp.int64)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import pytest
+import torch
+
+from torch_google.tpu.lowerings.against_cpu import check
+
+aten = torch.ops.aten
+
+
+def test_filled() -> None:
+    check(aten.full.default, [2, 3], 1.5)
+    check(aten.full.default, [], True)
+    check(aten.full.default, [2], -1, dtype=torch.uint8)
+    check(aten.full.default, [2], 1 + 2j)
+    check(aten.full_like.default, torch.zeros(2, dtype=torch.int8), 3.7)
+    check(aten.full_like.default, torch.zeros(2), float("nan"))
+    check(aten.new_full.default, torch.zeros(2), [3], 4, dtype=torch.int64)
+    check(aten.ones.default, [2, 0])
+    check(aten.zeros_like.default, torch.ones(3), dtype=torch.bool)
+    check(aten.ones_like.default, torch.zeros(3, dtype=torch.bfloat16))
+    check(aten.scalar_tensor.default, 3, dtype=torch.int32)
+    check(aten.eye.m, 3, 4)
+    check(aten.eye.default, 2, dtype=torch.bool)
+
+
+RANGES = [(0, 5, 1), (5, 0, -2), (0, 1, 0.1), (1, 2.5, 0.5), (0, 0, 1), (-3, 3, 2)]
+
+
+@pytest.mark.parametrize("ends", RANGES)
+def test_arange(ends: tuple[float, float, float]) -> None:
+    check(aten.arange.start_step, *ends)
+    check(aten.arange.start_step, *ends, dtype=torch.float64)
+    check(aten.arange.start_step, *ends, dtype=torch.bfloat16)
+    if isinstance(ends[2], int):
+        check(aten.arange.start_step, *ends, dtype=torch.int32)
+
+
+def test_exact_arange() -> None:
+    check(aten.arange.start_step, 2**53, 2**53 + 3, 1)
+    check(aten.arange.default, 7)
+    check(aten.arange.start, 2, 7.5)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 5, 50])
+def test_spaced(steps: int) -> None:
+    check(aten.linspace.default, -1, 2.5, steps)
+    check(aten.linspace.default, -10, 10, steps, dtype=torch.int64)
+    check(aten.linspace.default, 0, 1 + 2j, steps)
+    check(aten.linspace.Tensor_Tensor, torch.tensor(1.0), torch.tensor(3), steps)
+    check(aten.logspace.default, -1, 2, steps, 2.0)
+    check(aten.logspace.default, 0, 1, steps, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("offset", [-2, 0, 1, 5])
+def test_triangles(offset: int) -> None:
+    check(aten.tril_indices.default, 3, 4, offset)
+    check(aten.triu_indices.default, 4, 2, offset, dtype=torch.int32)

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Connectionist temporal classification: the loss and its gradient, in log space.
+
+With S targets there are 2 S + 1 states: blanks around and between the targets. alpha[t, s] is the
+log-probability of all paths that are in state s at time t, beta[t, s] that of all their ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from torch_google.tpu.lowerings.opmath import opmath
+from torch_google.tpu.lowerings.table import lowering
+
+_Pair = tuple[jax.Array, jax.Array]
+
+
+@lowering("aten::_ctc_loss")
+def ctc_loss(
+    log_probs: jax.Array,
+    targets: jax.Array,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> _Pair:
+    """log_probs: (T, N, C). Results: (N,), and alpha as (N, T, 2 * longest target + 1)."""
+    log_probs = opmath(log_probs)
+    states = _states(targets, target_lengths, blank)
+    emitted, skips = _emitted(log_probs, states), _skips(states, blank)
+    inputs, lengths = jnp.asarray(input_lengths), jnp.asarray(target_lengths)
+    batch, count = states.shape
+    times = log_probs.shape[0]
+    first = jnp.arange(count) < jnp.where(lengths > 0, 2, 1)[:, None]
+
+    def step(alpha: jax.Array, at: _Pair) -> _Pair:
+        emission, time = at
+        moved = _log_sum(alpha, _shift(alpha, 1), jnp.where(skips, _shift(alpha, 2), -jnp.inf))
+        new = jnp.where(time == 0, jnp.where(first, 0.0, -jnp.inf), moved) + emission
+        # After the end of an input, alpha stays as torch leaves it: -inf.
+        new = jnp.where((time < inputs)[:, None] & _used(lengths, count), new, -jnp.inf)
+        return new, new
+
+    start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
+    alphas = jax.lax.scan(step, start, (emitted, jnp.arange(times)))[1].swapaxes(0, 1)
+    last = jnp.take_along_axis(alphas, jnp.maximum(inputs - 1, 0)[:, None, None], axis=1)[:, 0]
+    end = jnp.take_along_axis(last, (2 * lengths)[:, None], axis=1)[:, 0]
+    before = jnp.take_along_axis(last, jnp.maximum(2 * lengths - 1, 0)[:, None], axis=1)[:, 0]
+    likelihood = _log_sum(end, jnp.where(lengths > 0, before, -jnp.inf))
+    # Nothing to read: certain if nothing is to be said.
+    empty = jnp.where(lengths == 0, 0.0, -jnp.inf)
+    return -jnp.where(inputs == 0, empty, likelihood), alphas
+
+
+@lowering("aten::_ctc_loss.Tensor", host_shape=True)
+def ctc_loss_of_lengths(
+    log_probs: jax.Array,
+    targets: jax.Array,
+    input_lengths: jax.Array,
+    target_lengths: jax.Array,
+    blank: int = 0,
+    zero_infinity: bool = False,
+) -> _Pair:
+    lengths = _listed(input_lengths), _listed(target_lengths)
+    return ctc_loss(log_probs, targets, *lengths, blank, zero_infinity)
+
+
+@lowering("aten::_ctc_loss_backward")
+def ctc_loss_backward(
+    grad: jax.Array,
+    log_probs: jax.Array,
+    targets: jax.Array,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    loss: jax.Array,
+    alphas: jax.Array,
+    blank: int,
+    zero_infinity: bool = False,
+) -> jax.Array:
+    log_probs, grad, loss = opmath(log_probs), opmath(grad), opmath(loss)
+    states = _states(targets, target_lengths, blank)
+    emitted, skips = _emitted(log_probs, states), _skips(states, blank)
+    inputs, lengths = jnp.asarray(input_lengths), jnp.asarray(target_lengths)
+    count = states.shape[1]
+    place = jnp.arange(count)
+    last = (place <= 2 * lengths[:, None]) & (place >= 2 * lengths[:, None] - 1)
+    skips_on = jnp.pad(skips[:, 2:], ((0, 0), (0, min(2, count))))[:, :count]
+
+    def step(beta: jax.Array, at: _Pair) -> _Pair:
+        emission, time = at
+        skipped = jnp.where(skips_on, _shift(beta, -2), -jnp.inf)
+        moved = _log_sum(beta, _shift(beta, -1), skipped)
+        ends = (time == inputs - 1)[:, None]
+        new = jnp.where(ends, jnp.where(last, 0.0, -jnp.inf), moved) + emission
+        new = jnp.where((time < inputs)[:, None] & _used(lengths, count), new, -jnp.inf)
+        return new, new
+
+    times, batch, classes = log_probs.shape
+    start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
+    betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
+    # What torch's own alpha has outside of a path may be anything.
+    both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
+    of_class = jnp.full((batch, times, classes), -jnp.inf, log_probs.dtype).swapaxes(0, 1)
+    for s in range(count):
+        # A class may be in many states: add it up state by state.
+        here = states[:, s][None, :, None] == jnp.arange(classes)
+        of_class = _log_sum(of_class, jnp.where(here, both[:, :, s, None], -jnp.inf))
+    posterior = jnp.exp(of_class + loss[:, None] - log_probs)
+    out = (jnp.exp(log_probs) - posterior) * grad[:, None]
+    live = (jnp.arange(times)[:, None] < inputs)[..., None]
+    if zero_infinity:
+        live = live & (loss != jnp.inf)[:, None]
+    return jnp.where(live, out, 0)
+
+
+@lowering("aten::_ctc_loss_backward.Tensor", host_shape=True)
+def ctc_loss_backward_of_lengths(
+    grad: jax.Array,
+    log_probs: jax.Array,
+    targets: jax.Array,
+    input_lengths: jax.Array,
+    target_lengths: jax.Array,
+    loss: jax.Array,
+    alphas: jax.Array,
+    blank: int,
+    zero_infinity: bool = False,
+) -> jax.Array:
+    lengths = _listed(input_lengths), _listed(target_lengths)
+    return ctc_loss_backward(grad, log_probs, targets, *lengths, loss, alphas, blank, zero_infinity)
+
+
+def _listed(lengths: jax.Array) -> list[int]:
+    return [int(n) for n in np.asarray(lengths)]
+
+
+def _states(targets: jax.Array, lengths: Sequence[int], blank: int) -> jax.Array:
+    """(N, 2 * longest + 1): the class of each state, from padded or from concatenated targets."""
+    longest = max(lengths, default=0)
+    starts = np.cumsum([0, *lengths])[:-1]
+    if targets.ndim > 1:
+        width = targets.shape[1]
+        starts = np.arange(len(lengths)) * width
+    index = starts[:, None] + np.arange(longest)
+    index = np.where(np.arange(longest) < np.asarray(lengths)[:, None], index, 0)
+    flat = targets.reshape(targets.size)
+    chosen = flat[index] if targets.size else jnp.zeros(index.shape, targets.dtype)
+    states = jnp.full((len(lengths), 2 * longest + 1), blank, targets.dtype)
+    return states.at[:, 1::2].set(chosen)
+
+
+def _emitted(log_probs: jax.Array, states: jax.Array) -> jax.Array:
+    """(T, N, states): the log-probability of what each state says at each time."""
+    index = jnp.broadcast_to(states, (log_probs.shape[0], *states.shape))
+    return jnp.take_along_axis(log_probs, index, axis=2)
+
+
+def _skips(states: jax.Array, blank: int) -> jax.Array:
+    """Whether a state may follow the one two before it: a target that differs from the last."""
+    before = jnp.pad(states[:, :-2], ((0, 0), (2, 0)), constant_values=blank)
+    before = before[:, : states.shape[1]]
+    return (jnp.arange(states.shape[1]) % 2 == 1) & (states != before)
+
+
+def _used(lengths: jax.Array, count: int) -> jax.Array:
+    return jnp.arange(count) < (2 * lengths + 1)[:, None]
+
+
+def _shift(x: jax.Array, by: int) -> jax.Array:
+    rolled = jnp.roll(x, by, axis=1)
+    place = jnp.arange(x.shape[1])
+    outside = place < by if by > 0 else place >= x.shape[1] + by
+    return jnp.where(outside, -jnp.inf, rolled)
+
+
+def _log_sum(*terms: jax.Array) -> jax.Array:
+    top = terms[0]
+    for term in terms[1:]:
+        top = jnp.maximum(top, term)
+    safe = jnp.where(top == -jnp.inf, 0.0, top)
+    total = sum(jnp.exp(term - safe) for term in terms)
+    return jnp.log(total) + safe

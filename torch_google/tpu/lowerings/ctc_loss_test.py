@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+import torch
+
+import torch_google.tpu.lowerings.ctc_loss  # noqa: F401 (registers)
+from torch_google.tpu.lowerings.agreement import assert_agrees
+
+aten = torch.ops.aten
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("flat", [True, False])
+@pytest.mark.parametrize("zero_infinity", [True, False])
+def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) -> None:
+    log_probs = torch.randn(8, 5, 6).to(dtype).log_softmax(-1)
+    # Repeats, an empty target, and one that is longer than its input.
+    targets = torch.tensor([[1, 1, 2, 3], [4, 4, 4, 0], [5, 0, 0, 0], [1, 2, 3, 4], [2, 3, 0, 0]])
+    inputs, lengths = [8, 7, 8, 3, 5], [4, 3, 0, 4, 2]
+    if flat:
+        targets = torch.cat([row[:n] for row, n in zip(targets, lengths, strict=True)])
+    how = (0, zero_infinity)
+    loss, alpha = aten._ctc_loss.default(log_probs, targets, inputs, lengths, *how)
+    assert_agrees(aten._ctc_loss.default, log_probs, targets, inputs, lengths, *how, only=1)
+    grad = torch.rand(5).to(dtype)
+    args = (grad, log_probs, targets, inputs, lengths, loss, alpha, *how)
+    finite = loss.isfinite()
+
+    def expect(*args: Any) -> Any:
+        return aten._ctc_loss_backward.default(*args)
+
+    if zero_infinity or finite.all():
+        assert_agrees(aten._ctc_loss_backward.default, *args, expect=expect, rtol=1e-4, atol=1e-5)
+    tensors = torch.tensor(inputs), torch.tensor(lengths)
+    assert_agrees(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *how, only=1)
+
+
+def test_another_blank() -> None:
+    log_probs = torch.randn(6, 2, 4).log_softmax(-1)
+    targets = torch.tensor([[0, 1, 1], [2, 0, 2]])
+    args = (log_probs, targets, [6, 5], [3, 3], 3)
+    assert_agrees(aten._ctc_loss.default, *args, only=1)
+    loss, alpha = aten._ctc_loss.default(*args)
+    backward = (torch.ones(2), *args[:4], loss, alpha, 3)
+    assert_agrees(aten._ctc_loss_backward.default, *backward, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices taken apart: Cholesky, QR, LU, eigenvalues, singular values, and the exponential."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from torch_google.tpu.lowerings.table import lowering
+
+_Pair = tuple[jax.Array, jax.Array]
+_Three = tuple[jax.Array, jax.Array, jax.Array]
+
+
+@lowering("aten::linalg_cholesky_ex")
+def cholesky_ex(a: jax.Array, *, upper: bool = False, check_errors: bool = False) -> _Pair:
+    """`info` is 1 where the matrix is not positive definite: XLA does not say which minor is not."""
+    if not a.size:
+        return a, jnp.zeros(a.shape[:-2], jnp.int32)
+    # Only the triangle that is asked for counts.
+    lower = jax.lax.linalg.cholesky(adjoint(a) if upper else a, symmetrize_input=False)
+    failed = jnp.isnan(jnp.diagonal(lower, axis1=-2, axis2=-1)).any(-1)
+    return (adjoint(lower) if upper else jnp.tril(lower)), failed.astype(jnp.int32)
+
+
+@lowering("aten::cholesky")
+def cholesky(a: jax.Array, upper: bool = False) -> jax.Array:
+    return cholesky_ex(a, upper=upper)[0]
+
+
+@lowering("aten::linalg_qr")
+def qr(a: jax.Array, mode: str = "reduced") -> _Pair:
+    m, n = a.shape[-2:]
+    if not a.size:
+        wide = m if mode == "complete" else min(m, n)
+        eye = jnp.broadcast_to(jnp.eye(m, wide, dtype=a.dtype), (*a.shape[:-2], m, wide))
+        q = jnp.zeros((0,), a.dtype) if mode == "r" else eye
+        return q, jnp.zeros((*a.shape[:-2], wide, n), a.dtype)
+    if mode == "r":
+        return jnp.zeros((0,), a.dtype), jnp.linalg.qr(a, mode="r")
+    q, r = jnp.linalg.qr(a, mode=mode)
+    return q, r
+
+
+@lowering("aten::geqrf")
+def geqrf(a: jax.Array) -> _Pair:
+    if not a.size:
+        return a, jnp.zeros((*a.shape[:-2], min(a.shape[-2:])), a.dtype)
+    transposed, tau = jnp.linalg.qr(a, mode="raw")
+    return jnp.swapaxes(transposed, -1, -2), tau
+
+
+@lowering("aten::linalg_householder_product")
+def householder_product(a: jax.Array, tau: jax.Array) -> jax.Array:
+    if not a.size:
+        return a
+    if not tau.shape[-1]:
+        return jnp.broadcast_to(jnp.eye(*a.shape[-2:], dtype=a.dtype), a.shape)
+    return jax.lax.linalg.householder_product(a, tau)
+
+
+@lowering("aten::ormqr")
+def ormqr(
+    a: jax.Array, tau: jax.Array, other: jax.Array, left: bool = True, transpose: bool = False
+) -> jax.Array:
+    """Q, or its adjoint, times `other` (or from the right), by one reflector after another."""
+    if not other.size:
+        return other
+    size = a.shape[-2]
+    order = range(tau.shape[-1])
+    # Q = H1 H2 ... Hk: the last acts first from the left, and all the other way for the adjoint.
+    for i in reversed(order) if left != transpose else order:
+        head = jnp.zeros((*a.shape[:-2], i), a.dtype)
+        one = jnp.ones((*a.shape[:-2], 1), a.dtype)
+        v = jnp.concatenate([head, one, a[..., i + 1 : size, i]], axis=-1)[..., None]
+        factor = tau[..., i, None, None]
+        factor = jnp.conj(factor) if transpose else factor
+        if left:
+            other = other - factor * v @ (adjoint(v) @ other)
+        else:
+            other = other - factor * (other @ v) @ adjoint(v)
+    return other
+
+
+@lowering("aten::linalg_lu_factor_ex")
+def lu_factor_ex(a: jax.Array, *, pivot: bool = True, check_errors: bool = False) -> _Three:
+    """Pivots count from 1, as LAPACK's do; `info` is the first zero on the diagonal of U, or 0."""
+    if not pivot:
+        raise NotImplementedError(
+            "tpu: aten::linalg_lu_factor_ex without pivoting is not in "
+            "torch_google/tpu/lowerings/factorizations.py. Use pivot=True"
+        )
+    least = min(a.shape[-2:])
+    if not a.size:
+        info = jnp.zeros(a.shape[:-2], jnp.int32)
+        return a, jnp.zeros((*a.shape[:-2], least), jnp.int32), info
+    packed, pivots, _ = jax.lax.linalg.lu(a)
+    zero = jnp.diagonal(packed, axis1=-2, axis2=-1) == 0
+    info = jnp.where(zero.any(-1), jnp.argmax(zero, axis=-1) + 1, 0)
+    return packed, pivots + 1, info.astype(jnp.int32)
+
+
+@lowering("aten::linalg_lu")
+def lu(a: jax.Array, *, pivot: bool = True) -> _Three:
+    packed, pivots, _ = lu_factor_ex(a, pivot=pivot)
+    return lu_unpack(packed, pivots)
+
+
+@lowering("aten::lu_unpack")
+def lu_unpack(
+    packed: jax.Array, pivots: jax.Array, unpack_data: bool = True, unpack_pivots: bool = True
+) -> _Three:
+    m, n = packed.shape[-2:]
+    least = min(m, n)
+    p = lower = upper = jnp.zeros((0,), packed.dtype)
+    if unpack_pivots:
+        order = permutation(pivots, m)
+        p = (order[..., None, :] == jnp.arange(m)[:, None]).astype(packed.dtype)
+    if unpack_data:
+        lower = jnp.tril(packed[..., :, :least], -1) + jnp.eye(m, least, dtype=packed.dtype)
+        upper = jnp.triu(packed[..., :least, :])
+    return p, lower, upper
+
+
+@lowering("aten::_linalg_eigh")
+def eigh(a: jax.Array, uplo: str = "L", compute_v: bool = True) -> _Pair:
+    nothing = jnp.zeros((0,), a.dtype)
+    if not a.size:
+        return jnp.zeros(a.shape[:-1], jnp.finfo(a.dtype).dtype), a if compute_v else nothing
+    uplo = uplo.upper()
+    if compute_v:
+        values, vectors = jnp.linalg.eigh(a, UPLO=uplo, symmetrize_input=False)
+        return values, vectors
+    return jnp.linalg.eigvalsh(a, UPLO=uplo, symmetrize_input=False), nothing
+
+
+@lowering("aten::linalg_eig")
+def eig(a: jax.Array) -> _Pair:
+    if not a.size:
+        wide = jnp.promote_types(a.dtype, jnp.complex64)
+        return jnp.zeros(a.shape[:-1], wide), jnp.zeros(a.shape, wide)
+    values, vectors = jnp.linalg.eig(a)
+    return values, vectors
+
+
+@lowering("aten::_linalg_eigvals")
+def eigvals(a: jax.Array) -> jax.Array:
+    if not a.size:
+        return jnp.zeros(a.shape[:-1], jnp.promote_types(a.dtype, jnp.complex64))
+    return jnp.linalg.eigvals(a)
+
+
+@lowering("aten::_linalg_svd")
+def svd(
+    a: jax.Array, full_matrices: bool = False, compute_uv: bool = True, *, driver: Any = None
+) -> _Three:
+    m, n = a.shape[-2:]
+    lead, nothing = a.shape[:-2], jnp.zeros((0,), a.dtype)
+    if not a.size:
+        values = jnp.zeros((*lead, min(m, n)), jnp.finfo(a.dtype).dtype)
+        if not compute_uv:
+            return nothing, values, nothing
+        columns, rows = (m, n) if full_matrices else (min(m, n), min(m, n))
+        u = jnp.broadcast_to(jnp.eye(m, columns, dtype=a.dtype), (*lead, m, columns))
+        return u, values, jnp.broadcast_to(jnp.eye(rows, n, dtype=a.dtype), (*lead, rows, n))
+    if not compute_uv:
+        return nothing, jnp.linalg.svd(a, compute_uv=False), nothing
+    u, values, vh = jnp.linalg.svd(a, full_matrices=full_matrices)
+    return u, values, vh
+
+
+@lowering("aten::linalg_matrix_exp")
+def matrix_exp(a: jax.Array) -> jax.Array:
+    return jax.scipy.linalg.expm(a) if a.size else a
+
+
+@lowering("aten::_linalg_check_errors", host_shape=True)
+def check_errors(info: jax.Array, api_name: str, *, is_matrix: bool) -> tuple[()]:
+    """Raise torch's own error where a factorization has failed."""
+    host = torch.from_numpy(np.array(info))
+    torch.ops.aten._linalg_check_errors(host, api_name, is_matrix=is_matrix)
+    return ()
+
+
+def adjoint(a: jax.Array) -> jax.Array:
+    return jnp.conj(jnp.swapaxes(a, -1, -2))
+
+
+def permutation(pivots: jax.Array, size: int) -> jax.Array:
+    """Row i of the permuted matrix is row permutation[i] of the matrix."""
+    if not pivots.size:
+        return jnp.broadcast_to(jnp.arange(size), (*pivots.shape[:-1], size))
+    return jax.lax.linalg.lu_pivots_to_permutation(pivots.astype(jnp.int32) - 1, size)

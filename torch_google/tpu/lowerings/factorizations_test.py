@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+import torch
+
+import torch_google.tpu.lowerings.factorizations  # noqa: F401 (registers)
+from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
+
+aten = torch.ops.aten
+DTYPES = [torch.float64, torch.float32, torch.complex128]
+CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
+
+
+def definite(*shape: int, dtype: torch.dtype = torch.float64) -> Any:
+    a = torch.randn(*shape, dtype=dtype)
+    return a @ a.mH + torch.eye(shape[-1], dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("upper", [True, False])
+def test_cholesky_reads_one_triangle(dtype: torch.dtype, upper: Any) -> None:
+    a = definite(2, 4, 4, dtype=dtype)
+    other = torch.full((4, 4), 7.0, dtype=dtype)
+    a = a.triu() + other.tril(-1) if upper else a.tril() + other.triu(1)
+    assert_agrees(aten.linalg_cholesky_ex.default, a, upper=upper, **CLOSE)
+    assert_agrees(aten.cholesky.default, definite(0, 3, 3, dtype=dtype), upper)
+    _, info = lowered(aten.linalg_cholesky_ex.default, -a, upper=upper)
+    assert (info > 0).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 4, 4), (0, 3), (3, 0), (0, 2, 2)])
+def test_qr(dtype: torch.dtype, shape: Any) -> None:
+    a = torch.randn(shape, dtype=dtype)
+    for mode in ("reduced", "complete", "r"):
+        assert_agrees(aten.linalg_qr.default, a, mode, **CLOSE)
+    assert_agrees(aten.geqrf.default, a, **CLOSE)
+    packed, tau = aten.geqrf.default(a)
+    if shape[-2] >= shape[-1]:
+        assert_agrees(aten.linalg_householder_product.default, packed, tau, **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("transpose", [True, False])
+def test_ormqr(dtype: torch.dtype, left: Any, transpose: Any) -> None:
+    packed, tau = aten.geqrf.default(torch.randn(5, 3, dtype=dtype))
+    other = torch.randn(*((5, 2) if left else (2, 5)), dtype=dtype)
+    assert_agrees(aten.ormqr.default, packed, tau, other, left, transpose, **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (2, 3, 5), (0, 0), (0, 3, 3)])
+def test_lu(dtype: torch.dtype, shape: Any) -> None:
+    a = torch.randn(shape, dtype=dtype)
+    assert_agrees(aten.linalg_lu_factor_ex.default, a, **CLOSE)
+    assert_agrees(aten.linalg_lu.default, a, **CLOSE)
+    packed, pivots, _ = aten.linalg_lu_factor_ex.default(a)
+    for data, order in ((True, False), (False, True)):
+        assert_agrees(aten.lu_unpack.default, packed, pivots, data, order)
+
+
+def test_lu_says_where_it_is_singular() -> None:
+    a = torch.tensor([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]])
+    assert lowered(aten.linalg_lu_factor_ex.default, a)[2] == 3
+    with pytest.raises(NotImplementedError, match="pivot=True"):
+        lowered(aten.linalg_lu_factor_ex.default, a, pivot=False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("uplo", ["L", "U"])
+def test_symmetric_eigenvalues(dtype: torch.dtype, uplo: Any) -> None:
+    a = definite(2, 4, 4, dtype=dtype)
+    assert_agrees(aten._linalg_eigh.default, a, uplo, False, **CLOSE)
+    values, vectors = lowered(aten._linalg_eigh.default, a, uplo)
+    again = vectors * values[..., None, :] @ jnp.conj(jnp.swapaxes(vectors, -1, -2))
+    assert abs(again - a.numpy()).max() < 1e-3
+    assert_agrees(aten._linalg_eigh.default, a[:0], uplo, True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_eigenvalues(dtype: torch.dtype) -> None:
+    a = torch.randn(2, 4, 4, dtype=dtype)
+    values, vectors = lowered(aten.linalg_eig.default, a)
+    assert abs(a.numpy() @ vectors - vectors * values[..., None, :]).max() < 1e-4
+    theirs = torch.linalg.eigvals(a).abs().sort().values
+    (ours,) = lowered(aten._linalg_eigvals.default, a)
+    assert abs(jnp.sort(abs(ours)) - theirs.numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 5, 3), (3, 5), (3, 0), (0, 2, 3)])
+@pytest.mark.parametrize("full", [True, False])
+def test_singular_values(dtype: torch.dtype, shape: Any, full: Any) -> None:
+    a = torch.randn(shape, dtype=dtype)
+    assert_agrees(aten._linalg_svd.default, a, full, False, **CLOSE)
+    u, values, vh = lowered(aten._linalg_svd.default, a, full)
+    theirs = torch.linalg.svd(a, full_matrices=full)
+    assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
+    if a.numel():
+        k = values.shape[-1]
+        again = u[..., :k] * values[..., None, :] @ vh[..., :k, :]
+        assert abs(again - a.numpy()).max() < 1e-4
+
+
+def test_matrix_exponential_and_errors() -> None:
+    assert_agrees(aten.linalg_matrix_exp.default, torch.randn(2, 4, 4), **CLOSE)
+    lowered(
+        aten._linalg_check_errors.default, torch.zeros((), dtype=torch.int32), "x", is_matrix=True
+    )
+    info = torch.ones((), dtype=torch.int32)
+    with pytest.raises(RuntimeError, match="linalg"):
+        lowered(aten._linalg_check_errors.default, info, "linalg.inv", is_matrix=True)

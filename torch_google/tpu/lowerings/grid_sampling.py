@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sampling of an input at the points of a grid: bilinear, nearest or bicubic, in 2 and 3 axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.opmath import opmath
+from torch_google.tpu.lowerings.table import lowering
+from torch_google.tpu.lowerings.upsampling import cubic_weights
+
+_BILINEAR, _NEAREST, _BICUBIC = 0, 1, 2
+_ZEROS, _BORDER, _REFLECTION = 0, 1, 2
+
+
+@lowering("aten::grid_sampler_2d", "aten::grid_sampler_3d")
+def grid_sampler(
+    x: jax.Array, grid: jax.Array, interpolation: int, padding: int, align_corners: bool
+) -> jax.Array:
+    """x: (N, C, spatial...); grid: (N, points..., axes), the last axis of x first, in [-1, 1]."""
+    wide, grid = opmath(x), opmath(grid)
+    sizes = x.shape[2:]
+    rank = len(sizes)
+    places = [
+        _unnormalize(grid[..., rank - 1 - axis], size, align_corners)
+        for axis, size in enumerate(sizes)
+    ]
+
+    def pad(places: Sequence[jax.Array]) -> list[jax.Array]:
+        pairs = zip(places, sizes, strict=True)
+        return [_padded(p, size, padding, align_corners) for p, size in pairs]
+
+    if interpolation == _NEAREST:
+        return _gather(wide, [jnp.round(p) for p in pad(places)])
+    if interpolation == _BICUBIC:
+        return _bicubic(wide, places, pad)
+    places = pad(places)
+    lows = [jax.lax.stop_gradient(jnp.floor(p)) for p in places]
+    out: Any = 0
+    for corner in itertools.product((0, 1), repeat=rank):
+        weight: Any = 1
+        for bit, place, low in zip(corner, places, lows, strict=True):
+            weight = weight * ((place - low) if bit else (low + 1 - place))
+        at = [low + bit for low, bit in zip(lows, corner, strict=True)]
+        out = out + _gather(wide, at) * weight[:, None]
+    return out
+
+
+@lowering("aten::grid_sampler_2d_backward", "aten::grid_sampler_3d_backward")
+def grid_sampler_backward(
+    grad: jax.Array,
+    x: jax.Array,
+    grid: jax.Array,
+    interpolation: int,
+    padding: int,
+    align_corners: bool,
+    output_mask: Sequence[bool],
+) -> tuple[jax.Array | None, jax.Array]:
+    def sample(x: jax.Array, grid: jax.Array) -> jax.Array:
+        return grid_sampler(x, grid, interpolation, padding, align_corners)
+
+    of_x, of_grid = jax.vjp(sample, opmath(x), opmath(grid))[1](opmath(grad))
+    return (of_x if output_mask[0] else None), of_grid
+
+
+def _unnormalize(place: jax.Array, size: int, align_corners: bool) -> jax.Array:
+    if align_corners:
+        return (place + 1) / 2 * (size - 1)
+    return ((place + 1) * size - 1) / 2
+
+
+def _padded(place: jax.Array, size: int, padding: int, align_corners: bool) -> jax.Array:
+    if padding == _BORDER:
+        return _clipped(place, size)
+    if padding == _REFLECTION:
+        low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
+        return _clipped(_reflected(place, low, span), size)
+    return place
+
+
+def _clipped(place: jax.Array, size: int) -> jax.Array:
+    """Into the input; at a border the gradient is 0, and NaN goes to 0, as torch has it."""
+    place = jnp.where(place > 0, place, 0)
+    return jnp.where(place < size - 1, place, size - 1)
+
+
+def _reflected(place: jax.Array, low: float, span: float) -> jax.Array:
+    if span <= 0:
+        return jnp.zeros_like(place)
+    distance = jnp.where(place < low, low - place, place - low)
+    flips = jax.lax.stop_gradient(jnp.floor(distance / span))
+    rest = distance - flips * span
+    return jnp.where(flips % 2 == 0, rest + low, span - rest + low)
+
+
+def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
+    """x (N, C, spatial...) at whole-numbered places (N, points...): 0 outside."""
+    inside: Any = True
+    index: Any = 0
+    for place, size in zip(places, x.shape[2:], strict=True):
+        inside = inside & (place >= 0) & (place <= size - 1)
+        index = index * size + jnp.where(inside, place, 0).astype(jnp.int32)
+    n, c = x.shape[:2]
+    points = index.shape[1:]
+    flat = x.reshape(n, c, math.prod(x.shape[2:]))
+    index = jnp.where(inside, index, 0).reshape(n, 1, math.prod(points))
+    taken = jnp.take_along_axis(flat, index, axis=2)
+    return jnp.where(inside[:, None], taken.reshape(n, c, *points), 0)
+
+
+def _bicubic(x: jax.Array, places: Sequence[jax.Array], pad: Any) -> jax.Array:
+    lows = [jax.lax.stop_gradient(jnp.floor(p)) for p in places]
+    weights = [cubic_weights(p - low) for p, low in zip(places, lows, strict=True)]
+    out: Any = 0
+    for taps in itertools.product(range(4), repeat=len(places)):
+        at = pad([low + tap - 1 for low, tap in zip(lows, taps, strict=True)])
+        weight: Any = 1
+        for axis, tap in enumerate(taps):
+            weight = weight * weights[axis][tap]
+        out = out + _gather(x, [jax.lax.stop_gradient(p) for p in at]) * weight[:, None]
+    return out

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products. Half dtypes accumulate in float32; the precision is JAX's default precision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.dtypes import to_jax
+from torch_google.tpu.lowerings.opmath import is_zero, opmath, scalar
+from torch_google.tpu.lowerings.table import lowering
+
+
+@lowering("aten::mm", "aten::bmm", "aten::mv", "aten::dot")
+def matmul(a: jax.Array, b: jax.Array) -> jax.Array:
+    return _product(a, b)
+
+
+@lowering("aten::vdot")
+def vdot(a: jax.Array, b: jax.Array) -> jax.Array:
+    return _product(jnp.conj(a), b)
+
+
+@lowering("aten::mm.dtype", "aten::bmm.dtype")
+def matmul_dtype(a: jax.Array, b: jax.Array, out_dtype: Any) -> jax.Array:
+    return jnp.matmul(a, b, preferred_element_type=to_jax(out_dtype))
+
+
+@lowering("aten::_int_mm")
+def int_mm(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.matmul(a, b, preferred_element_type=jnp.int32)
+
+
+@lowering("aten::addmm", "aten::addmv", "aten::baddbmm")
+def add_product(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _combine(c, _product(a, b), beta, alpha)
+
+
+@lowering("aten::addmm.dtype", "aten::baddbmm.dtype")
+def add_product_dtype(
+    c: jax.Array, a: jax.Array, b: jax.Array, out_dtype: Any, *, beta: Any = 1, alpha: Any = 1
+) -> Any:
+    return _combine(c, matmul_dtype(a, b, out_dtype), beta, alpha)
+
+
+@lowering("aten::addbmm")
+def addbmm(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    # The sum over the batch is a contraction over it: one product, no intermediate batch.
+    dims = (((0, 2), (0, 1)), ((), ()))
+    summed = jax.lax.dot_general(a, b, dims, preferred_element_type=_accumulator(a))
+    return _combine(c, summed, beta, alpha)
+
+
+@lowering("aten::addr")
+def addr(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    outer = opmath(a)[:, None] * opmath(b)[None, :]
+    return _combine(c, outer, beta, alpha)
+
+
+@lowering("aten::_addmm_activation")
+def addmm_activation(
+    c: jax.Array,
+    a: jax.Array,
+    b: jax.Array,
+    *,
+    beta: Any = 1,
+    alpha: Any = 1,
+    use_gelu: bool = False,
+) -> Any:
+    x = add_product(c, a, b, beta=beta, alpha=alpha)
+    return jax.nn.gelu(x, approximate=False) if use_gelu else jax.nn.relu(x)
+
+
+@lowering("aten::_trilinear")
+def trilinear(
+    i1: jax.Array,
+    i2: jax.Array,
+    i3: jax.Array,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> jax.Array:
+    """Expand each factor by the named axes, multiply, and sum over `sumdim`: an einsum."""
+    rank = i1.ndim + len(expand1)
+    subscripts = [
+        [axis for axis in range(rank) if axis not in set(expand)]
+        for expand in (expand1, expand2, expand3)
+    ]
+    kept = [axis for axis in range(rank) if axis not in set(sumdim)]
+    a, b, c = (opmath(x) for x in (i1, i2, i3))
+    return jnp.einsum(a, subscripts[0], b, subscripts[1], c, subscripts[2], kept)
+
+
+def _accumulator(x: jax.Array) -> Any:
+    if x.dtype in (jnp.float16, jnp.bfloat16):
+        return jnp.float32
+    return jnp.int32 if x.dtype == jnp.bool_ else x.dtype
+
+
+def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    if a.dtype == jnp.bool_:
+        a, b = a.astype(jnp.int32), b.astype(jnp.int32)
+    return jnp.matmul(a, b, preferred_element_type=_accumulator(a))
+
+
+def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
+    """beta * c + alpha * product, where a beta of 0 hides what c holds: NaN too."""
+    if jnp.issubdtype(product.dtype, jnp.integer):
+        # torch takes the whole part of a number for integers.
+        beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
+    product = product * scalar(alpha, product)
+    if is_zero(beta):
+        shape = jnp.broadcast_shapes(c.shape, product.shape)
+        return jnp.broadcast_to(product, shape)
+    c = c.astype(jnp.promote_types(c.dtype, product.dtype))
+    scaled = c * scalar(beta, c)
+    if not isinstance(beta, int | float | complex):
+        scaled = jnp.where(jnp.asarray(beta) == 0, jnp.zeros((), scaled.dtype), scaled)
+    return scaled + product

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes of results that torch does not know without a device: it has no meta kernel for these.
+
+Also the one operator of our own: `aten::native_batch_norm` with its running statistics as results.
+"""
+
+from __future__ import annotations
+
+import torch
+
+_META = torch.library.Library("aten", "IMPL", "Meta")
+_OURS = torch.library.Library("torch_google", "FRAGMENT")
+_OURS.define(
+    "native_batch_norm_functional(Tensor input, Tensor? weight, Tensor? bias, "
+    "Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) "
+    "-> (Tensor, Tensor, Tensor, Tensor, Tensor)"
+)
+
+
+def _batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    running_mean: torch.Tensor | None,
+    running_var: torch.Tensor | None,
+    *how: float,
+) -> tuple[torch.Tensor, ...]:
+    pure = torch.ops.aten.native_batch_norm.default
+    out = pure(x, weight, bias, running_mean, running_var, *how)
+    stats = (running_mean, running_var)
+    return *out, *(torch.empty_like(s) if s is not None else x.new_empty(0) for s in stats)
+
+
+def _geqrf(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(a), a.new_empty((*a.shape[:-2], min(a.shape[-2:])))
+
+
+def _lstsq(
+    a: torch.Tensor, b: torch.Tensor, rcond: float | None = None, *, driver: str | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    m, n = a.shape[-2:]
+    driver = driver or "gelsy"
+    vector = a.ndim - 1 == b.ndim and a.shape[:-1] == b.shape
+    columns = b.unsqueeze(-1) if vector else b
+    lead = torch.broadcast_shapes(a.shape[:-2], columns.shape[:-2])
+    solution = a.new_empty((*lead, n) if vector else (*lead, n, columns.shape[-1]))
+    real = torch.empty((), dtype=a.dtype, device="meta").abs().dtype
+    tall = m > n and driver != "gelsy"
+    residuals = a.new_empty((*lead, columns.shape[-1]) if tall else (0,), dtype=real)
+    rank = a.new_empty((0,) if driver == "gels" else a.shape[:-2], dtype=torch.int64)
+    kept = driver in ("gelsd", "gelss")
+    values = a.new_empty((*a.shape[:-2], min(m, n)) if kept else (0,), dtype=real)
+    return solution, residuals, rank, values
+
+
+def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _in_place(*args: object, **options: object) -> None:
+    pass
+
+
+_OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
+_META.impl("_ctc_loss_backward", _like_second)
+_META.impl("_ctc_loss_backward.Tensor", _like_second)
+for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):
+    _META.impl(f"{_name}.tensor_lr", _in_place)
+_META.impl("_fused_adagrad_", _in_place)
+_META.impl("_fused_sgd_", _in_place)
+_META.impl("fractional_max_pool3d_backward", _like_second)
+_META.impl("geqrf", _geqrf)
+_META.impl("linalg_lstsq", _lstsq)
+_META.impl("multi_margin_loss_backward", _like_second)
+_META.impl("multilabel_margin_loss_backward", _like_second)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+import torch
+
+import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
+
+aten = torch.ops.aten
+STEP: dict[str, Any] = {"maximize": False, "weight_decay": 0.1}
+ADAM: dict[str, Any] = {**STEP, "beta1": 0.9, "beta2": 0.9, "eps": 0.1, "amsgrad": False}
+SGD: dict[str, Any] = {
+    **STEP,
+    "momentum": 0.1,
+    "dampening": 0.0,
+    "nesterov": False,
+    "is_first_step": True,
+}
+ADAGRAD: dict[str, Any] = {**STEP, "lr_decay": 0.1, "eps": 0.1}
+
+
+def on_meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device="meta")
+
+
+@pytest.mark.parametrize("overload", ["default", "tensor_lr"])
+def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
+    state, step = [on_meta(3, 2)], [on_meta()]
+    lr = on_meta() if overload == "tensor_lr" else 0.1
+    for name, lists, how in [
+        ("_fused_adam", (*[state] * 4, [], step), ADAM),
+        ("_fused_adamw", (*[state] * 4, [], step), ADAM),
+        ("_fused_sgd", [state] * 3, SGD),
+        ("_fused_adagrad", (*[state] * 3, step), ADAGRAD),
+    ]:
+        results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **how)
+        assert results[0][0].shape == (3, 2)
+
+
+def test_gradients_have_the_shape_of_the_input() -> None:
+    x, indices = on_meta(4, 5), torch.empty(4, dtype=torch.int64, device="meta")
+    assert aten.multi_margin_loss_backward.default(on_meta(), x, indices, 1, 1).shape == (4, 5)
+    args = (on_meta(), x, indices.expand(5, 4), 1, x)
+    assert aten.multilabel_margin_loss_backward.default(*args).shape == (4, 5)
+    volume, small = on_meta(1, 1, 2, 2, 2), torch.empty(1, 1, 1, 1, 1, dtype=torch.int64).to("meta")
+    window = ([2] * 3, [1] * 3)
+    out = aten.fractional_max_pool3d_backward.default(small.float(), volume, *window, small)
+    assert out.shape == volume.shape

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Torch's type promotion, for lowerings that compute with several dtypes.
+
+An operand is a tensor with dimensions, a tensor of none, or a number: the first kind present that
+has the highest category (bool < integer < float < complex) decides. A number is Python's, or a
+traced scalar, which JAX marks as weakly typed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from jax import lax
+
+from torch_google.tpu.dtypes import to_jax, to_torch
+
+Array: TypeAlias = jax.Array
+Number: TypeAlias = bool | int | float | complex
+Real: TypeAlias = bool | int | float
+Operand: TypeAlias = Any
+"""An Array, or a number."""
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def is_number(value: Operand) -> bool:
+    """Say whether torch would see a number, and not a tensor of no dimensions."""
+    if isinstance(value, bool | int | float | complex):
+        return True
+    return value.ndim == 0 and bool(getattr(value, "weak_type", False))
+
+
+def dtype_of(value: Operand) -> torch.dtype:
+    """Return the dtype that an operand has, or that a number counts as."""
+    if isinstance(value, bool):
+        return torch.bool
+    if isinstance(value, int):
+        return torch.int64
+    if isinstance(value, float):
+        return torch.get_default_dtype()
+    if isinstance(value, complex):
+        return torch.get_default_dtype().to_complex()
+    dtype = to_torch(value.dtype)
+    if is_number(value):
+        if dtype.is_complex:
+            return torch.get_default_dtype().to_complex()
+        if dtype.is_floating_point:
+            return torch.get_default_dtype()
+    return dtype
+
+
+def result_type(*operands: Operand) -> torch.dtype:
+    """Return the dtype in which torch combines the operands (None ones are left out)."""
+    kinds: list[torch.dtype | None] = [None, None, None]
+    for operand in operands:
+        if operand is None:
+            continue
+        kind = 2 if is_number(operand) else 1 if operand.ndim == 0 else 0
+        seen, dtype = kinds[kind], dtype_of(operand)
+        kinds[kind] = dtype if seen is None else torch.promote_types(seen, dtype)
+    result = _above(kinds[0], _above(kinds[1], kinds[2]))
+    if result is None:
+        raise TypeError("tpu: no operand to take a dtype from. Pass a tensor or a number")
+    return result
+
+
+def floating(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype itself, or torch's default one where it has no fractions."""
+    if dtype.is_floating_point or dtype.is_complex:
+        return dtype
+    return torch.get_default_dtype()
+
+
+def wide(dtype: torch.dtype) -> torch.dtype:
+    """Return the dtype to compute in: half precision is rounded once, at the end."""
+    return torch.float32 if dtype in _HALF else dtype
+
+
+def convert(value: Operand, dtype: torch.dtype) -> Array:
+    """Cast as torch does: integers wrap around, a complex number loses its imaginary part."""
+    target = to_jax(dtype)
+    if isinstance(value, bool | int | float | complex):
+        if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
+            return jnp.asarray(value, target)
+        whole = int(value.real if isinstance(value, complex) else value)
+        bits = target.itemsize * 8
+        whole &= (1 << bits) - 1
+        if np.issubdtype(target, np.signedinteger) and whole >> (bits - 1):
+            whole -= 1 << bits
+        return jnp.asarray(np.asarray(whole, target))
+    source = to_torch(value.dtype)
+    if source.is_complex and not dtype.is_complex:
+        value = (value != 0) if dtype == torch.bool else value.real
+    elif source.is_floating_point and jnp.issubdtype(target, jnp.integer):
+        # A float out of range would saturate; torch truncates, then keeps the low bits.
+        value = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
+    return lax.convert_element_type(value, target)
+
+
+def common(*operands: Operand) -> tuple[Array, ...]:
+    """Cast the operands to the dtype that torch combines them in; half precision is kept."""
+    dtype = result_type(*operands)
+    return tuple(convert(operand, dtype) for operand in operands)
+
+
+def computed(*operands: Operand) -> tuple[Array, ...]:
+    """Cast the operands to their common dtype, float32 for half precision."""
+    dtype = wide(result_type(*operands))
+    return tuple(convert(operand, dtype) for operand in operands)
+
+
+def floats(*operands: Operand) -> tuple[Array, ...]:
+    """Cast the operands to their common dtype with fractions, float32 for half precision."""
+    dtype = wide(floating(result_type(*operands)))
+    return tuple(convert(operand, dtype) for operand in operands)
+
+
+def _above(higher: torch.dtype | None, lower: torch.dtype | None) -> torch.dtype | None:
+    if higher is None or lower is None:
+        return lower if higher is None else higher
+    if _category(lower) <= _category(higher):
+        return higher
+    if lower.is_complex and higher.is_floating_point:
+        return higher.to_complex()
+    return lower if higher == torch.bool else torch.promote_types(higher, lower)
+
+
+def _category(dtype: torch.dtype) -> int:
+    if dtype.is_complex:
+        return 3
+    if dtype.is_floating_point:
+        return 2
+    return 0 if dtype == torch.bool else 1

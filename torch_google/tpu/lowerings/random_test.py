@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import math
+
+import pytest
+import torch
+
+from torch_google.tpu.lowerings.against_cpu import lowered
+
+aten = torch.ops.aten
+MANY = torch.zeros(20000)
+HALF = torch.zeros(20000, dtype=torch.bfloat16)
+
+# Operator, its arguments, the mean and the deviation of what it draws.
+MOMENTS = [
+    (aten.normal_functional.default, (MANY, 3.0, 2.0), 3.0, 2.0),
+    (aten.normal.Tensor_Tensor, (MANY + 1, MANY + 0.5), 1.0, 0.5),
+    (aten.normal.Tensor_float, (MANY + 1, 0.5), 1.0, 0.5),
+    (aten.normal.float_Tensor, (1.0, MANY + 0.5), 1.0, 0.5),
+    (aten.normal.float_float, (1.0, 0.5, [20000]), 1.0, 0.5),
+    (aten.randn.default, ([20000],), 0.0, 1.0),
+    (aten.rand.default, ([20000],), 0.5, math.sqrt(1 / 12)),
+    (aten.rand_like.default, (HALF,), 0.5, math.sqrt(1 / 12)),
+    (aten.uniform.default, (MANY, -1.0, 3.0), 1.0, 4 * math.sqrt(1 / 12)),
+    (aten.randint.default, (10, [20000]), 4.5, math.sqrt(99 / 12)),
+    (aten.randint.low, (-5, 5, [20000]), -0.5, math.sqrt(99 / 12)),
+    (aten.bernoulli.p, (MANY, 0.3), 0.3, math.sqrt(0.21)),
+    (aten.bernoulli.default, (MANY + 0.3,), 0.3, math.sqrt(0.21)),
+    (aten.exponential.default, (MANY, 2.0), 0.5, 0.5),
+    (aten.geometric.default, (MANY, 0.25), 4.0, math.sqrt(12)),
+    (aten.log_normal.default, (MANY, 0.0, 0.25), 1.0317, 0.2620),
+    (aten.poisson.default, (MANY + 4,), 4.0, 2.0),
+    (aten.binomial.default, (MANY + 10, MANY + 0.5), 5.0, math.sqrt(2.5)),
+    (aten._standard_gamma.default, (MANY + 4,), 4.0, 2.0),
+]
+
+
+@pytest.mark.parametrize(("op", "args", "mean", "deviation"), MOMENTS, ids=str)
+def test_moments(
+    op: torch._ops.OpOverload, args: tuple[object, ...], mean: float, deviation: float
+) -> None:
+    drawn = lowered(op, *args).double()
+    assert drawn.shape == (20000,)
+    assert abs(drawn.mean() - mean) < 5 * deviation / math.sqrt(20000)
+    assert abs(drawn.std() - deviation) < 0.05 * deviation
+
+
+def test_cauchy_has_its_median() -> None:
+    drawn = lowered(aten.cauchy.default, MANY, 2.0, 0.5).double()
+    low, middle, high = drawn.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64))
+    assert abs(middle - 2) < 0.03
+    assert abs(high - low - 1) < 0.06
+
+
+def test_limits() -> None:
+    for op, args in ((aten.uniform.default, (HALF, 0.0, 1.0)), (aten.rand_like.default, (HALF,))):
+        drawn = lowered(op, *args).to(torch.bfloat16)
+        assert float(drawn.max()) < 1
+        assert float(drawn.min()) >= 0
+    assert set(lowered(aten.randint.low, 3, 6, [500]).tolist()) == {3, 4, 5}
+    assert float(lowered(aten.geometric.default, MANY, 0.9).min()) == 1
+    eights = lowered(aten.random.default, torch.zeros(5000, dtype=torch.int8))
+    assert (int(eights.min()), int(eights.max())) == (0, 127)
+
+
+def test_randperm() -> None:
+    drawn = lowered(aten.randperm.default, 100)
+    assert sorted(drawn.tolist()) == list(range(100))
+    assert drawn.tolist() != list(range(100))
+
+
+def test_multinomial() -> None:
+    weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    drawn = lowered(aten.multinomial.default, weights, 8000, True)
+    assert drawn.shape == (2, 8000)
+    assert abs((drawn[0] == 2).double().mean() - 0.75) < 0.03
+    assert set(drawn[0].tolist()) == {1, 2}
+    once = lowered(aten.multinomial.default, weights, 2, False)
+    assert sorted(once[0].tolist()) == [1, 2]
+
+
+def test_dirichlet() -> None:
+    drawn = lowered(aten._sample_dirichlet.default, torch.ones(50, 3))
+    torch.testing.assert_close(drawn.sum(1), torch.ones(50))

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reductions of consecutive segments along a dimension."""
+
+from __future__ import annotations
+
+import math
+
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.promotion import Array, Operand, computed
+from torch_google.tpu.lowerings.table import lowering
+
+_NEUTRAL = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}
+
+
+@lowering("aten::segment_reduce")
+def segment_reduce(
+    data: Array,
+    reduce: str,
+    *,
+    lengths: Array | None = None,
+    indices: Array | None = None,
+    offsets: Array | None = None,
+    axis: int = 0,
+    unsafe: bool = False,
+    initial: Operand = None,
+) -> Array:
+    """Reduce each segment, from `initial` on; the mean of none, without `initial`, is NaN."""
+    (x,) = computed(data)
+    if lengths is not None:
+        ends = jnp.cumsum(lengths, axis=-1)
+        starts = ends - lengths
+    elif offsets is not None:
+        starts, ends = offsets[..., :-1], offsets[..., 1:]
+    else:
+        raise NotImplementedError(
+            "tpu: aten::segment_reduce: indices alone say no segments. Give lengths or offsets"
+        )
+    lead, rest = x.shape[:axis], x.shape[axis + 1 :]
+    places = jnp.arange(x.shape[axis])
+    row = places.reshape([1] * axis + [1, -1])
+    inside = (row >= starts[..., None]) & (row < ends[..., None])
+    count = starts.shape[-1]
+    # Where each element goes: its segment, or one past the last.
+    target = jnp.where(jnp.any(inside, axis=-2), jnp.argmax(inside, axis=-2), count)
+    rows = [
+        jnp.arange(size).reshape([-1 if at == i else 1 for i in range(axis + 1)])
+        for at, size in enumerate(lead)
+    ]
+    begin = _NEUTRAL[reduce] if initial is None else initial
+    base = jnp.broadcast_to(jnp.asarray(begin, x.dtype), (*lead, count, *rest))
+    cells = base.at[(*rows, target)]
+    if reduce == "max":
+        return cells.max(x, mode="drop")
+    if reduce == "min":
+        return cells.min(x, mode="drop")
+    if reduce == "prod":
+        return cells.multiply(x, mode="drop")
+    total = cells.add(x, mode="drop")
+    if reduce == "sum":
+        return total
+    size = (ends - starts).reshape(*lead, count, *[1] * len(rest))
+    empty = jnp.nan if initial is None else total
+    return jnp.where(size == 0, empty, total / jnp.maximum(size, 1).astype(x.dtype))

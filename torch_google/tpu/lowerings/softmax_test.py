@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from typing import Any
+
+import pytest
+import torch
+
+import torch_google.tpu.lowerings.softmax  # noqa: F401 (registers)
+from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
+
+aten = torch.ops.aten
+INF = float("inf")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(
+    ("shape", "dim"), [((2, 3, 4), 1), ((2, 3), -1), ((), 0), ((0, 3), 1), ((3, 0), 1)]
+)
+def test_values_and_gradients(dtype: torch.dtype, shape: Any, dim: Any) -> None:
+    x = (torch.randn(shape) * 9).to(dtype)
+    for forward, backward in [
+        (aten._softmax.default, aten._softmax_backward_data.default),
+        (aten._log_softmax.default, aten._log_softmax_backward_data.default),
+    ]:
+        assert_agrees(forward, x, dim, False)
+        out = forward(x, dim, False)
+        assert_agrees(backward, torch.randn_like(out), out, dim, dtype)
+
+
+def test_infinities() -> None:
+    x = torch.tensor([[-INF, -INF], [0, -INF], [INF, 1], [float("nan"), 1], [3e38, -3e38]])
+    for op in (aten._softmax.default, aten._log_softmax.default):
+        assert_agrees(op, x, 1, False)
+    assert_agrees(aten._safe_softmax.default, x, 1)
+
+
+def test_dropout() -> None:
+    x = torch.ones(100, 100)
+    out, mask = lowered(aten.native_dropout.default, x, 0.25, True)
+    assert 0.72 < mask.mean() < 0.78
+    assert ((out == 0) == ~mask).all()
+    assert abs(float(out.max()) - 1 / 0.75) < 1e-6
+    out, mask = lowered(aten.native_dropout.default, x, 1.0, True)
+    assert not out.any()
+    assert not mask.any()
+    out, mask = lowered(aten.native_dropout.default, x, 0.0, True)
+    assert (out == 1).all()
+    out, mask = lowered(aten.native_dropout.default, x, 0.5, False)
+    assert (out == 1).all()
+    assert mask.all()
+    grad, mask = torch.randn(5, 5), torch.rand(5, 5) < 0.5
+    assert_agrees(aten.native_dropout_backward.default, grad, mask, 2.0)

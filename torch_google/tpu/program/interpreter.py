@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of torch's operators, run in JAX: each operator by its lowering."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import dtypes, lowerings
+from torch_google.tpu.lowerings import Lowering
+from torch_google.tpu.program.prims import lowering_of
+from torch_google.tpu.program.transfer import constant
+
+# What says where and how a tensor lies: of no concern to a pure function of values.
+PLACEMENT = frozenset(
+    {"device", "layout", "pin_memory", "non_blocking", "memory_format", "generator"}
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function of jax arrays, to be jitted by the caller.
+
+    It is called with one array (or, for a Number, a scalar) for each input, and where `random` with
+    a JAX random key, new for each execution. `metas` has what each result is in torch.
+    """
+
+    function: Callable[[Sequence[Any], Any], list[Any]]
+    metas: tuple[torch.Tensor | None, ...]
+    random: bool = False
+    host_shape: bool = False
+
+    def __call__(self, arrays: Sequence[Any], key: Any = None) -> list[Any]:
+        return self.function(arrays, key)
+
+
+def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
+    """Return the program of a graph of pure operators, each of which has a lowering.
+
+    Raises NotImplementedError, which names every operator that has none, and `part_of`.
+    """
+    nodes = list(graph.graph.nodes)
+    _check(nodes, part_of)
+    found = {
+        node: lowering
+        for node in nodes
+        if isinstance(node.target, OpOverload) and (lowering := lowering_of(node.target))
+    }
+    output = nodes[-1]
+    results = pytree.tree_leaves(output.args[0], is_leaf=lambda leaf: isinstance(leaf, Node))
+    metas = tuple(_meta(result) for result in results)
+    random = any(lowering.random for lowering in found.values())
+
+    def function(arrays: Sequence[Any], key: Any) -> list[Any]:
+        values: dict[Node, Any] = {}
+        inputs = iter(arrays)
+        for position, node in enumerate(nodes[:-1]):
+            if node.op == "placeholder":
+                values[node] = next(inputs)
+            elif node.op == "get_attr":
+                values[node] = constant(_attribute(graph, str(node.target)))
+            else:
+                args = map_arg(node.args, values.__getitem__)
+                kwargs = map_arg(node.kwargs, values.__getitem__)
+                if node in found:
+                    fresh = jax.random.fold_in(key, position) if found[node].random else None
+                    values[node] = run(
+                        found[node], node.target, args, kwargs, node.meta.get("val"), fresh
+                    )
+                else:
+                    values[node] = _NUMBERS.get(node.target, node.target)(*args, **kwargs)
+        return [values[r] if isinstance(r, Node) else r for r in results]
+
+    on_host = any(
+        lowering.on_host(map_arg(node.args, _meta), map_arg(node.kwargs, _meta))
+        for node, lowering in found.items()
+    )
+    return Program(function, metas, random, on_host)
+
+
+def run(
+    lowering: Lowering,
+    op: OpOverload,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    meta: Any,
+    key: Any,
+) -> Any:
+    """Call a lowering as its schema has it, and give each result the dtype that torch's has."""
+    positional, named = _bind(op, args, kwargs)
+    if lowering.random:
+        named["key"] = key
+    return _conform(
+        op, lowering.function(*positional, **named), meta, not lowering.on_host(args, kwargs)
+    )
+
+
+def _check(nodes: Sequence[Node], part_of: str) -> None:
+    absent = {}
+    for node in nodes:
+        if node.op == "call_function" and isinstance(node.target, OpOverload):
+            if lowering_of(node.target) is None:
+                absent[lowerings.name_of(node.target)] = _kinds(node)
+        elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+            absent[node.target.name()] = _kinds(node)
+    if absent:
+        named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
+        of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
+        raise NotImplementedError(
+            f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings"
+        )
+
+
+def _kinds(node: Node) -> str:
+    tensors = [m for n in node.all_input_nodes if isinstance(m := _meta(n), torch.Tensor)]
+    return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
+
+
+def _meta(node: Any) -> Any:
+    return node.meta.get("val") if isinstance(node, Node) else None
+
+
+def _attribute(graph: GraphModule, target: str) -> Any:
+    return operator.attrgetter(target)(graph)
+
+
+def _bind(
+    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    skipped = False
+    for i, argument in enumerate(op._schema.arguments):
+        if argument.name in PLACEMENT:
+            skipped = True
+        elif i < len(args):
+            if skipped:
+                named[argument.name] = args[i]
+            else:
+                positional.append(args[i])
+        elif argument.name in kwargs:
+            named[argument.name] = kwargs[argument.name]
+    return positional, named
+
+
+def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
+    if isinstance(meta, list | tuple):
+        if not isinstance(result, list | tuple) or len(result) != len(meta):
+            raise ValueError(
+                f"tpu: the lowering of {op.name()} gave {_described(result)}, torch has "
+                f"{len(meta)} results. Fix it in torch_google/tpu/lowerings"
+            )
+        return [_conform(op, r, m, shaped) for r, m in zip(result, meta, strict=True)]
+    if not isinstance(meta, torch.Tensor):
+        return None if meta is None else result
+    array = jnp.asarray(result)
+    wanted = dtypes.to_jax(meta.dtype)
+    if array.dtype != wanted or array.weak_type:
+        if jnp.iscomplexobj(array) and not meta.dtype.is_complex and meta.dtype != torch.bool:
+            array = jnp.real(array)
+        array = jax.lax.convert_element_type(array, wanted)
+    if shaped and array.shape != tuple(meta.shape):
+        raise ValueError(
+            f"tpu: the lowering of {op.name()} gave {_described(array)}, torch has "
+            f"{tuple(meta.shape)}. Fix it in torch_google/tpu/lowerings"
+        )
+    return array
+
+
+def _described(result: Any) -> str:
+    if isinstance(result, list | tuple):
+        return f"{len(result)} results"
+    return str(tuple(np.shape(result)))
+
+
+# The arithmetic of numbers that are inputs: Python's own would ask for their values.
+_NUMBERS: dict[Any, Callable[..., Any]] = {
+    torch.sym_float: lambda x: x * 1.0,
+    torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),
+    torch.sym_max: jnp.maximum,
+    torch.sym_min: jnp.minimum,
+    torch.sym_not: jnp.logical_not,
+    torch.sym_ite: jnp.where,
+    operator.and_: jnp.logical_and,
+    operator.or_: jnp.logical_or,
+    math.ceil: lambda x: jnp.ceil(x).astype(jnp.int64),
+    math.floor: lambda x: jnp.floor(x).astype(jnp.int64),
+    math.trunc: lambda x: jnp.trunc(x).astype(jnp.int64),
+    torch._sym_sqrt: jnp.sqrt,
+}

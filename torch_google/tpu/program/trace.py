@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of an operator in terms of others that the table lowers: pure, of meta tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.program.decompositions import decompositions
+from torch_google.tpu.program.functional import functional_of
+
+
+@dataclass(frozen=True)
+class Number:
+    """A Python number that is an input of the program: its type counts, its value does not."""
+
+    value: float | int
+
+
+class BakedNumber(NotImplementedError):
+    """The graph depends on the value of a Number: give it as it is, one program for each value."""
+
+
+class HostRead(NotImplementedError):
+    """The operator reads the values of a tensor on its way, so it is no program of its own."""
+
+
+def trace(
+    op: OpOverload | Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+) -> GraphModule:
+    """Return the graph of an operator; `args` and `kwargs` hold tensors of any device.
+
+    The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
+    results are one flat list.
+
+    Raises BakedNumber, or HostRead where torch reads a tensor's values on the way.
+    """
+    leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+
+    def function(*values: Any) -> list[Any]:
+        filled = list(leaves)
+        for i, value in zip(inputs, values, strict=True):
+            filled[i] = value
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        result = op(*filled_args, **filled_kwargs)
+        return pytree.tree_leaves(result)
+
+    return trace_function(function, [as_meta(leaves[i]) for i in inputs], name_of(op))
+
+
+def trace_function(
+    function: Callable[..., list[Any]], inputs: Sequence[Any], name: str
+) -> GraphModule:
+    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators."""
+    shapes = ShapeEnv()
+    values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
+    try:
+        included = torch._C._dispatch_tls_local_include_set() | _INCLUDED
+        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
+            graph = _decomposed(function, values, frozenset())
+            circular: frozenset[OpOverload] = frozenset()
+            while written := _written(graph):  # a decomposition wrote to what it had made
+                if written <= circular:
+                    raise NotImplementedError(
+                        f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
+                        f"which torch makes of variants that write, for {name}. "
+                        "Add it to a module of torch_google/tpu/lowerings"
+                    )
+                circular |= written
+                graph = _decomposed(_pure(graph, values), values, circular)
+    except GuardOnDataDependentSymNode as found:
+        if not any(isinstance(v, Number) for v in inputs):
+            raise
+        raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
+    except RuntimeError as found:
+        if not any(words in str(found).lower() for words in _READS):
+            raise
+        raise HostRead(
+            f"tpu: {name} reads the values of a tensor on its way. Lower it in a module of "
+            "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
+        ) from found
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def as_meta(value: Any) -> Any:
+    """Return a new meta tensor for a tensor, and anything else as it is.
+
+    Always a new one: a graph would take one tensor, given twice, for one input.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if value.is_conj():
+        meta = meta.conj()
+    return torch._neg_view(meta) if value.is_neg() else meta
+
+
+def name_of(op: OpOverload | Callable[..., Any]) -> str:
+    return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
+
+
+# Two steps, as functionalize and decompositions to views of prims do not go together in torch 2.13:
+# the process dies.
+def _decomposed(
+    function: Callable[..., Any], values: Sequence[Any], circular: frozenset[OpOverload]
+) -> GraphModule:
+    table = decompositions(circular=circular)
+    return make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)(*values)
+
+
+def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
+    return make_fx(torch.func.functionalize(graph))(*values)
+
+
+def _written(graph: GraphModule) -> frozenset[OpOverload]:
+    """Return the pure operators of those in the graph that write to an argument."""
+    targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
+    return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
+
+
+def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
+    if isinstance(number.value, float):
+        return shapes.create_unbacked_symfloat()
+    return shapes.create_unbacked_symint()
+
+
+def _keys(*names: str) -> torch._C.DispatchKeySet:
+    keys = torch._C.DispatchKeySet(DispatchKey.Undefined)
+    for name in names:
+        keys = keys.add(getattr(DispatchKey, name))
+    return keys
+
+
+# A thread's dispatch as it is outside of any kernel: within one, functionalize has no effect.
+_INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
+_EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
+
+# How torch says that it was asked for values.
+_READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of views with writes in between: the same on the device as on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+
+
+@st.composite
+def a_view(draw: st.DrawFn, tensor: torch.Tensor) -> tuple[str, tuple[Any, ...]]:
+    """A view of a tensor, as the name of a method and its arguments."""
+    kinds = ["unsqueeze"]
+    if tensor.dim():
+        kinds += ["transpose", "narrow", "select", "step", "expand", "unfold", "as_strided"]
+    if tensor.dim() > 1:
+        kinds += ["diagonal", "flip_dims"]
+    if tensor.is_contiguous():
+        kinds += ["flat", "bits"]
+    kind = draw(st.sampled_from(kinds))
+    dim = draw(st.integers(0, max(tensor.dim() - 1, 0)))
+    size = tensor.shape[dim] if tensor.dim() else 1
+    if kind == "unsqueeze":
+        return "unsqueeze", (dim,)
+    if kind == "transpose":
+        return "transpose", (dim, draw(st.integers(0, tensor.dim() - 1)))
+    if kind == "flip_dims":
+        return "permute", (list(reversed(range(tensor.dim()))),)
+    if kind == "narrow":
+        start = draw(st.integers(0, size))
+        return "narrow", (dim, start, draw(st.integers(0, size - start)))
+    if kind == "select" and size:
+        return "select", (dim, draw(st.integers(0, size - 1)))
+    if kind == "step":
+        index = [slice(None)] * dim + [slice(draw(st.integers(0, 2)), None, 2)]
+        return "__getitem__", (tuple(index),)
+    if kind == "expand":
+        return "expand", ([2, *tensor.shape],)
+    if kind == "unfold" and size:
+        return "unfold", (dim, draw(st.integers(1, size)), draw(st.integers(1, 3)))
+    if kind == "diagonal":
+        return "diagonal", (draw(st.integers(-1, 1)),)
+    if kind == "flat":
+        return "view", (-1,)
+    if kind == "bits" and tensor.dtype in (torch.float32, torch.int32):
+        return "view", (torch.int32 if tensor.dtype == torch.float32 else torch.float32,)
+    return "as_strided", (list(tensor.shape), list(tensor.stride()))
+
+
+def overlaps(tensor: torch.Tensor) -> bool:
+    places = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
+    seen = places.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten()
+    return len(seen.unique()) != len(seen)
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.shape == theirs.shape
+    assert ours.stride() == theirs.stride()
+    assert ours.storage_offset() == theirs.storage_offset()
+    assert ours.dtype == theirs.dtype
+    torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def write(kind: str, target: torch.Tensor, number: int) -> None:
+    if target.dtype == torch.int32:
+        # These are floats to other views, and XLA takes the smallest of floats for zeros.
+        number += 0x3F800000
+        kind = "fill" if kind in ("add", "square") else kind
+    if kind == "fill":
+        target.fill_(number)
+    elif kind == "zero":
+        target.zero_()
+    elif kind == "add":
+        target.add_(number)
+    elif kind == "copy":
+        values = torch.arange(target.numel(), dtype=target.dtype) + number
+        target.copy_(values.reshape(target.shape).to(target.device))
+    else:
+        target.mul_(target)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_chains_of_views_and_writes(data: st.DataObject) -> None:
+    shape = data.draw(st.sampled_from([(4, 6), (2, 3, 4), (12,), (5, 1, 3)]))
+    theirs = torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+    ours = theirs.to("tpu")
+    pairs = [(ours, theirs)]
+    for _ in range(data.draw(st.integers(1, 5))):
+        mine, other = pairs[data.draw(st.integers(0, len(pairs) - 1))]
+        method, args = data.draw(a_view(other))
+        pairs.append((getattr(mine, method)(*args), getattr(other, method)(*args)))
+        mine, other = pairs[data.draw(st.integers(0, len(pairs) - 1))]
+        if not overlaps(other):
+            kind = data.draw(st.sampled_from(["fill", "zero", "add", "copy", "square"]))
+            number = data.draw(st.integers(0, 9))
+            write(kind, other, number)
+            write(kind, mine, number)
+        for mine, other in pairs:
+            same(mine, other)
+
+
+def both(make: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return make("tpu"), make("cpu")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: torch.ones(1, device=d).expand(3).add_(1),
+        lambda d: (lambda x: x[1:].add_(x[:-1]))(torch.ones(4, device=d)),
+        lambda d: (lambda x: x[1:].copy_(x[:-1]))(torch.ones(4, device=d)),
+        lambda d: torch.ones(3, device=d).add_(torch.ones(2, 3, device=d)),
+        lambda d: torch.ones(3, dtype=torch.int32, device=d).add_(1.5),
+        lambda d: torch.ones(3, device=d).view(2, 2),
+    ],
+)
+def test_what_the_cpu_refuses(make: Any) -> None:
+    with pytest.raises(RuntimeError) as theirs:
+        make("cpu")
+    with pytest.raises(RuntimeError) as ours:
+        make("tpu")
+    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+def test_fill_of_an_expanded_tensor() -> None:
+    def make(device: str) -> torch.Tensor:
+        base = torch.zeros(1, 3, device=device)
+        base.expand(4, 3).fill_(2)
+        return base
+
+    same(*both(make))
+
+
+def test_out_is_resized_and_written_through_its_strides() -> None:
+    def make(device: str) -> torch.Tensor:
+        x = torch.arange(6.0).reshape(2, 3).to(device)
+        empty = torch.empty(0, device=device)
+        assert torch.add(x, x, out=empty) is empty
+        base = torch.zeros(3, 4).to(device)
+        torch.add(x, empty, out=base[:, 1:3].t())
+        return base
+
+    same(*both(make))
+
+
+def test_two_outs_in_one_storage() -> None:
+    def make(device: str) -> torch.Tensor:
+        base = torch.zeros(2, 3, device=device)
+        indices = torch.zeros(3, dtype=torch.int64, device=device)
+        x = torch.arange(6.0).reshape(2, 3).to(device)
+        torch.max(x, 0, out=(base[1], indices))
+        return base
+
+    same(*both(make))
+
+
+def test_results_lie_as_on_the_cpu() -> None:
+    def make(device: str) -> torch.Tensor:
+        x = torch.arange(24.0).reshape(1, 2, 3, 4).to(device)
+        return x.to(memory_format=torch.channels_last) * 2
+
+    same(*both(make))
+
+
+def test_resize_keeps_the_beginning() -> None:
+    def make(device: str) -> torch.Tensor:
+        x = torch.arange(6.0).to(device).resize_(2, 4)
+        x[1, 2:] = 0
+        return x
+
+    same(*both(make))
+
+
+def test_set_shares_a_storage() -> None:
+    def make(device: str) -> torch.Tensor:
+        x = torch.zeros(4).to(device)
+        y = torch.empty(0, device=device).set_(x)
+        y.add_(1)
+        torch.empty(0, device=device).set_(x.untyped_storage(), 2, (2,)).add_(5)
+        return x
+
+    same(*both(make))
+
+
+def test_complex_parts_and_booleans() -> None:
+    def make(device: str) -> torch.Tensor:
+        z = torch.tensor([1 + 2j, 3 - 4j]).to(device)
+        torch.view_as_real(z)[:, 1].add_(1)
+        return z
+
+    same(*both(make))
+    bits = torch.tensor([True, False]).to("tpu")
+    bits[1:] = True
+    assert bits.cpu().tolist() == [True, True]
+
+
+def test_nothing_at_all() -> None:
+    x = torch.empty(0, 3, device="tpu")
+    assert (x + x).shape == (0, 3)
+    assert x.add_(1).cpu().numel() == 0
+    assert torch.ones(2, 0).to("tpu").sum().item() == 0

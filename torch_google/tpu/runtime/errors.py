@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The errors of programs, in the terms of who called the operator."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
+
+
+def explain(op: str, error: Exception) -> None:
+    """Raise what a program raised: torch.OutOfMemoryError where memory ran out."""
+    if "RESOURCE_EXHAUSTED" in str(error):
+        raise torch.OutOfMemoryError(
+            f"tpu: {op} ran out of memory: {_first_line(error)}. "
+            f"Live tensors hold {torch.accelerator.memory_allocated()} bytes; free some"
+        ) from error
+    raise error
+
+
+def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+    """Run a program and wait for it; an error names the line that called the operator."""
+    try:
+        results = function(*arguments)
+        for result in results:
+            result.block_until_ready()
+    except (RuntimeError, ValueError, TypeError) as error:  # of which JAX's are kinds
+        where = f"{caller()}: {op}"
+        try:
+            explain(where, error)
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, ValueError, TypeError):
+            raise RuntimeError(f"{where}: {_first_line(error)}") from error
+    return results
+
+
+def caller() -> str:
+    """Return `file:line` of the innermost code that is neither torch's nor ours."""
+    frame = sys._getframe(1)
+    place = "unknown"
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_ROOTS) or file.endswith("_test.py"):
+            return f"{file}:{frame.f_lineno}"
+        place = f"{file}:{frame.f_lineno}"
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return place
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

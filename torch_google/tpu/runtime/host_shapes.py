@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose result's shape depends on values: run on the arrays as they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import torch
+from torch._ops import OpOverload
+
+from torch_google.tpu import _C, dtypes
+from torch_google.tpu.program import Number, Program
+from torch_google.tpu.runtime import arrays, metrics
+from torch_google.tpu.runtime.strides import read
+from torch_google.tpu.runtime.transfer import from_array
+
+if TYPE_CHECKING:
+    from torch_google.tpu.runtime.miss import Call
+
+
+def run(program: Program, call: Call) -> list[Any]:
+    """Return the operator's results, one for each that its schema has."""
+    metrics.host_shapes()
+    given = [_given(call, kind, at) for kind, at in call.sources()]
+    device = given[0].devices() if given else set()
+    made = program(given, None)
+    results = [_tensor(array, device) for array in made]
+    if not call.pure.written:
+        returns = call.op._schema.returns
+        return [results] if len(returns) == 1 and "List" in str(returns[0].type) else results
+    outs = []
+    for at, result in zip(call.written(), results, strict=True):
+        target = call.tensors[at]
+        if target.shape != result.shape:
+            target.resize_(result.shape)
+        outs.append(target.copy_(result))
+    return outs
+
+
+def has_mask(op: OpOverload, args: list[Any]) -> bool:
+    """Whether the operator takes elements where a tensor of booleans is true."""
+    return op is torch.ops.aten.index.Tensor and any(
+        index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
+    )
+
+
+def index(tensor: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Tensor:
+    """Return aten::index with each mask replaced by the positions at which it is true."""
+    positions: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            dimensions = tensor.shape[len(positions) : len(positions) + index.dim()]
+            if index.shape != dimensions:
+                raise IndexError(
+                    f"The shape of the mask {list(index.shape)} at index {len(positions)} does not "
+                    f"match the shape of the indexed tensor {list(tensor.shape)}"
+                )
+            positions.extend(index.nonzero().unbind(1))
+        else:
+            positions.append(index)
+    return torch.ops.aten.index.Tensor(tensor, positions)
+
+
+def _given(call: Call, kind: str, at: int) -> Any:
+    if kind == "tensor":
+        return read(_C.value(call.tensors[at]), call.views[at])
+    number = call.numbers[at] if kind == "number" else call.constants[at]
+    return number.value if isinstance(number, Number) else arrays.from_host(number, 0)
+
+
+def _tensor(array: Any, devices: set[jax.Device]) -> torch.Tensor:
+    placed = jax.device_put(array, next(iter(devices)))
+    return from_array(placed, dtypes.to_torch(placed.dtype))

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that are no program: copies, and values for the host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from torch_google.tpu.runtime.transfer import to_host, transfer
+
+_library = torch.library.Library("aten", "IMPL")
+
+
+def register() -> None:
+    """Register them for the device."""
+    for name, kernel in {
+        "_copy_from": _copy_from,
+        "_copy_from_and_resize": _copy_from_and_resize,
+        "_local_scalar_dense": _local_scalar_dense,
+        "equal": _equal,
+    }.items():
+        _library.impl(name, kernel, "PrivateUse1")
+
+
+def _copy_from(
+    source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False
+) -> torch.Tensor:
+    if source.device == target.device:
+        target.copy_(source)
+    else:
+        transfer(target, source, non_blocking)
+    return target
+
+
+def _copy_from_and_resize(source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    target.resize_(source.shape)
+    return _copy_from(source, target)
+
+
+def _local_scalar_dense(tensor: torch.Tensor) -> Any:
+    with torch._C.DisableTorchFunction():
+        return to_host(tensor).reshape(()).item()
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunction():
+        return one.shape == other.shape and bool(torch.eq(one, other).all().item())

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runtime has done so far, in numbers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from torch_google.tpu import _C
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Counts since the start or the last reset. `compile_seconds` is wall time.
+
+    `misses` are calls that made a program; `host_shapes` those whose results' shapes depend on
+    values, which need none. `fallbacks` counts operators that ran on the CPU, by name.
+    """
+
+    operators: int
+    hits: int
+    misses: int
+    compiles: int
+    compile_seconds: float
+    host_shapes: int
+    fallbacks: dict[str, int]
+    live_bytes: int
+
+
+_compiles = [0, 0.0]
+_host_shapes = [0]
+_fallbacks: Counter[str] = Counter()
+
+
+def metrics() -> Metrics:
+    """Return the counts of all threads and devices; `live_bytes` is of the current device."""
+    operators, hits, misses = _C.counts()
+    live = int(torch.accelerator.memory_allocated()) if _C.started() else 0
+    return Metrics(
+        operators,
+        hits,
+        misses,
+        int(_compiles[0]),
+        _compiles[1],
+        _host_shapes[0],
+        dict(_fallbacks),
+        live,
+    )
+
+
+def reset_metrics() -> None:
+    """Count from zero again."""
+    _C.reset_counts()
+    _compiles[:] = [0, 0.0]
+    _host_shapes[0] = 0
+    _fallbacks.clear()
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """Count one compilation, and its time."""
+    begin = time.perf_counter()
+    yield
+    _compiles[0] += 1
+    _compiles[1] += time.perf_counter() - begin
+
+
+def host_shapes() -> None:
+    """Count one operator whose result's shape depended on values."""
+    _host_shapes[0] += 1
+
+
+def fallback(name: str) -> None:
+    """Count one operator that ran on the CPU."""
+    _fallbacks[name] += 1

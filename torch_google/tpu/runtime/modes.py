@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How operators run. Strict: asynchronously. Debug: each waits, and its error names your line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Literal
+
+from torch_google.tpu import _C
+
+Name = Literal["strict", "debug"]
+
+
+def set_eager_mode(mode: Name) -> None:
+    """Set the mode of every thread that has not set its own."""
+    _C.set_global_mode(_parse(mode))
+
+
+def get_eager_mode() -> str:
+    """Return the mode that holds in this thread."""
+    own = _C.thread_mode()
+    return str((_C.global_mode() if own is None else own).name)
+
+
+class eager_mode:  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
+    """Set this thread's mode for a `with` block; its backward passes take it over."""
+
+    def __init__(self, mode: Name) -> None:
+        self._mode = _parse(mode)
+        self._before: list[_C.Mode | None] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_C.thread_mode())
+        _C.set_thread_mode(self._mode)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _C.set_thread_mode(self._before.pop())
+
+
+@contextmanager
+def cpu_fallback(enabled: bool = True) -> Iterator[None]:
+    """Let this thread, and its backward passes, run operators without a lowering on the CPU."""
+    before = _C.thread_fallback()
+    _C.set_thread_fallback(enabled)
+    try:
+        yield
+    finally:
+        _C.set_thread_fallback(before)
+
+
+def _parse(mode: str) -> _C.Mode:
+    known = _C.Mode.__members__
+    if mode not in known:
+        raise ValueError(f"tpu: no eager mode {mode!r}. Use one of: {', '.join(known)}")
+    return known[mode]

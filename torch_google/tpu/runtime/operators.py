@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of torch's operators the recorder takes, and which of them take numbers as inputs."""
+
+from __future__ import annotations
+
+import torch
+from torch._ops import OpOverload
+
+from torch_google.tpu import _C, lowerings
+
+# The exponent decides what is computed: x**2 is a product. Few programs are behind these anyway.
+_BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
+_known: set[str] = set()
+
+
+def record() -> None:
+    """Register the recorder for every operator that this device computes."""
+    _C.record_operators(names())
+
+
+def names() -> list[str]:
+    """Return the operators for the recorder: those that torch would not make of others."""
+    lowered = lowerings.names()
+    return [name for name in _all_names() if _is_recorded(name, name in lowered)]
+
+
+def takes_numbers(op: OpOverload, *, forget: bool = False) -> bool:
+    """Whether numbers become inputs of an operator from now on: the first time that one is asked.
+
+    `forget` settles that they do not.
+    """
+    if op.name() in _known:
+        return False
+    _known.add(op.name())
+    if forget or op.name().startswith(_BAKED):
+        return False
+    return torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_")
+
+
+def _all_names() -> list[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return sorted(name for name in names if name.startswith("aten::"))
+
+
+def _is_recorded(name: str, lowered: bool) -> bool:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if name == "aten::copy_":
+        return True
+    if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd"):
+        return False
+    if has(name, "CompositeExplicitAutogradNonFunctional"):
+        return True
+    if has(name, "CompositeExplicitAutograd") and not lowered:
+        return False
+    if not (lowered or has(name, "CPU") or has(name, "Meta")):
+        return False
+    op = _find(name)
+    return op is not None and not _is_view(op) and not _moves(op)
+
+
+def _find(name: str) -> OpOverload | None:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    return op if isinstance(op, OpOverload) else None
+
+
+def _is_view(op: OpOverload) -> bool:
+    return any(
+        result.alias_info is not None and not result.alias_info.is_write
+        for result in op._schema.returns
+    )
+
+
+def _moves(op: OpOverload) -> bool:
+    """Whether the result may lie on another device than an argument."""
+    arguments = op._schema.arguments
+    return any(a.name == "device" for a in arguments) and any(
+        "Tensor" in str(a.type) for a in arguments
+    )

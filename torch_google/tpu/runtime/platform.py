@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The PJRT platform behind the device: chosen once, started when the first tensor needs it.
+
+`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) forces one; without it the first of these that this machine
+has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import jax
+
+_PLATFORMS = ("tpu", "cuda", "cpu")
+_NODES = re.compile(r"accel\d+|nvidia\d+")
+_lock = threading.Lock()
+_devices: list[jax.Device] = []
+
+
+def start() -> int:
+    """Start the platform, unless it runs. Return how many devices it has."""
+    with _lock:
+        if not _devices:
+            found = _start()
+            # Imported here, as these load JAX.
+            from torch_google.tpu.runtime import kernels, operators
+
+            kernels.register()
+            operators.record()
+            _devices.extend(found)
+    return len(_devices)
+
+
+def device(index: int) -> jax.Device:
+    """Return JAX's device for `tpu:index`."""
+    return _devices[index]
+
+
+def name() -> str:
+    """Return the platform that runs: tpu, cuda (as JAX has it: gpu) or cpu."""
+    return str(_devices[0].platform)
+
+
+def expected_devices() -> int:
+    """Return how many devices to expect, without a start: torch asks before it may wait.
+
+    A variable that makes no sense is left for the start to refuse: this runs in `import torch`.
+    """
+    if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
+        nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
+        nodes += [node for node in _entries("/dev/vfio") if node.isdigit()]
+        if nodes:
+            return len(nodes)
+    text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
+    return int(text) if _is_count(text) else 1
+
+
+def _start() -> list[jax.Device]:
+    wanted = _forced()
+    # XLA reads this when the first client of the CPU is made.
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    if wanted in (None, "cpu"):
+        jax.config.update("jax_num_cpu_devices", _cpu_devices())
+    for platform in _PLATFORMS if wanted is None else (wanted,):
+        try:
+            return list(jax.local_devices(backend=platform))
+        except RuntimeError as absent:
+            reason = absent
+    raise RuntimeError(
+        f"tpu: TORCH_TPU_PLATFORM={wanted}: JAX cannot start it: {reason}. "
+        "Install its PJRT plugin, or unset the variable to take what there is"
+    ) from reason
+
+
+def _forced() -> str | None:
+    wanted = os.environ.get("TORCH_TPU_PLATFORM") or None
+    if wanted not in (None, *_PLATFORMS):
+        raise ValueError(f"tpu: TORCH_TPU_PLATFORM={wanted}; use one of {', '.join(_PLATFORMS)}")
+    return wanted
+
+
+def _cpu_devices() -> int:
+    text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
+    if not _is_count(text):
+        raise ValueError(f"tpu: TORCH_TPU_CPU_DEVICES={text}; use a number from 1 to 64")
+    return int(text)
+
+
+def _is_count(text: str) -> bool:
+    return text.isdigit() and 1 <= int(text) <= 64
+
+
+def _entries(directory: str) -> list[str]:
+    path = Path(directory)
+    return sorted(os.listdir(path)) if path.is_dir() else []

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What concerns a whole process: quiet imports, platforms, several devices, forks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(program: str, **environment: str) -> str:
+    """Return what a program printed, or its error's last line."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (done.stdout if done.returncode == 0 else done.stderr.strip().splitlines()[-1]).strip()
+
+
+_LOAD = "import sys, torch, torch_google.tpu; torch_google.tpu.autoload(); "
+
+
+def test_registering_is_quiet_and_twice_is_once() -> None:
+    program = (
+        "torch_google.tpu.autoload();"
+        "torch.ones(2, requires_grad=True).sum().backward();"
+        "torch.manual_seed(1);"
+        "print('jax' in sys.modules, torch.tpu.is_initialized(), torch.tpu.is_available(),"
+        " torch.accelerator.current_accelerator())"
+    )
+    assert run(_LOAD + program) == "False False True tpu"
+
+
+def test_several_devices() -> None:
+    program = """
+x = torch.ones(3, device="tpu:1")
+y = x.to("tpu:2")
+print(torch.tpu.device_count(), x.device, y.device, y.tolist())
+with torch.tpu.device(3):
+    print(torch.empty(1, device="tpu").device, torch.tpu.current_device())
+x[1:].copy_(torch.zeros(2, device="tpu:3"))
+print(x.tolist(), torch.tpu.memory_allocated(1))
+w = torch.ones(2, device="tpu:3", requires_grad=True)
+(w.to("tpu:2") * 2.0).sum().backward()
+print(w.grad.device, w.grad.tolist())
+try:
+    x + y
+except RuntimeError as error:
+    print(error)
+try:
+    torch.empty(1, device="tpu:9")
+except RuntimeError as error:
+    print(error)
+"""
+    lowerings = """
+import jax.numpy as jnp
+from torch_google.tpu.lowerings import lowering, names
+for name, function in {
+    "mul.Tensor": jnp.multiply,
+    "copy": lambda a, b, non_blocking=False: jnp.broadcast_to(b, a.shape).astype(a.dtype),
+    "fill.Scalar": jnp.full_like,
+    "zero": jnp.zeros_like,
+    "sum": lambda a, dtype=None: a.sum(),
+}.items():
+    if f"aten::{name}" not in names():
+        lowering(f"aten::{name}")(function)
+"""
+    printed = run(_LOAD + lowerings + program, TORCH_TPU_CPU_DEVICES="4").splitlines()
+    assert printed[:5] == [
+        "4 tpu:1 tpu:2 [1.0, 1.0, 1.0]",
+        "tpu:3 3",
+        "[1.0, 0.0, 0.0] 12",
+        "tpu:3 [2.0, 2.0]",
+        "aten::add.Tensor: expected all tensors to be on the same device, but found tpu:1 and "
+        "tpu:2. Move one with .to()",
+    ]
+    assert printed[5].startswith("tpu: no device tpu:9; this process has 4.")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("TORCH_TPU_PLATFORM", "gpu", "TORCH_TPU_PLATFORM=gpu; use one of tpu, cuda, cpu"),
+        ("TORCH_TPU_PLATFORM", "tpu", "TORCH_TPU_PLATFORM=tpu: JAX cannot start it"),
+        ("TORCH_TPU_CPU_DEVICES", "none", "TORCH_TPU_CPU_DEVICES=none; use a number"),
+    ],
+)
+def test_a_platform_that_cannot_be(variable: str, value: str, message: str) -> None:
+    assert message in run(_LOAD + "torch.empty(1, device='tpu')", **{variable: value})
+
+
+def test_a_fork_after_the_start_is_refused() -> None:
+    program = """
+import os
+torch.empty(1, device="tpu")
+read, write = os.pipe()
+if os.fork() == 0:
+    try:
+        torch.empty(1, device="tpu")
+    except RuntimeError as error:
+        os.write(write, str(error).encode())
+    os._exit(0)
+os.wait()
+print(os.read(read, 1000).decode())
+"""
+    assert "forked after the device had started" in run(_LOAD + program)
+
+
+def test_a_fork_before_the_start_is_fine() -> None:
+    program = """
+import os
+pid = os.fork()
+print(torch.empty(2, device="tpu").shape[0] if pid == 0 else "", end="")
+if pid:
+    os.wait()
+"""
+    assert run(_LOAD + program) == "2"

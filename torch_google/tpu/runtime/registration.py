@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making the device known to torch, without a start of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import device, platform
+
+
+def register() -> None:
+    """Register the device `tpu` and the module `torch.tpu`. A second call does nothing."""
+    if getattr(torch, "tpu", None) is device:
+        return
+    torch.utils.rename_privateuse1_backend("tpu")
+    torch._register_device_module("tpu", device)
+    torch.utils.generate_methods_for_privateuse1_backend()
+    # torch would take float16; it asks each thread, and this is the one that imports torch.
+    torch.set_autocast_dtype("tpu", torch.bfloat16)
+    _C.connect(
+        {
+            "start": platform.start,
+            **{
+                name: _later(module, name)
+                for name, module in {
+                    "miss": "miss",
+                    "explain": "errors",
+                    "debug": "errors",
+                    "zeros": "arrays",
+                    "resized": "arrays",
+                    "transfer": "transfer",
+                    "mark": "events",
+                }.items()
+            },
+        }
+    )
+    _C.expect_devices(platform.expected_devices())
+    os.register_at_fork(after_in_child=_C.forked)
+
+
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that is imported when it is called: most of them load JAX."""
+    found: list[Callable[..., Any]] = []
+
+    def call(*args: Any) -> Any:
+        if not found:
+            from importlib import import_module
+
+            found.append(getattr(import_module(f"{__package__}.{module}"), name))
+        return found[0](*args)
+
+    return call

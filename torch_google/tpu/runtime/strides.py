@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strided views of an immutable array: read by slices and transpositions, written by updates.
+
+An array stands for a storage: its elements, in row-major order, are the storage's. A view is what
+torch has: sizes, strides and an offset in elements. Only where strides do not nest (overlapping
+windows) do indices have to be gathered or scattered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from torch_google.tpu import dtypes
+
+
+@dataclass(frozen=True)
+class View:
+    """How a tensor of `dtype` sees a storage."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> View:
+        """Return the view that a tensor is."""
+        return View(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+
+
+@dataclass(frozen=True)
+class Natural:
+    """The storage of a new tensor: its shape, and the permutation that leads there."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
+    """Return the storage of a new tensor, of the given strides where these are dense."""
+    order = _by_stride(sizes, strides)
+    step = 1
+    for dimension in reversed(order):
+        if sizes[dimension] != 1 and strides[dimension] != step:
+            return natural(sizes, contiguous(sizes))
+        step *= max(sizes[dimension], 1)
+    return Natural(tuple(sizes[d] for d in order), tuple(strides), order)
+
+
+def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of a contiguous tensor."""
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return tuple(strides)
+
+
+def read(base: jax.Array, view: View) -> jax.Array:
+    """Return the values that a view sees, in its sizes."""
+    sizes = view.sizes
+    base = _as_dtype(base, view.dtype)
+    if _is_plain(base.shape, view):
+        return base
+    if 0 in sizes:
+        return jnp.zeros(sizes, base.dtype)
+    flat = base.reshape(-1)
+    kept = [d for d, size in enumerate(sizes) if size > 1 and view.strides[d] != 0]
+    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    if grid is None:
+        values = flat[_indices(view, [1 if d not in kept else s for d, s in enumerate(sizes)])]
+    else:
+        values = jax.lax.slice(
+            _pad(flat, grid.rows * grid.width)[: grid.rows * grid.width].reshape(grid.shape),
+            grid.starts,
+            [start + size for start, size in zip(grid.starts, grid.sizes, strict=True)],
+        )
+        values = values.reshape([sizes[kept[d]] for d in grid.order])
+        values = values.transpose(_inverse(grid.order))
+        values = values.reshape([1 if d not in kept else s for d, s in enumerate(sizes)])
+    return jnp.broadcast_to(values, sizes)
+
+
+def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
+    """Return the storage with other values where a view sees them; `base` keeps its shape."""
+    sizes = view.sizes
+    if 0 in sizes:
+        return base
+    shape, dtype = base.shape, dtypes.to_torch(base.dtype)
+    values = jnp.broadcast_to(values, sizes)
+    whole = _as_dtype(base, view.dtype)
+    if _is_plain(whole.shape, view):
+        return _as_dtype(values, dtype).reshape(shape)
+    kept = [d for d, size in enumerate(sizes) if size > 1]
+    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    if grid is None:
+        flat = whole.reshape(-1).at[_indices(view, sizes)].set(values)
+    else:
+        block = values.reshape([sizes[d] for d in kept]).transpose(grid.order)
+        if math.prod(sizes) == whole.size:
+            flat = block.reshape(-1)
+        else:
+            rows = max(grid.rows, -(-whole.size // grid.width))
+            padded = _pad(whole.reshape(-1), rows * grid.width)
+            flat = jax.lax.dynamic_update_slice(
+                padded.reshape([rows, *grid.shape[1:]]), block.reshape(grid.sizes), grid.starts
+            ).reshape(-1)[: whole.size]
+    return _as_dtype(flat, dtype).reshape(shape)
+
+
+def covers(view: View, elements: int) -> bool:
+    """Whether a view sees every element of a storage, so that a write leaves nothing old."""
+    if math.prod(view.sizes) != elements:
+        return False
+    kept = [d for d, size in enumerate(view.sizes) if size > 1]
+    grid = _grid([view.sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    return grid is not None
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """A box within the elements as a grid: `shape` is that grid, whose first dimension is `rows`.
+
+    `order` sorts the view's dimensions by stride. The last dimension of the grid is what lies
+    between two neighbours.
+    """
+
+    rows: int
+    width: int
+    shape: tuple[int, ...]
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    order: tuple[int, ...]
+
+
+def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
+    """Return where a view lies in a grid, or None if its strides do not nest."""
+    order = _by_stride(sizes, strides)
+    steps = [strides[d] for d in order]
+    if 0 in steps:
+        return None
+    if not order:
+        return _Grid(offset + 1, 1, (offset + 1, 1), (offset, 0), (1, 1), ())
+    starts = []
+    rest = offset
+    for step in steps:
+        starts.append(rest // step)
+        rest %= step
+    shape = [starts[0] + sizes[order[0]]]
+    for position in range(1, len(steps)):
+        if steps[position - 1] % steps[position]:
+            return None
+        shape.append(steps[position - 1] // steps[position])
+        if starts[position] + sizes[order[position]] > shape[-1]:
+            return None
+    return _Grid(
+        shape[0],
+        steps[0],
+        (*shape, steps[-1]),
+        (*starts, rest),
+        (*(sizes[d] for d in order), 1),
+        order,
+    )
+
+
+def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(sizes)), key=lambda d: (-strides[d], d)))
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _is_plain(shape: Sequence[int], view: View) -> bool:
+    if tuple(shape) != view.sizes or view.offset:
+        return False
+    return all(
+        size == 1 or stride == wanted
+        for size, stride, wanted in zip(
+            view.sizes, view.strides, contiguous(view.sizes), strict=True
+        )
+    )
+
+
+def _pad(flat: jax.Array, size: int) -> jax.Array:
+    return jnp.pad(flat, (0, size - flat.size)) if size > flat.size else flat
+
+
+def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
+    indices = np.full((), view.offset, np.int64)
+    for size, stride in zip(sizes, view.strides, strict=True):
+        indices = indices[..., None] + np.arange(size, dtype=np.int64) * stride
+    return indices
+
+
+def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
+    """Return the same bytes as elements of another dtype: flat, unless nothing changes."""
+    wanted = dtypes.to_jax(dtype)
+    if array.dtype == wanted:
+        return array
+    flat = array.reshape(-1)
+    if flat.dtype == jnp.bool_:
+        flat = flat.astype(jnp.uint8)
+    elif jnp.iscomplexobj(flat):
+        flat = jnp.stack([flat.real, flat.imag], -1).reshape(-1)
+    via = _parts(wanted)
+    if flat.dtype != via:
+        ratio = via.itemsize / flat.dtype.itemsize
+        if ratio > 1:
+            usable = flat.size // int(ratio) * int(ratio)
+            flat = flat[:usable].reshape(-1, int(ratio))
+        flat = jax.lax.bitcast_convert_type(flat, via).reshape(-1)
+    if wanted == jnp.bool_:
+        return flat != 0
+    if wanted.kind == "c":
+        return jax.lax.complex(flat[0::2], flat[1::2])
+    return flat
+
+
+def _parts(dtype: np.dtype) -> np.dtype:
+    if dtype == np.bool_:
+        return np.dtype(np.uint8)
+    if dtype.kind == "c":
+        return np.dtype(f"f{dtype.itemsize // 2}")
+    return dtype

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that cross from one device to another, or to and from the host."""
+
+from __future__ import annotations
+
+import jax
+import torch
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import arrays, platform
+from torch_google.tpu.runtime.strides import View, read
+
+
+def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
+    """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
+
+    The source may change as soon as this returns, whatever `non_blocking` says.
+    """
+    with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
+        source = source.expand(target.shape)
+        if target.device.type == "cpu":
+            target.copy_(to_host(source))
+            return
+        if source.device.type == "cpu":
+            array = arrays.from_host(source.to(target.dtype), target.device.index)
+        elif source.device.type == "tpu":
+            value = read(_C.value(source), View.of(source))
+            array = jax.device_put(value, platform.device(target.device.index))
+            moved = from_array(array, source.dtype)
+            target.copy_(moved)
+            return
+        else:
+            raise NotImplementedError(
+                f"tpu: no copy from {source.device} to {target.device}. Go by way of the CPU"
+            )
+        if _is_whole(target):
+            _C.store(target, array)
+        else:
+            target.copy_(from_array(array, target.dtype))
+
+
+def to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the values of a tensor on the host, of the same sizes; nobody may write to them."""
+    value = _C.value(tensor)
+    view = View.of(tensor)
+    if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
+        return arrays.to_host(read(value, view)).reshape(view.sizes)
+    flat = arrays.to_host(value)
+    if flat.dtype != tensor.dtype:
+        flat = flat.view(tensor.dtype)
+    return flat.as_strided(view.sizes, view.strides, view.offset)
+
+
+def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor that holds an array of a device of ours."""
+    index = next(iter(array.devices())).id
+    tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
+    _C.store(tensor, array)
+    return tensor
+
+
+def _index(identity: int) -> int:
+    for index in range(platform.start()):
+        if platform.device(index).id == identity:
+            return index
+    raise ValueError(f"tpu: the array lies on device {identity}, which is none of tpu's")
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    return (
+        tensor.is_contiguous()
+        and tensor.storage_offset() == 0
+        and tuple(tensor.shape) == _C.natural_shape(tensor)
+        and tensor.dtype == _C.natural_dtype(tensor)
+    )
