@@ -38,7 +38,7 @@ class Place:
 
 
 def forward(op: Any, sample: Sample, place: Place) -> Seen:
-    args, kwargs = placed((sample.args, sample.kwargs), place.device, wider=place.wider)
+    args, kwargs = placed(op, sample, place.device, wider=place.wider)
     seen = Seen()
     with _seeded(place, seen), torch.no_grad():
         result = op.op(*args, **kwargs)
@@ -47,14 +47,14 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
     for leaf in pytree.tree_leaves(result):
         _see(seen, leaf)
         if isinstance(leaf, torch.Tensor):
-            shared = leaf.layout == torch.strided and _storage(leaf) in inputs
+            shared = leaf.numel() and _storage(leaf) in inputs
             seen.layouts.append(_layout(leaf) + (" of an argument" if shared else ""))
     return seen
 
 
 def backward(op: Any, sample: Sample, place: Place) -> Seen:
     """Gradients of all inputs that have one, for the same random cotangents."""
-    args, kwargs = placed((sample.args, sample.kwargs), place.device, wider=place.wider)
+    args, kwargs = placed(op, sample, place.device, wider=place.wider)
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
     seen = Seen()
     with _seeded(place, seen):
@@ -75,7 +75,7 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
     """Write into a result of the right size but other strides, then into an empty one."""
     seen = Seen()
     for make in (_columnwise, _empty):
-        args, kwargs = placed((sample.args, sample.kwargs), place.device, wider=place.wider)
+        args, kwargs = placed(op, sample, place.device, wider=place.wider)
         outs = [make(leaf, place) for leaf in template.values]
         seen.parts = len(outs)
         given = outs[0] if isinstance(template.result, torch.Tensor) else tuple(outs)
@@ -91,7 +91,7 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
     """Call the variant that writes into its first argument: as it is, and as every second element."""
     seen = Seen()
     for make in (_whole, _interleaved):
-        args, kwargs = placed((sample.args, sample.kwargs), place.device, wider=place.wider)
+        args, kwargs = placed(op, sample, place.device, wider=place.wider)
         target, buffer = make(args[0])
         with _seeded(place, seen), torch.no_grad():
             returned = op.inplace_variant(target, *args[1:], **kwargs)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,26 +34,30 @@ def name(op: Any) -> str:
 
 
 def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sample]:
-    """Return so many samples, spread over all that there are; the first is among them."""
+    """Return the first sample and others, so many in all; always the same ones."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
-    chosen = sorted({i * len(found) // count for i in range(min(count, len(found)))})
-    if len(found) <= count:
-        chosen = list(range(len(found)))
+    others = range(1, len(found))
+    # At random: samples are often a product, and regular steps would meet one value of a factor.
+    chosen = sorted(random.Random(count).sample(others, min(count - 1, len(others))))
+    indices = [0, *chosen][: len(found)]
     return [
         Sample(
             i, (found[i].input, *found[i].args), dict(found[i].kwargs), found[i].output_process_fn_grad
         )
-        for i in chosen
+        for i in indices
     ]
 
 
-def placed(tree: Any, device: str, *, wider: bool = False) -> Any:
-    """Return a copy on a device, with the same strides; what asks for the CPU asks for the device.
+def placed(
+    op: Any, sample: Sample, device: str, *, wider: bool = False
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return copies of the arguments on a device, with the same strides.
 
-    `wider`: numbers of float32 and less become float64, complex ones complex128.
+    What asks for the CPU asks for the device. `wider`: numbers of float32 and less become float64,
+    complex ones complex128.
     """
 
     def leaf(value: Any) -> Any:
@@ -64,7 +69,11 @@ def placed(tree: Any, device: str, *, wider: bool = False) -> Any:
             return _WIDER.get(value, value) if wider else value
         return device if value == "cpu" and isinstance(value, str) else value
 
-    return pytree.tree_map(leaf, tree)
+    args, kwargs = pytree.tree_map(leaf, (list(sample.args), sample.kwargs))
+    for position in _ON_HOST.get(op.name, ()):
+        if position < len(args):
+            args[position] = sample.args[position]
+    return args, kwargs
 
 
 def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
@@ -84,6 +93,9 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
         copy = copy.as_strided(source.shape, source.stride(), source.storage_offset())
     return copy.requires_grad_(tensor.requires_grad)
 
+
+# Tensors of numbers that decide on shapes: torch wants them on the CPU, whatever the device is.
+_ON_HOST = {"tensor_split": (1,)}
 
 _WIDER = {
     torch.float16: torch.float64,
