@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from torch_google.tpu import _C
+from torch_google.tpu import _C, profiler
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
 from torch_google.tpu.runtime.modes import cpu_fallback, eager_mode, get_eager_mode, set_eager_mode
@@ -37,6 +37,7 @@ __all__ = [
     "memory_allocated",
     "memory_stats",
     "metrics",
+    "profiler",
     "reset_metrics",
     "reset_peak_memory_stats",
     "seed",
