@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,10 @@ class Carrier(ABC):
         """Return where programs run."""
 
     @abstractmethod
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        """Return the executable of a program."""
+
+    @abstractmethod
     def count(self, event: str) -> None:
         """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
 
@@ -110,6 +114,9 @@ class _Host(Carrier):
 
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        return lower().compile()
 
     def count(self, event: str) -> None:
         pass

@@ -15,7 +15,6 @@ from torch.fx import Node
 from torch_google.tpu.compile.carrier import Carrier, Result, carrier_of
 from torch_google.tpu.compile.evaluate import Evaluation
 from torch_google.tpu.compile.options import Options
-from torch_google.tpu.compile.programs import compiled
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
 
@@ -144,7 +143,7 @@ class Version:
             return jitted.lower(*specs)
 
         carrier.count("compile")
-        return compiled(lower)
+        return carrier.compile("torch.compile", lower)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
-from torch_google.tpu.runtime import metrics, platform
+from torch_google.tpu.runtime import compiler, metrics, platform
 from torch_google.tpu.runtime.strides import View, natural, read, write
 
 # Who has an array that only its tensor uses: the storage, the caller's list, the argument of
@@ -70,6 +71,11 @@ class _Device(Carrier):
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         platform.start()
         return SingleDeviceSharding(platform.device(device.index or 0))
+
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        lowered = lower()
+        fingerprint = hashlib.sha256(lowered.as_text().encode()).hexdigest()
+        return compiler.executable(name, lambda: lowered, fingerprint=fingerprint)
 
     def count(self, event: str) -> None:
         metrics.graph(event)

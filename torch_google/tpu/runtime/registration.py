@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C
+from torch_google.tpu.interop import dlpack
 from torch_google.tpu.runtime import device, dynamo, platform
 
 
@@ -39,6 +40,7 @@ def register() -> None:
             },
         }
     )
+    dlpack.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)

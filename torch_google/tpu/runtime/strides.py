@@ -69,7 +69,7 @@ def read(base: jax.Array, view: View) -> jax.Array:
     """Return the values that a view sees, in its sizes."""
     sizes = view.sizes
     base = _as_dtype(base, view.dtype)
-    if _is_plain(base.shape, view):
+    if is_plain(base.shape, view):
         return base
     if 0 in sizes:
         return jnp.zeros(sizes, base.dtype)
@@ -98,7 +98,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     shape, dtype = base.shape, dtypes.to_torch(base.dtype)
     values = jnp.broadcast_to(values, sizes)
     whole = _as_dtype(base, view.dtype)
-    if _is_plain(whole.shape, view):
+    if is_plain(whole.shape, view):
         return _as_dtype(values, dtype).reshape(shape)
     kept = [d for d, size in enumerate(sizes) if size > 1]
     grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
@@ -115,6 +115,18 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
                 padded.reshape([rows, *grid.shape[1:]]), block.reshape(grid.sizes), grid.starts
             ).reshape(-1)[: whole.size]
     return _as_dtype(flat, dtype).reshape(shape)
+
+
+def is_plain(shape: Sequence[int], view: View) -> bool:
+    """Whether a view has the shape of its storage's array, and sees all of it in its order."""
+    if tuple(shape) != view.sizes or view.offset:
+        return False
+    return all(
+        size == 1 or stride == wanted
+        for size, stride, wanted in zip(
+            view.sizes, view.strides, contiguous(view.sizes), strict=True
+        )
+    )
 
 
 def covers(view: View, elements: int) -> bool:
@@ -178,17 +190,6 @@ def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 def _inverse(order: Sequence[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
-
-
-def _is_plain(shape: Sequence[int], view: View) -> bool:
-    if tuple(shape) != view.sizes or view.offset:
-        return False
-    return all(
-        size == 1 or stride == wanted
-        for size, stride, wanted in zip(
-            view.sizes, view.strides, contiguous(view.sizes), strict=True
-        )
-    )
 
 
 def _pad(flat: jax.Array, size: int) -> jax.Array:

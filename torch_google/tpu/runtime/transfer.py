@@ -22,7 +22,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
             target.copy_(to_host(source))
             return
         if source.device.type == "cpu":
-            array = arrays.from_host(source.to(target.dtype), target.device.index)
+            array = arrays.from_host(_signed(source.to(target.dtype), target), target.device.index)
         elif source.device.type == "tpu":
             value = read(_C.value(source), View.of(source))
             array = jax.device_put(value, platform.device(target.device.index))
@@ -44,11 +44,12 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     value = _C.value(tensor)
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
-        return arrays.to_host(read(value, view)).reshape(view.sizes)
+        return _signed(arrays.to_host(read(value, view)).reshape(view.sizes), tensor)
     flat = arrays.to_host(value)
     if flat.dtype != tensor.dtype:
         flat = flat.view(tensor.dtype)
-    return flat.as_strided(view.sizes, view.strides, view.offset)
+    seen = flat.as_strided(view.sizes, view.strides, view.offset)
+    return _signed(seen, tensor)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
@@ -57,6 +58,16 @@ def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
     return tensor
+
+
+def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return the values behind a tensor as it sees them: conjugated or negated, where it says so.
+
+    Both are their own inverse, so this also returns the values to write behind it.
+    """
+    if like.is_conj():
+        values = torch._conj(values)
+    return torch._neg_view(values) if like.is_neg() else values
 
 
 def _index(identity: int) -> int:
