@@ -28,8 +28,9 @@ def start() -> int:
         if not _devices:
             found = _start()
             # Imported here, as these load JAX.
-            from torch_google.tpu.runtime import kernels, operators
+            from torch_google.tpu.runtime import carrier, kernels, operators
 
+            carrier.register()
             kernels.register()
             operators.record()
             _devices.extend(found)
