@@ -66,7 +66,8 @@ def _start() -> list[jax.Device]:
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    if wanted in (None, "cpu"):
+    # Without the variable JAX may have been in use: its clients stay as they are.
+    if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     for platform in _PLATFORMS if wanted is None else (wanted,):
         try:

@@ -48,7 +48,9 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     flat = arrays.to_host(value)
     if flat.dtype != tensor.dtype:
         flat = flat.view(tensor.dtype)
-    return flat.as_strided(view.sizes, view.strides, view.offset)
+    values = flat.as_strided(view.sizes, view.strides, view.offset)
+    values = values.conj() if view.conj else values
+    return torch._neg_view(values) if view.neg else values
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
@@ -69,6 +71,7 @@ def _index(identity: int) -> int:
 def _is_whole(tensor: torch.Tensor) -> bool:
     return (
         tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
         and tensor.storage_offset() == 0
         and tuple(tensor.shape) == _C.natural_shape(tensor)
         and tensor.dtype == _C.natural_dtype(tensor)
