@@ -28,10 +28,12 @@ def start() -> int:
         if not _devices:
             found = _start()
             # Imported here, as these load JAX.
+            from torch_google.tpu import composites
             from torch_google.tpu.runtime import kernels, operators
 
             kernels.register()
             operators.record()
+            composites.register()
             _devices.extend(found)
     return len(_devices)
 
