@@ -29,8 +29,9 @@ def start() -> int:
             found = _start()
             # Imported here, as these load JAX.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import kernels, operators
+            from torch_google.tpu.runtime import carrier, kernels, operators
 
+            carrier.register()
             kernels.register()
             operators.record()
             composites.register()

@@ -92,7 +92,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     shape, dtype = base.shape, dtypes.to_torch(base.dtype)
     values = view.bits(jnp.broadcast_to(values, sizes))
     whole = _as_dtype(base, view.dtype)
-    if _is_plain(whole.shape, view):
+    if is_plain(whole.shape, view):
         return _as_dtype(values, dtype).reshape(shape)
     kept = [d for d, size in enumerate(sizes) if size > 1]
     grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
@@ -111,6 +111,18 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     return _as_dtype(flat, dtype).reshape(shape)
 
 
+def is_plain(shape: Sequence[int], view: View) -> bool:
+    """Whether a view has the shape of its storage's array, and sees all of it in its order."""
+    if tuple(shape) != view.sizes or view.offset:
+        return False
+    return all(
+        size == 1 or stride == wanted
+        for size, stride, wanted in zip(
+            view.sizes, view.strides, contiguous(view.sizes), strict=True
+        )
+    )
+
+
 def covers(view: View, elements: int) -> bool:
     """Whether a view sees every element of a storage, so that a write leaves nothing old."""
     if math.prod(view.sizes) != elements:
@@ -123,7 +135,7 @@ def covers(view: View, elements: int) -> bool:
 def _stored(base: jax.Array, view: View) -> jax.Array:
     sizes = view.sizes
     base = _as_dtype(base, view.dtype)
-    if _is_plain(base.shape, view):
+    if is_plain(base.shape, view):
         return base
     if 0 in sizes:
         return jnp.zeros(sizes, base.dtype)
@@ -196,17 +208,6 @@ def _by_stride(sizes: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
 
 def _inverse(order: Sequence[int]) -> list[int]:
     return sorted(range(len(order)), key=order.__getitem__)
-
-
-def _is_plain(shape: Sequence[int], view: View) -> bool:
-    if tuple(shape) != view.sizes or view.offset:
-        return False
-    return all(
-        size == 1 or stride == wanted
-        for size, stride, wanted in zip(
-            view.sizes, view.strides, contiguous(view.sizes), strict=True
-        )
-    )
 
 
 def _pad(flat: jax.Array, size: int) -> jax.Array:
