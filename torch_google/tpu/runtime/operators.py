@@ -48,14 +48,16 @@ def _is_recorded(name: str, lowered: bool) -> bool:
         return True
     if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd"):
         return False
+    op = _find(name)
+    if op is not None and (_moves(op) or torch.Tag.inplace_view in op.tags):
+        return False  # about memory and not about values: torch's own kernel is right
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:
         return False
     if not (lowered or has(name, "CPU") or has(name, "Meta")):
         return False
-    op = _find(name)
-    return op is not None and not _is_view(op) and not _moves(op)
+    return op is not None and not _is_view(op)
 
 
 def _find(name: str) -> OpOverload | None:
