@@ -16,6 +16,7 @@ from typing import Any
 import jax
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import compiler, platform
@@ -35,12 +36,14 @@ def fuse(
     the externals whose memory it may reuse. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated)
-    found = compiler.cached(fusion.name, fingerprint=fusion.fingerprint)
-    if found is not None:
-        return found
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
     return None
+
+
+def register() -> None:
+    """Let a trace end where an optimizer has stepped, so that steps have the same programs."""
+    register_optimizer_step_post_hook(_after_step)
 
 
 def wait_for_compiles() -> None:
@@ -88,9 +91,7 @@ class Fusion:
         def fused(*values: Any) -> tuple[Any, ...]:
             return self._run(values[: len(externals)], *values[len(externals) :])
 
-        jitted = jax.jit(
-            fused, out_shardings=sharding, donate_argnums=self._reusable(externals)
-        )
+        jitted = jax.jit(fused, out_shardings=sharding, donate_argnums=self._reusable(externals))
         return jitted.lower(*specs)
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
@@ -124,6 +125,11 @@ class Fusion:
                 wanted[kind] -= 1
                 reusable.append(at)
         return tuple(reusable)
+
+
+def _after_step(*_: object) -> None:
+    if _C.mode() == _C.Mode.fused:
+        _C.flush("optimizer step")
 
 
 _background = Background("tpu-compile")
