@@ -16,6 +16,7 @@ def autoload() -> None:
 
 # What loads JAX comes with its first use: the name, and the room it is from.
 _LATER = {
+    "custom_kernel": "kernels",
     "export_stablehlo": "compile",
     "from_jax": "interop",
     "lowering": "lowerings",
@@ -24,6 +25,7 @@ _LATER = {
 
 __all__ = [
     "autoload",
+    "custom_kernel",
     "export_stablehlo",
     "from_jax",
     "lowering",

@@ -1,16 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import jax
-import pytest
 import torch
 from torch import nn
 
 from torch_google.tpu.compile import export_stablehlo
-
-
-@pytest.fixture(autouse=True)
-def _x64() -> None:
-    jax.config.update("jax_enable_x64", True)
 
 
 def test_a_function() -> None:

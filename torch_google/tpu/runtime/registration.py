@@ -11,7 +11,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import device, platform
+from torch_google.tpu.runtime import device, dynamo, platform
 
 
 def register() -> None:
@@ -42,6 +42,7 @@ def register() -> None:
     )
     dlpack.install()
     _C.expect_devices(platform.expected_devices())
+    dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)
 
 
