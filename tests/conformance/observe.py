@@ -178,7 +178,7 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 def _seeded(place: Place, seen: Seen) -> Iterator[None]:
     """Give random operators a seed of ours, and see whether one of them draws on the CPU."""
     torch.default_generator.manual_seed(place.seed)
-    torch.tpu.manual_seed(place.seed)  # type: ignore[attr-defined]
+    torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
     # op_db would set one seed for each call.
     own = mock.patch.object(

@@ -29,7 +29,10 @@ def main(argv: Sequence[str]) -> int:
     warnings.filterwarnings("ignore")
     try:
         wanted = tasks(
-            options.ops.split(","), options.dtype.split(","), options.check.split(","), options.shard
+            options.ops.split(","),
+            options.dtype.split(","),
+            options.check.split(","),
+            options.shard,
         )
     except ValueError as unknown:
         print(f"run: {unknown}", file=sys.stderr)

@@ -45,7 +45,10 @@ def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sa
     indices = sorted([0, *others[: count - 1]][: len(found)])
     return [
         Sample(
-            i, (found[i].input, *found[i].args), dict(found[i].kwargs), found[i].output_process_fn_grad
+            i,
+            (found[i].input, *found[i].args),
+            dict(found[i].kwargs),
+            found[i].output_process_fn_grad,
         )
         for i in indices
     ]

@@ -70,7 +70,9 @@ def sweep(
     with Worker(seconds=seconds) as worker:
         for task in wanted:
             found = [known[key] for key in task.keys if key in known]
-            if len(found) < len(task.keys) or (again and any(r.counts and not r.good for r in found)):
+            if len(found) < len(task.keys) or (
+                again and any(r.counts and not r.good for r in found)
+            ):
                 found = worker.run(task.op, task.dtype, task.check, samples or task.samples)
                 if file:
                     with file.open("a", encoding="utf-8") as lines:

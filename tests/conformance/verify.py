@@ -108,8 +108,8 @@ def _picks(position: int, *, indices_only: bool = False) -> Checker:
     """
 
     def check(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
-) -> str:
+        args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
+    ) -> str:
         if not indices_only and (found := close(ours[0], theirs[0])):
             return found
         if len(ours) == 1 and not indices_only:
@@ -130,16 +130,18 @@ def _picks(position: int, *, indices_only: bool = False) -> Checker:
     return check
 
 
-def _svd(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
-) -> str:
+def _svd(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
     u, s, v = ours
     if found := close(s, theirs[1], slack=10):
         return f"singular values: {found}"
     k = s.shape[-1]
     rebuilt_by_ours = u[..., :k] * s.unsqueeze(-2) @ v[..., :k, :]
     rebuilt_by_theirs = theirs[0][..., :k] * s.unsqueeze(-2) @ theirs[2][..., :k, :]
-    return close(rebuilt_by_ours, rebuilt_by_theirs, slack=20) or _unitary(u, close) or _unitary(v.mH, close)
+    return (
+        close(rebuilt_by_ours, rebuilt_by_theirs, slack=20)
+        or _unitary(u, close)
+        or _unitary(v.mH, close)
+    )
 
 
 def _old_svd(
@@ -151,9 +153,7 @@ def _old_svd(
     return _svd(args, kwargs, ours, theirs, close)
 
 
-def _qr(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
-) -> str:
+def _qr(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
     q, r = ours
     if q.numel() == 0 and theirs[0].numel() == 0:  # mode="r"
         return close(r.abs(), theirs[1].abs(), slack=20)
@@ -161,9 +161,7 @@ def _qr(
     return upper or close(q @ r, theirs[0] @ theirs[1], slack=20) or _unitary(q, close)
 
 
-def _eigh(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
-) -> str:
+def _eigh(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
     values, vectors = ours
     if found := close(values, theirs[0], slack=20):
         return f"eigenvalues: {found}"
@@ -172,9 +170,7 @@ def _eigh(
     return close(rebuilt_by_ours, rebuilt_by_theirs, slack=20) or _unitary(vectors, close)
 
 
-def _eig(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
-) -> str:
+def _eig(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
     values, vectors = ours
     if found := _spectrum(args, kwargs, [values], [theirs[0]], close):
         return found
@@ -208,7 +204,11 @@ def _low_rank(
 ) -> str:
     u, s, v = ours
     expected = (theirs[0] * theirs[1].unsqueeze(-2)) @ theirs[2].mH
-    return close((u * s.unsqueeze(-2)) @ v.mH, expected, slack=50) or _unitary(u, close) or _unitary(v, close)
+    return (
+        close((u * s.unsqueeze(-2)) @ v.mH, expected, slack=50)
+        or _unitary(u, close)
+        or _unitary(v, close)
+    )
 
 
 # Where the CPU is wrong by more tolerances than this, it is no measure.

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -38,7 +38,9 @@ def test_values_dtypes_and_shapes_count() -> None:
 
 @pytest.mark.parametrize(("off", "right"), [(1.0, True), (4.0, False)])
 def test_as_far_from_the_exact_value_as_the_cpu_is_right(off: float, right: bool) -> None:
-    exact: Callable[[], list[torch.Tensor]] = lambda: [torch.tensor([1000.0]).double()]
+    def exact() -> list[torch.Tensor]:
+        return [torch.tensor([1000.0]).double()]
+
     close = verify.closeness(DEFAULT, exact)
     ours, theirs = torch.tensor([1000.0 - off]), torch.tensor([1001.0])
     assert (close(ours, theirs, 0) == "") is right

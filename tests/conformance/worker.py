@@ -102,7 +102,7 @@ def _serve(connection: Connection) -> None:
 
     torch.set_num_threads(1)
     autoload()
-    torch.tpu.init()  # type: ignore[attr-defined]
+    torch.tpu.init()
     table = operators()
     gc.freeze()
     connection.send("ready")
