@@ -37,6 +37,7 @@ def register() -> None:
                     "transfer": "transfer",
                     "mark": "events",
                     "fuse": "fused",
+                    "attempt": "fused",
                 }.items()
             },
         }
