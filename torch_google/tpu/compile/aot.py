@@ -49,5 +49,6 @@ def _known() -> Decompositions:
 def _partition(
     joint: GraphModule, inputs: Sequence[Any], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
-    randomness.lift(joint)
-    return min_cut_rematerialization_partition(joint, inputs, **kwargs)
+    return randomness.partition(
+        joint, lambda: min_cut_rematerialization_partition(joint, inputs, **kwargs)
+    )

@@ -33,7 +33,10 @@ class Carrier(ABC):
 
     @abstractmethod
     def take(self, tensor: torch.Tensor) -> Any:
-        """Return the array of a tensor's storage."""
+        """Return the array of a tensor's storage.
+
+        What is donated may have no other owner than the storage, which has one reference.
+        """
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -62,10 +65,6 @@ class Carrier(ABC):
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
         """Return a seed, and how often was drawn with it: never twice the same."""
-
-    @abstractmethod
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        """Whether nobody but this tensor's storage and the caller's list has the array."""
 
     @abstractmethod
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
@@ -108,9 +107,6 @@ class _Host(Carrier):
 
     def draw(self, device: torch.device) -> tuple[int, int]:
         return int(torch.randint(2**62, (), device="cpu")), 0
-
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return False
 
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])

@@ -41,9 +41,9 @@ class Compiled:
                 arrays.append(value)
                 seen.append(type(value) if place in signature.numbers else value)
             else:
-                array = own.take(value)
-                arrays.append(array)
-                seen.append((array.shape, value.storage_offset(), value.stride()))
+                # No name for the array: its references are counted before it is donated.
+                arrays.append(own.take(value))
+                seen.append((arrays[-1].shape, value.storage_offset(), value.stride()))
         if signature.symbolic:
             seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
         key = tuple(seen)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -17,10 +16,7 @@ from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.runtime import compiler, metrics, platform
 from torch_google.tpu.runtime.strides import View, natural, read, write
-
-# Who has an array that only its tensor uses: the storage, the caller's list, the argument of
-# is_spare, and that of getrefcount.
-_OWN_REFERENCES = 4
+from torch_google.tpu.runtime.untraced import untraced
 
 
 class _Device(Carrier):
@@ -65,9 +61,6 @@ class _Device(Carrier):
         generator.set_offset(offset + 1)
         return _signed(generator.initial_seed()), _signed(offset)
 
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return sys.getrefcount(array) <= _OWN_REFERENCES
-
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         platform.start()
         return SingleDeviceSharding(platform.device(device.index or 0))
@@ -84,6 +77,8 @@ class _Device(Carrier):
 def register() -> None:
     """Let torch.compile take tensors of this device."""
     carry("tpu", _Device())
+    # Programs of operators are called by C++; JAX's way to their executables is Python at first.
+    untraced(jax.stages.Compiled.__call__)
 
 
 def _signed(word: int) -> int:
