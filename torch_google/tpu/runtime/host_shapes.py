@@ -16,7 +16,7 @@ from torch_google.tpu.runtime.strides import read
 from torch_google.tpu.runtime.transfer import from_array
 
 if TYPE_CHECKING:
-    from torch_google.tpu.runtime.miss import Call
+    from torch_google.tpu.runtime.call import Call
 
 
 def run(program: Program, call: Call) -> list[Any]:
