@@ -193,7 +193,11 @@ def _born_there(sample: Sample, state: dict[str, Any]) -> None:
 def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
     """Check that a module in channels_last gives the same, and where torch says so, lies so."""
     format_ = next(
-        (_FORMATS[leaf.dim()] for leaf in _tensors(sample.called_with.args) if leaf.dim() in _FORMATS),
+        (
+            _FORMATS[leaf.dim()]
+            for leaf in _tensors(sample.called_with.args)
+            if leaf.dim() in _FORMATS
+        ),
         None,
     )
     if format_ is None:
@@ -207,9 +211,11 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             return
         args, kwargs = pytree.tree_map_only(
             torch.Tensor,
-            lambda leaf: leaf.contiguous(memory_format=format_)
-            if _FORMATS.get(leaf.dim()) is format_
-            else leaf,
+            lambda leaf: (
+                leaf.contiguous(memory_format=format_)
+                if _FORMATS.get(leaf.dim()) is format_
+                else leaf
+            ),
             sample.inputs(device),
         )
         found.append(placed(*args, **kwargs))

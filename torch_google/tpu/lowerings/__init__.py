@@ -95,6 +95,9 @@ from torch_google.tpu.lowerings import (
     reductions as reductions,
 )
 from torch_google.tpu.lowerings import (
+    rnn_cells as rnn_cells,
+)
+from torch_google.tpu.lowerings import (
     scans as scans,
 )
 from torch_google.tpu.lowerings import (

@@ -7,12 +7,20 @@ from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
+import torch
+from torch._prims_common import suggest_memory_format
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
 
-@lowering("aten::convolution", "aten::convolution_overrideable")
+def _layout(x: torch.Tensor, weight: torch.Tensor, *rest: object) -> torch.memory_format:
+    """Channels last where an operand lies so, as on the CPU."""
+    formats = (suggest_memory_format(x), suggest_memory_format(weight))
+    return next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
+
+
+@lowering("aten::convolution", "aten::convolution_overrideable", layout=_layout)
 def convolution(
     x: jax.Array,
     weight: jax.Array,

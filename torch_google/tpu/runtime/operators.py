@@ -10,6 +10,8 @@ from torch_google.tpu import _C, lowerings
 
 # The exponent decides what is computed: x**2 is a product. Few programs are behind these anyway.
 _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
+# The steps of optimizers, whose numbers schedulers change.
+_LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 _known: set[str] = set()
 
 
@@ -34,7 +36,9 @@ def takes_numbers(op: OpOverload, *, forget: bool = False) -> bool:
     _known.add(op.name())
     if forget or op.name().startswith(_BAKED):
         return False
-    return torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_")
+    if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
+        return True
+    return op.name().startswith(_LIFTED)
 
 
 def _all_names() -> list[str]:
@@ -48,13 +52,15 @@ def _is_recorded(name: str, lowered: bool) -> bool:
         return True
     if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd"):
         return False
+    op = _find(name)
+    if op is not None and torch.Tag.inplace_view in op.tags:
+        return False  # as_strided_ and what calls it: sizes and strides change, no value does
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:
         return False
     if not (lowered or has(name, "CPU") or has(name, "Meta")):
         return False
-    op = _find(name)
     return op is not None and not _is_view(op) and not _moves(op)
 
 
