@@ -22,13 +22,27 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 }
 
 
-def check(what: str, ours: Any, theirs: Any, *, strides: bool = False) -> None:
-    """Compare two structures of tensors. Raises Mismatch, which begins with `what`."""
+def check(
+    what: str,
+    ours: Any,
+    theirs: Any,
+    *,
+    strides: bool = False,
+    anywhere: bool = False,
+    like: torch.dtype | None = None,
+) -> None:
+    """Compare two structures of tensors. Raises Mismatch, which begins with `what`.
+
+    Ours must lie on tpu, unless `anywhere`; values may differ as those of dtype `like` do.
+    """
     ours, theirs = _leaves(ours), _leaves(theirs)
     if len(ours) != len(theirs):
         raise Mismatch(f"{what}: {len(ours)} results for {len(theirs)}")
     for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        _check_leaf(f"{what} {index}" if len(theirs) > 1 else what, one, other, strides)
+        words = f"{what} {index}" if len(theirs) > 1 else what
+        if not anywhere:
+            on_device(words, one)
+        _check_leaf(words, one, other, strides, like)
 
 
 def equal(what: str, ours: Any, theirs: Any) -> None:
@@ -49,21 +63,20 @@ def on_device(what: str, structure: Any) -> None:
             raise Mismatch(f"{what}: a tensor lies on {leaf.device}")
 
 
-def _check_leaf(what: str, ours: Any, theirs: Any, strides: bool) -> None:
+def _check_leaf(what: str, ours: Any, theirs: Any, strides: bool, like: torch.dtype | None) -> None:
     if not isinstance(theirs, torch.Tensor):
         if ours != theirs:
             raise Mismatch(f"{what}: {ours!r} for {theirs!r}")
         return
     if not isinstance(ours, torch.Tensor):
         raise Mismatch(f"{what}: {ours!r} for a tensor")
-    on_device(what, ours)
     if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
         raise Mismatch(
             f"{what}: {ours.dtype} {list(ours.shape)} for {theirs.dtype} {list(theirs.shape)}"
         )
     if strides and ours.stride() != theirs.stride():
         raise Mismatch(f"{what}: strides {ours.stride()} for {theirs.stride()}")
-    rtol, atol = TOLERANCES.get(theirs.dtype, (0.0, 0.0))
+    rtol, atol = TOLERANCES.get(like or theirs.dtype, (0.0, 0.0))
     try:
         torch.testing.assert_close(
             ours.detach().cpu(), theirs.detach(), rtol=rtol, atol=atol, equal_nan=True

@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import jax
 import jax.numpy as jnp
+import torch
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
 
-@lowering("aten::_thnn_fused_lstm_cell")
+def _lstm_meta(
+    input_gates: torch.Tensor, hidden_gates: torch.Tensor, cx: torch.Tensor, *biases: object
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """As torch's own meta kernel, which refuses a cell without bias."""
+    contiguous = torch.contiguous_format
+    hy, cy = (torch.empty_like(cx, memory_format=contiguous) for _ in range(2))
+    return hy, cy, torch.empty_like(input_gates, memory_format=contiguous)
+
+
+@lowering("aten::_thnn_fused_lstm_cell", meta=_lstm_meta)
 def lstm_cell(
     input_gates: jax.Array,
     hidden_gates: jax.Array,

@@ -37,9 +37,8 @@ def test_lstm(biased: bool) -> None:
 
     grads = [torch.rand_like(hy), torch.rand_like(cy)]
     expected = torch.autograd.grad([hy, cy], [input_gates, cx], grads)
-    found = rnn_cells.lstm_cell_backward(
-        *(against_cpu.to_array(t) for t in grads), arrays[2], ours[1], ours[2], biased
-    )
+    of_hy, of_cy = (against_cpu.to_array(t) for t in grads)
+    found = rnn_cells.lstm_cell_backward(of_hy, of_cy, arrays[2], ours[1], ours[2], biased)
     for one, other in zip(found, expected, strict=False):
         equal(one, other)
     if biased:

@@ -29,15 +29,15 @@ class Lowering:
     concrete arrays, by itself. Where that depends on the arguments, a function of these, which looks
     at shapes and dtypes only, says so: tensors are torch's or jax arrays.
 
-    `layout`: called with the arguments, tensors being meta ones, for the memory format of the result
-    where torch's meta kernel leaves that open because it depends on the device.
+    `meta`: called with the arguments, tensors being meta ones, instead of torch's own meta kernel:
+    where that fails, or leaves open what depends on the device.
     """
 
     name: str
     function: Callable[..., Any]
     random: bool = False
     host_shape: bool | Callable[..., bool] = False
-    layout: Callable[..., torch.memory_format] | None = None
+    meta: Callable[..., Any] | None = None
 
     def on_host(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Say whether a call with such arguments has results whose shape depends on values."""
@@ -53,7 +53,7 @@ def lowering(
     *names: str,
     random: bool = False,
     host_shape: bool | Callable[..., bool] = False,
-    layout: Callable[..., torch.memory_format] | None = None,
+    meta: Callable[..., Any] | None = None,
 ) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
@@ -67,7 +67,7 @@ def lowering(
                     f"{function.__module__}: '{name}' is lowered in "
                     f"{_TABLE[name].function.__module__} already. Keep one of them"
                 )
-            _TABLE[name] = Lowering(name, function, random, host_shape, layout)
+            _TABLE[name] = Lowering(name, function, random, host_shape, meta)
         return function
 
     return register

@@ -57,9 +57,7 @@ def _direct(
         return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
 
     try:
-        meta = _meta_results(op, leaves, structure, on_host)
-        if lowering.layout is not None:
-            meta = _laid_out(lowering.layout, meta, leaves, structure)
+        meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
         meta = _own_results(call, [leaves[i] for i in inputs])
 
@@ -84,9 +82,12 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     )
 
 
-def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
+def _meta_results(
+    op: Callable[..., Any], leaves: Sequence[Any], structure: Any, host_shape: bool
+) -> Any:
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
-    args, kwargs = _as_metas(leaves, structure)
+    metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
+    args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)
@@ -95,18 +96,6 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
         )
         with mode:
             return op(*args, **kwargs)
-
-
-def _laid_out(
-    layout: Callable[..., torch.memory_format], meta: Any, leaves: Sequence[Any], structure: Any
-) -> torch.Tensor:
-    args, kwargs = _as_metas(leaves, structure)
-    return torch.empty_like(meta, memory_format=layout(*args, **kwargs))
-
-
-def _as_metas(leaves: Sequence[Any], structure: Any) -> Any:
-    metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
-    return pytree.tree_unflatten(metas, structure)
 
 
 # In place of what a meta kernel gives: take results as they are.
