@@ -92,10 +92,13 @@ from torch_google.tpu.lowerings import (
     random as random,
 )
 from torch_google.tpu.lowerings import (
-    reductions as reductions,
+    recurrent as recurrent,
 )
 from torch_google.tpu.lowerings import (
-    rnn_cells as rnn_cells,
+    recurrent_operators as recurrent_operators,
+)
+from torch_google.tpu.lowerings import (
+    reductions as reductions,
 )
 from torch_google.tpu.lowerings import (
     scans as scans,

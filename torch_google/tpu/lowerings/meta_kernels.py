@@ -57,19 +57,10 @@ def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Te
     return torch.empty_like(x)
 
 
-def _gru_cell(
-    input_gates: torch.Tensor, hidden_gates: torch.Tensor, hx: torch.Tensor, *biases: object
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.empty_like(hx), hx.new_empty((*hx.shape[:-1], hx.shape[-1] * 5))
-
-
-def _gru_cell_backward(
-    grad: torch.Tensor, workspace: torch.Tensor, has_bias: bool
-) -> tuple[torch.Tensor | None, ...]:
-    gates = grad.shape[-1] * 3
-    rows = [grad.new_empty((*grad.shape[:-1], gates)) for _ in range(2)]
-    biases = [grad.new_empty(gates) if has_bias else None for _ in range(2)]
-    return *rows, torch.empty_like(grad), *biases
+def _window(
+    window_length: int, *shape: float, dtype: torch.dtype | None = None, **where: object
+) -> torch.Tensor:
+    return torch.empty(window_length, dtype=dtype, device="meta")
 
 
 def _in_place(*args: object, **options: object) -> None:
@@ -84,9 +75,9 @@ for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_")
 _META.impl("_fused_adagrad_", _in_place)
 _META.impl("_fused_sgd_", _in_place)
 _META.impl("fractional_max_pool3d_backward", _like_second)
-_META.impl("_thnn_fused_gru_cell", _gru_cell)
-_META.impl("_thnn_fused_gru_cell_backward", _gru_cell_backward)
 _META.impl("geqrf", _geqrf)
+for _name in ("", ".periodic", ".beta"):
+    _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)

@@ -25,6 +25,8 @@ def run(program: Program, call: Call) -> list[Any]:
     given = [_given(call, kind, at) for kind, at in call.sources()]
     device = given[0].devices() if given else set()
     made = program(given, None)
+    if not call.op._schema.returns:  # a check of values, which has not raised
+        return []
     results = [_tensor(array, device) for array in made]
     if not call.pure.written:
         returns = call.op._schema.returns
