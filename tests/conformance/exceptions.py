@@ -1,29 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not pass, with the reason for each: exceptions.json, kept by hand."""
+"""Why what does not pass does not: exceptions.json, kept by hand."""
 
 from __future__ import annotations
 
 import fnmatch
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.conformance.trial import Outcome, Trial
+from tests.conformance.rows import Row
 
 FILE = Path(__file__).with_name("exceptions.json")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`op` and `dtype` are names or patterns."""
+    """`op`, `dtype` and `check` are names or patterns, several with commas."""
 
     op: str
     dtype: str
+    check: str
     reason: str
 
-    def covers(self, trial: Trial) -> bool:
-        return fnmatch.fnmatchcase(trial.op, self.op) and fnmatch.fnmatchcase(
-            trial.dtype, self.dtype
+    def covers(self, row: Row) -> bool:
+        pairs = zip(row.key, (self.op, self.dtype, self.check), strict=True)
+        return all(
+            any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns.split(","))
+            for name, patterns in pairs
         )
 
 
@@ -31,30 +35,30 @@ class Entry:
 class Exceptions:
     entries: tuple[Entry, ...]
 
-    def reason(self, trial: Trial) -> str:
-        return next((entry.reason for entry in self.entries if entry.covers(trial)), "")
+    def reason(self, row: Row) -> str:
+        return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
-    def surprise(self, trial: Trial) -> str:
-        """Return what is not as the file says, or nothing."""
-        known = self.reason(trial)
-        if trial.outcome in (Outcome.PASSED, Outcome.EMPTY):
-            exact = any(e.op == trial.op and e.dtype == trial.dtype for e in self.entries)
-            if trial.outcome is Outcome.PASSED and exact:
-                return f"{trial.op} {trial.dtype} passes. Take it out of {FILE.name}"
-            return ""
-        if known:
-            return ""
-        return (
-            f"{trial.op} {trial.dtype} {trial.outcome.value}: {trial.message}. Fix it, or give the "
-            f"reason in {FILE.name}"
-        )
+    def faults(self, rows: Iterable[Row]) -> list[str]:
+        """Return what lacks a reason, and what is a reason for nothing."""
+        failing = [row for row in rows if row.counts and not row.good]
+        missing = [
+            f"{row}: give the reason in {FILE.name}" for row in failing if not self.reason(row)
+        ]
+        needless = [
+            f"{entry.op} {entry.dtype} {entry.check}: passes. Take it out of {FILE.name}"
+            for entry in self.entries
+            if not any(entry.covers(row) for row in failing)
+        ]
+        return missing + needless
 
 
 def load(path: Path = FILE) -> Exceptions:
     """Read the file. Raises ValueError, which names the entry, for one without a reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
-        if set(row) != {"op", "dtype", "reason"} or not row["reason"]:
-            raise ValueError(f"{path}: entry {number}: expected op, dtype and reason, found {row}")
+        if set(row) != {"op", "dtype", "check", "reason"} or not all(row.values()):
+            raise ValueError(
+                f"{path}: entry {number}: expected op, dtype, check and reason, found {row}"
+            )
         entries.append(Entry(**row))
     return Exceptions(tuple(entries))

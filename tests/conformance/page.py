@@ -1,81 +1,109 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes for people and for programs: lines, a page in Markdown, a file in JSON."""
+"""The rows for people: TABLE.md, which is made of the golden and of the exceptions."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from tests.conformance.exceptions import Exceptions
-from tests.conformance.trial import Outcome, Trial
+from tests.conformance.golden import Key
+from tests.conformance.rows import CHECKS, DTYPES, Outcome, Row
+
+FILE = Path(__file__).with_name("TABLE.md")
+
+_HEAD = """# Operators on tpu, compared with the CPU
+
+Made by `python -m tests.conformance.run --update`; what is said here is checked by
+`golden_test.py`. One row for each operator of torch's op_db, on tpu (JAX on the CPU), strict mode.
+
+"""
+
+_LEGEND = """
+In a cell, one sign for each check: forward, strides of its results, backward, out=, in-place.
+`+` passes with all samples that were run, `x` does not, `.` is not declared or has no sample.
+An empty cell: the operator does not take this dtype.
+
+"""
+
+_SIGNS = {True: "+", False: "x"}
 
 
-def line(trial: Trial) -> str:
-    counts = f"{trial.passed}/{trial.samples}"
-    return f"{trial.op} {trial.dtype} {trial.outcome.value} {counts} {trial.message}".rstrip()
-
-
-def summary(trials: Sequence[Trial]) -> str:
-    """Return one line for each dtype: passed of those that have a sample."""
+def summary(rows: Iterable[Row]) -> str:
+    """Return one line for each dtype and check: passed of those that have a sample."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row.counts:
+            groups.setdefault((row.dtype, row.check), []).append(row)
     lines = []
-    for dtype in dict.fromkeys(trial.dtype for trial in trials):
-        counts = Counter(t.outcome for t in trials if t.dtype == dtype)
-        counted = sum(counts.values()) - counts[Outcome.EMPTY]
-        others = [f"{n} {o.value}" for o, n in counts.items() if o is not Outcome.PASSED]
-        passed = f"{dtype}: {counts[Outcome.PASSED]} of {counted} passed"
-        lines.append(", ".join([passed, *sorted(others)]))
+    for (dtype, check), group in groups.items():
+        failed = [row.outcome for row in group if not row.good]
+        others = [f"{failed.count(o)} {o.value}" for o in Outcome if o in failed]
+        passed = f"{dtype} {check}: {len(group) - len(failed)} of {len(group)} passed"
+        lines.append(", ".join([passed, *others]))
     return "\n".join(lines)
 
 
-def write_json(path: Path, trials: Sequence[Trial]) -> None:
-    rows = [
-        {
-            "op": t.op,
-            "dtype": t.dtype,
-            "outcome": t.outcome.value,
-            "samples": t.samples,
-            "passed": t.passed,
-            "message": t.message,
-        }
-        for t in sorted(trials, key=lambda t: (t.op, t.dtype))
-    ]
-    _replace(path, json.dumps(rows, indent=1) + "\n")
-
-
-def write_page(path: Path, trials: Sequence[Trial], known: Exceptions) -> None:
-    """Write a table with one row for each operator, one column for each dtype."""
-    _replace(path, page(trials, known))
-
-
-def page(trials: Sequence[Trial], known: Exceptions) -> str:
-    dtypes = list(dict.fromkeys(t.dtype for t in trials))
-    found = {(t.op, t.dtype): t for t in trials}
-    lines = ["# Operators on tpu", "", *[f"- {row}" for row in summary(trials).splitlines()], ""]
-    lines += [f"| operator | {' | '.join(dtypes)} | why not |", "|---" * (len(dtypes) + 2) + "|"]
-    for op in sorted({t.op for t in trials}):
-        row = [found.get((op, dtype)) for dtype in dtypes]
-        cells = ["" if t is None else _cell(t) for t in row]
-        failed = [t for t in row if t and t.outcome not in (Outcome.PASSED, Outcome.EMPTY)]
-        why = dict.fromkeys(known.reason(t) or t.message for t in failed)
+def page(rows: Mapping[Key, Row], known: Exceptions) -> str:
+    """Return the text of TABLE.md."""
+    counted = [row for row in rows.values() if row.counts]
+    by_op: dict[str, list[Row]] = {}
+    for row in rows.values():
+        by_op.setdefault(row.op, []).append(row)
+    lines = [f"| operator | {' | '.join(DTYPES)} | why not |", "|---" * (len(DTYPES) + 2) + "|"]
+    for op in sorted(by_op):
+        cells = [_cell(rows, op, dtype) for dtype in DTYPES]
+        failed = [row for row in by_op[op] if row.counts and not row.good]
+        why = dict.fromkeys(known.reason(row) for row in failed)
         lines.append(f"| {op} | {' | '.join(cells)} | {_escaped('; '.join(why))} |")
+    return _HEAD + _totals(counted) + _LEGEND + "\n".join(lines) + "\n"
+
+
+def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None:
+    aside = file.with_name(file.name + ".part")
+    aside.write_text(page(rows, known), encoding="utf-8")
+    aside.replace(file)
+
+
+def _totals(rows: list[Row]) -> str:
+    """Return the shares that count, then all of them by dtype and check."""
+    forward = [row for row in rows if row.check == "forward"]
+    whole: dict[tuple[str, str], bool] = {}
+    for row in rows:
+        whole[row.op, row.dtype] = whole.get((row.op, row.dtype), True) and row.good
+    shares = [
+        ("float32, forward", [row.good for row in forward if row.dtype == "float32"]),
+        ("operator x dtype, forward", [row.good for row in forward]),
+        ("gradients", [row.good for row in rows if row.check == "backward"]),
+        ("out= and in-place variants", [row.good for row in rows if row.check in _VARIANTS]),
+        ("operator x dtype, every check passes", list(whole.values())),
+        ("operator x dtype x check", [row.good for row in rows]),
+    ]
+    lines = ["| | passed | of | |", "|---|---|---|---|"]
+    lines += [f"| {what} | {sum(good)} | {len(good)} | {_share(good)} |" for what, good in shares]
+    lines += ["", f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
+    for dtype in DTYPES:
+        cells = []
+        for check in CHECKS:
+            good = [row.good for row in rows if (row.dtype, row.check) == (dtype, check)]
+            cells.append(f"{sum(good)} of {len(good)}" if good else "")
+        lines.append(f"| {dtype} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cell(trial: Trial) -> str:
-    if trial.outcome is Outcome.EMPTY:
-        return "no sample"
-    if trial.outcome is Outcome.PASSED:
-        return "yes"
-    return f"{trial.passed}/{trial.samples}"
+def _share(good: list[bool]) -> str:
+    return f"{100 * sum(good) / len(good):.1f} %" if good else ""
+
+
+def _cell(rows: Mapping[Key, Row], op: str, dtype: str) -> str:
+    if (op, dtype, "forward") not in rows:
+        return ""
+    found = [rows.get((op, dtype, check)) for check in CHECKS]
+    return "".join(_SIGNS[row.good] if row and row.counts else "." for row in found)
 
 
 def _escaped(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _replace(path: Path, text: str) -> None:
-    aside = path.with_name(path.name + ".part")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+_VARIANTS = ("out", "inplace")

@@ -1,173 +1,184 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One operator of torch's op_db with one dtype: its samples in JAX, compared with the CPU."""
+"""One check of one operator of op_db with one dtype: its samples on tpu, compared with the CPU."""
 
 from __future__ import annotations
 
-import enum
-import itertools
-import signal
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
-from unittest import mock
 
 import torch
-from torch.testing._internal import common_methods_invocations
 from torch.utils import _pytree as pytree
 
-from tests.conformance import distribution, verify
-from tests.conformance.stand_in import StandIn
+from tests.conformance import distribution, observe, samples, verify
+from tests.conformance.observe import Place, Seen
+from tests.conformance.rows import Outcome, Row
+from tests.conformance.samples import Sample
+from tests.conformance.tolerances import tolerance
+
+_CPU = Place("cpu")
+_TPU = Place("tpu")
+
+Found = tuple[Outcome, str]
 
 
-class Outcome(enum.Enum):
-    PASSED = "passed"
-    WRONG = "wrong"
-    UNSUPPORTED = "unsupported"
-    CRASHED = "crashed"
-    SLOW = "slow"
-    EMPTY = "empty"
+def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
+    """Return whether the operator declares this for the CPU."""
+    if dtype not in op.dtypes:
+        return False
+    if check == "backward":
+        return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
+    if check == "out":
+        return bool(op.supports_out)
+    if check == "inplace":
+        return op.inplace_variant is not None
+    return check in ("forward", "strides")
 
 
-@dataclass(frozen=True)
-class Trial:
-    """`samples`: those that the CPU itself accepts. `message`: the first that went wrong."""
-
-    op: str
-    dtype: str
-    outcome: Outcome
-    samples: int
-    passed: int
-    message: str = ""
-
-
-def operators() -> dict[str, Any]:
-    """Return torch's op_db by name; a variant is `name.variant`."""
-    return {_name(op): op for op in common_methods_invocations.op_db}
-
-
-def attempt(op: Any, dtype: torch.dtype, *, samples: int, seconds: int) -> Trial:
-    """Run the first samples of an operator, each for at most so many seconds."""
-    tried = passed = 0
-    outcome, message = Outcome.EMPTY, ""
-    for index, (args, kwargs) in enumerate(itertools.islice(_samples(op, dtype), samples)):
-        expected = _expected(op, args, kwargs)
+def attempt(op: Any, dtype: torch.dtype, check: str, count: int) -> list[Row]:
+    """Run so many samples. `forward` gives the row of `strides` too."""
+    checks = ("forward", "strides") if check == "forward" else (check,)
+    tallies = {name: _Tally() for name in checks}
+    for sample in samples.pick(op, dtype, count, gradients=check == "backward"):
+        expected = _expected(op, check, sample)
         if expected is None:
             continue
-        tried += 1
-        found, words = _one(op, args, kwargs, expected[0], seconds)
-        passed += found is Outcome.PASSED
-        if found is not Outcome.PASSED and not message:
-            outcome, message = found, f"sample {index}: {words}"
-    if tried and passed == tried:
-        outcome = Outcome.PASSED
-    return Trial(_name(op), str(dtype).removeprefix("torch."), outcome, tried, passed, message)
+        found = _one(op, dtype, check, sample, expected)
+        for name in checks:
+            tallies[name].add(sample.index, found[name])
+    kind = str(dtype).removeprefix("torch.")
+    return [tallies[name].row(samples.name(op), kind, name) for name in checks]
 
 
-def _one(op: Any, args: Any, kwargs: Any, expected: Any, seconds: int) -> tuple[Outcome, str]:
+@dataclass
+class _Tally:
+    outcome: Outcome = Outcome.EMPTY
+    message: str = ""
+    samples: int = 0
+    passed: int = 0
+
+    def add(self, index: int, found: Found) -> None:
+        self.samples += 1
+        self.passed += found[0] is Outcome.PASSED
+        if self.outcome in (Outcome.EMPTY, Outcome.PASSED):
+            self.outcome = found[0]
+            self.message = f"sample {index}: {found[1]}" if found[1] else ""
+
+    def row(self, op: str, dtype: str, check: str) -> Row:
+        return Row(op, dtype, check, self.outcome, self.samples, self.passed, self.message)
+
+
+def _one(
+    op: Any, dtype: torch.dtype, check: str, sample: Sample, expected: Seen
+) -> dict[str, Found]:
+    look = partial(_look, op, check, sample)
     try:
-        with _limit(seconds):
-            mode = StandIn()
-            got = _call(op, args, kwargs, mode)
-            found = _compare(op, args, kwargs, got, expected, mode)
+        got = look(_TPU)
+        values = _values(op, dtype, check, sample, got, expected, look)
     except NotImplementedError as refused:
-        return Outcome.UNSUPPORTED, _line(refused)
-    except TimeoutError as late:
-        return Outcome.SLOW, str(late)
-    except Exception as broken:  # noqa: BLE001 - whatever a lowering raises is its result
-        return Outcome.CRASHED, f"{type(broken).__name__}: {_line(broken)}"
-    return (Outcome.WRONG, found) if found else (Outcome.PASSED, "")
+        return dict.fromkeys(("forward", "strides", check), (Outcome.UNSUPPORTED, _line(refused)))
+    except Exception as broken:  # noqa: BLE001 - whatever an operator raises is its result
+        words = f"{type(broken).__name__}: {_line(broken)}"
+        return dict.fromkeys(("forward", "strides", check), (Outcome.CRASHED, words))
+    facts = _first_other(got.facts, expected.facts) or values
+    layouts = _first_other(got.layouts, expected.layouts)
+    return {
+        "strides": (Outcome.WRONG, layouts) if layouts else (Outcome.PASSED, ""),
+        check: (Outcome.WRONG, facts) if facts else (Outcome.PASSED, ""),
+    }
 
 
-def _compare(op: Any, args: Any, kwargs: Any, got: Any, expected: Any, mode: StandIn) -> str:
+def _values(
+    op: Any,
+    dtype: torch.dtype,
+    check: str,
+    sample: Sample,
+    got: Seen,
+    expected: Seen,
+    look: Callable[[Place], Seen],
+) -> str:
     if op.name in _UNDEFINED:
-        return verify.differs(got, expected, values=False)
-    found = verify.rebuilt(op.name, args, kwargs, got, expected)
-    if found is not None:
-        return found
-    if not mode.random:
-        return verify.differs(got, expected)
-    if words := verify.differs(got, expected, values=False):
-        return words
-    for leaf in range(len(pytree.tree_leaves(expected))):
-        if not isinstance(pytree.tree_leaves(expected)[leaf], torch.Tensor):
-            continue
+        return verify.differs(got.values, expected.values, None)
+    allowed = tolerance(op, dtype, check)
+    if check in ("forward", "out"):
+        found = _rebuilt(op, sample, got, expected, allowed)
+        if found is not None:
+            return found
+    if expected.random:
+        return _distributed(check, sample, got, expected, look)
+    exact = cache(lambda: _exact(op, check, sample))
+    return verify.differs(got.values, expected.values, verify.closeness(allowed, exact))
 
-        def ours(seed: int, leaf: int = leaf) -> torch.Tensor:
-            return pytree.tree_leaves(_call(op, args, kwargs, StandIn(seed=seed)))[leaf]
 
-        def theirs(seed: int, leaf: int = leaf) -> torch.Tensor:
-            torch.manual_seed(seed)
-            return pytree.tree_leaves(_call(op, args, kwargs))[leaf]
-
-        if words := distribution.differs(ours, theirs):
-            return words
+def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
+    """Judge each writing into out= by itself."""
+    width = expected.parts or max(len(expected.values), 1)
+    for start in range(0, max(len(expected.values), 1), width):
+        part = slice(start, start + width)
+        found = verify.rebuilt(op.name, sample, got.values[part], expected.values[part], allowed)
+        if found is None or found:
+            return found
     return ""
 
 
-def _call(op: Any, args: Any, kwargs: Any, mode: StandIn | None = None) -> Any:
-    call: Callable[..., Any] = op.op
-    args, kwargs = pytree.tree_map_only(torch.Tensor, _copied, (args, kwargs))
-    if mode is None:
-        with _own_seeds():
-            return call(*args, **kwargs)
-    # oneDNN's own kernels and the CPU's flash attention are not what another device would be asked.
-    attention = torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH)
-    with _own_seeds(), torch.backends.mkldnn.flags(enabled=False), attention, mode:
-        return call(*args, **kwargs)
+def _distributed(
+    check: str, sample: Sample, got: Seen, expected: Seen, look: Callable[[Place], Seen]
+) -> str:
+    if found := verify.differs(got.values, expected.values, None):
+        return found
+
+    def draw(place: Place) -> list[Any]:
+        seen = look(place)
+        return pytree.tree_leaves(sample.finish(seen.result)) if check == "forward" else seen.values
+
+    seeds = range(distribution.RUNS)
+    ours = [draw(replace(_TPU, seed=seed)) for seed in seeds]
+    theirs = [draw(replace(_CPU, seed=seed + len(seeds))) for seed in seeds]
+    for leaf, value in enumerate(theirs[0]):
+        if isinstance(value, torch.Tensor) and (
+            found := distribution.differs([o[leaf] for o in ours], [t[leaf] for t in theirs])
+        ):
+            return found
+    return ""
 
 
-def _own_seeds() -> Any:
-    """Keep op_db from the one seed that it sets for each call of a random operator."""
-    return mock.patch.object(
-        common_methods_invocations,
-        "wrapper_set_seed",
-        lambda function, *args, **kwargs: function(*args, **kwargs),
-    )
+def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if check == "out":
+            template = observe.forward(op, sample, replace(_CPU, wider=place.wider))
+            return observe.out(op, sample, place, template)
+        function: observe.Observer = getattr(observe, check)
+        return function(op, sample, place)
 
 
-def _copied(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.detach().clone()
-
-
-def _expected(op: Any, args: Any, kwargs: Any) -> tuple[Any] | None:
+def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
     """Return what the CPU gives, or None where it refuses the sample itself."""
-    torch.manual_seed(0)
     try:
-        return (_call(op, args, kwargs),)
-    except (RuntimeError, NotImplementedError, ValueError, TypeError):
+        return _look(op, check, sample, _CPU)
+    except Exception:  # noqa: BLE001 - whatever it raises, there is nothing to compare with
         return None
 
 
-def _samples(op: Any, dtype: torch.dtype) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for sample in op.sample_inputs("cpu", dtype, requires_grad=False):
-            yield (sample.input, *sample.args), dict(sample.kwargs)
+def _exact(op: Any, check: str, sample: Sample) -> list[Any] | None:
+    try:
+        return _look(op, check, sample, replace(_CPU, wider=True)).values
+    except Exception:  # noqa: BLE001 - the operator may not take these dtypes
+        return None
 
 
-def _name(op: Any) -> str:
-    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name
+def _first_other(ours: list[str], theirs: list[str]) -> str:
+    for position, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+        if one != other:
+            return f"result {position}: {one}, expected {other}"
+    return "" if len(ours) == len(theirs) else f"{len(ours)} results, expected {len(theirs)}"
 
 
 def _line(found: BaseException) -> str:
     lines = str(found).strip().splitlines() or [""]
     return lines[0][:300]
-
-
-@contextmanager
-def _limit(seconds: int) -> Iterator[None]:
-    def late(signum: int, frame: object) -> None:
-        raise TimeoutError(f"more than {seconds} s")
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 # What is in these tensors is not defined: only their shape and dtype can be right or wrong.

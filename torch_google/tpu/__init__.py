@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `tpu` device of torch: PrivateUse1 on JAX and PJRT."""
 
+from typing import Any
+
 
 def autoload() -> None:
     """Register the device with torch; `import torch` calls this through its entry point.
@@ -26,4 +28,32 @@ def autoload() -> None:
 # torch loaded here, no module below this package is half imported when the device registers.
 import torch  # noqa: E402, F401
 
-__all__ = ["autoload"]
+# What loads JAX comes with its first use: the name, and the room it is from.
+_LATER = {
+    "custom_kernel": "kernels",
+    "export_stablehlo": "compile",
+    "from_jax": "interop",
+    "lowering": "lowerings",
+    "to_jax": "interop",
+}
+
+__all__ = [
+    "autoload",
+    "custom_kernel",
+    "export_stablehlo",
+    "from_jax",
+    "lowering",
+    "to_jax",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

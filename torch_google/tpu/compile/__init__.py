@@ -1,8 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile for tpu: a graph of Dynamo's as one program, forward and backward; and export."""
+"""torch.compile for tpu: a graph of Dynamo's as one program, forward and backward; and export.
 
-from torch_google.tpu.compile.backend import backend
-from torch_google.tpu.compile.carrier import Carrier, carry
-from torch_google.tpu.compile.export import export_stablehlo
+Its names are imported when they are asked for, as most of them load JAX.
+"""
 
-__all__ = ["Carrier", "backend", "carry", "export_stablehlo"]
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_google.tpu.compile.aot import backend
+    from torch_google.tpu.compile.carrier import Carrier, Result, carry
+    from torch_google.tpu.compile.export import export_stablehlo
+
+__all__ = ["Carrier", "Result", "backend", "carry", "export_stablehlo"]
+
+_MODULES = {
+    "Carrier": "carrier",
+    "Result": "carrier",
+    "backend": "aot",
+    "carry": "carrier",
+    "export_stablehlo": "export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

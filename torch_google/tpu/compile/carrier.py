@@ -4,41 +4,122 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import torch
 
 from torch_google.tpu.program import constant, tensor_of
 
 
+@dataclass(frozen=True)
+class Result:
+    """A new tensor, as torch has it."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+
+
 class Carrier(ABC):
-    @abstractmethod
-    def take(self, tensor: torch.Tensor) -> jax.Array:
-        """Return the values of a tensor, of its shape and dtype."""
+    """What lies in the storage of a tensor is an array; a layout says how the tensor sees it.
+
+    `read`, `write` and `pack` run within a program, on traced arrays.
+    """
 
     @abstractmethod
-    def give(self, array: jax.Array, like: torch.Tensor, device: torch.device) -> torch.Tensor:
-        """Return a new tensor with such values on a device; `like` has its strides."""
+    def take(self, tensor: torch.Tensor) -> Any:
+        """Return the array of a tensor's storage."""
 
     @abstractmethod
-    def key(self, device: torch.device) -> jax.Array:
-        """Return a new random key, from the device's generator."""
+    def layout(self, tensor: torch.Tensor) -> Hashable:
+        """Return how a tensor sees its array, which has any shape."""
+
+    @abstractmethod
+    def read(self, array: jax.Array, layout: Any) -> jax.Array:
+        """Return the values that a tensor sees."""
+
+    @abstractmethod
+    def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
+        """Return the array with other values where a tensor sees them."""
+
+    @abstractmethod
+    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
+        """Give a tensor's storage another array."""
+
+    @abstractmethod
+    def pack(self, values: jax.Array, result: Result) -> jax.Array:
+        """Return the array of a new tensor."""
+
+    @abstractmethod
+    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
+        """Return new tensors over packed arrays."""
+
+    @abstractmethod
+    def draw(self, device: torch.device) -> tuple[int, int]:
+        """Return a seed, and how often was drawn with it: never twice the same."""
+
+    @abstractmethod
+    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
+        """Whether nobody but this tensor's storage and the caller's list has the array."""
+
+    @abstractmethod
+    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
+        """Return where programs run."""
+
+    @abstractmethod
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        """Return the executable of a program."""
+
+    @abstractmethod
+    def count(self, event: str) -> None:
+        """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
 
 
 class _Host(Carrier):
-    """Tensors of the CPU: what tests of the compiler need no device for."""
+    """Tensors of the CPU: numbers beside those of a device, or whole graphs where there is none."""
 
-    def take(self, tensor: torch.Tensor) -> jax.Array:
-        return constant(tensor)
+    def take(self, tensor: torch.Tensor) -> Any:
+        # A copy: programs run later, and the array may share memory with the tensor.
+        return constant(tensor.detach().clone())
 
-    def give(self, array: jax.Array, like: torch.Tensor, device: torch.device) -> torch.Tensor:
-        dense = tensor_of(array)
-        if like.is_contiguous():
-            return dense
-        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype).copy_(dense)
+    def layout(self, tensor: torch.Tensor) -> Hashable:
+        return None
 
-    def key(self, device: torch.device) -> jax.Array:
-        return jax.random.key(int(torch.randint(2**62, (), device="cpu")))
+    def read(self, array: jax.Array, layout: Any) -> jax.Array:
+        return array
+
+    def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
+        return jnp.broadcast_to(values, array.shape).astype(array.dtype)
+
+    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
+        with torch.no_grad():
+            tensor.copy_(tensor_of(array))
+
+    def pack(self, values: jax.Array, result: Result) -> jax.Array:
+        return values
+
+    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
+        return [_strided(tensor_of(a), r) for a, r in zip(arrays, results, strict=True)]
+
+    def draw(self, device: torch.device) -> tuple[int, int]:
+        return int(torch.randint(2**62, (), device="cpu")), 0
+
+    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
+        return False
+
+    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
+        return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
+
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        return lower().compile()
+
+    def count(self, event: str) -> None:
+        pass
 
 
 _CARRIERS: dict[str, Carrier] = {"cpu": _Host()}
@@ -63,3 +144,14 @@ def carrier_of(device: torch.device) -> Carrier:
             f"tpu: the backend 'tpu' cannot run tensors of {device}. Move them to tpu, or name "
             "another backend"
         ) from None
+
+
+def _strided(dense: torch.Tensor, result: Result) -> torch.Tensor:
+    if dense.stride() == result.strides:
+        return dense
+    made = torch.empty_strided(result.sizes, result.strides, dtype=result.dtype, device="cpu")
+    if 0 in result.strides:  # an expanded tensor cannot be written as it is
+        seen = tuple(slice(0, 1) if step == 0 else slice(None) for step in result.strides)
+        made[seen].copy_(dense[seen])
+        return made
+    return made.copy_(dense)

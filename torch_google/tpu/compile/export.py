@@ -12,7 +12,10 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.compiled import lower_for
+from torch_google.tpu.compile.evaluate import Evaluation
+from torch_google.tpu.compile.signature import draws
+from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.program.trace import as_meta, trace_function
 
 
 def export_stablehlo(
@@ -20,30 +23,51 @@ def export_stablehlo(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return StableHLO, as text, for arguments of such shapes and dtypes.
+    """Return StableHLO, as text, for arguments of such shapes and dtypes, on any device.
 
     The inputs are the parameters and buffers of a module, in the order of their names in it, then
     the tensors of `args` and `kwargs`; then, where the function is random, a key of JAX. Numbers
-    are constants. Raises NotImplementedError for what nothing lowers.
+    are constants. Raises NotImplementedError for what nothing lowers, ValueError for an exported
+    program with dynamic dimensions.
     """
+    if isinstance(function, ExportedProgram):
+        _refuse_dynamic(function)
     called = function.module() if isinstance(function, ExportedProgram) else function
     state: dict[str, torch.Tensor] = {}
     if isinstance(called, torch.nn.Module):
         state = {**dict(called.named_parameters()), **dict(called.named_buffers())}
     leaves, structure = pytree.tree_flatten((state, tuple(args), dict(kwargs or {})))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
-    def call(*values: Any) -> Any:
-        held, given, named = pytree.tree_unflatten(values, structure)
+    def call(*values: Any) -> list[Any]:
+        filled = list(leaves)
+        for place, value in zip(places, values, strict=True):
+            filled[place] = value
+        held, given, named = pytree.tree_unflatten(filled, structure)
         if isinstance(called, torch.nn.Module):
-            return torch.func.functional_call(called, held, given, named)
-        return called(*given, **named)
+            return pytree.tree_leaves(torch.func.functional_call(called, held, given, named))
+        return pytree.tree_leaves(called(*given, **named))
 
     name = getattr(called, "__name__", type(called).__name__)
-    program = lower_for(call, leaves, name)
+    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name)
+
+    def exported(arrays: Sequence[Any], key: Any) -> Any:
+        return list(Evaluation(graph, Symbols([], []), key).run(arrays))
+
     shapes = [
-        jax.ShapeDtypeStruct(leaf.shape, dtypes.to_jax(leaf.dtype))
-        for leaf in leaves
-        if isinstance(leaf, torch.Tensor)
+        jax.ShapeDtypeStruct(leaves[place].shape, dtypes.to_jax(leaves[place].dtype))
+        for place in places
     ]
-    key = jax.eval_shape(lambda: jax.random.key(0)) if program.random else None
-    return str(jax.jit(program).lower(shapes, key).as_text())
+    # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
+    with jax.enable_x64(True):
+        key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
+        return str(jax.jit(exported).lower(shapes, key).as_text())
+
+
+def _refuse_dynamic(program: ExportedProgram) -> None:
+    if program.range_constraints:
+        named = ", ".join(str(symbol) for symbol in program.range_constraints)
+        raise ValueError(
+            f"tpu: export_stablehlo: the program has dynamic dimensions ({named}). Export it without "
+            "dynamic_shapes, once for each size"
+        )

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build `torch_google/tpu/_C` beside the sources, against the torch that runs this.
+"""Build `torch_google/tpu/_C.so` beside the sources, against the torch that runs this.
 
 For work in a plain virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds the
-same from BUILD. A unit is compiled again when it or any header of the room is newer.
+same from BUILD. A unit is compiled again when it, or a header that it includes, has changed; the
+headers of torch are compiled once. The library appears whole, so a process that has the old one
+keeps it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 import sys
 import sysconfig
@@ -18,37 +22,87 @@ from torch.utils.cpp_extension import include_paths
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parents[2]
-_FLAGS = ("-O2", "-g0", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare")
+_FLAGS = (
+    *("-O2", "-g0", "-std=c++20", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wno-sign-compare"),
+    "-Winvalid-pch",
+    f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
+)
 _LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
+# What most units include, and what takes most of the time to read.
+_SLOW_HEADERS = ("torch/csrc/utils/pybind.h", "torch/library.h", "ATen/core/Tensor.h")
 
 
 def main(argv: list[str]) -> int:
     if argv:
         print(f"develop.py: takes no argument, got {argv[0]!r}", file=sys.stderr)
         return 1
-    sources = sorted(_HERE.glob("*.cpp"))
-    newest = max(header.stat().st_mtime for header in _HERE.glob("*.h"))
-    objects = Path(tempfile.gettempdir()) / f"torch_google_tpu_{torch.__version__}_{_ROOT.name}"
-    objects.mkdir(exist_ok=True)
-    compiled = [objects / f"{source.stem}.o" for source in sources]
-    for source, target in zip(sources, compiled, strict=True):
-        if target.exists() and target.stat().st_mtime > max(newest, source.stat().st_mtime):
-            continue
-        print(source.name, flush=True)
-        done = _run("-c", str(source), "-o", str(target), *_includes())
-        if done:
-            return done
+    os.nice(10)
+    objects = _objects()
     library = Path(torch.__file__).parent / "lib"
     output = _HERE.parent / "_C.so"
-    return _run(
-        "-shared",
-        *map(str, compiled),
-        "-o",
-        str(output),
-        f"-L{library}",
-        *_LIBRARIES,
-        f"-Wl,-rpath,{library}",
-    )
+    aside = objects / output.name
+    try:
+        prefix = _prefix(objects)
+        compiled = [_compile(source, objects, prefix) for source in sorted(_HERE.glob("*.cpp"))]
+        _run(
+            "-shared",
+            *map(str, compiled),
+            "-o",
+            str(aside),
+            f"-L{library}",
+            *_LIBRARIES,
+            f"-Wl,-rpath,{library}",
+        )
+    except subprocess.CalledProcessError as failed:
+        return failed.returncode
+    written = output.with_suffix(".new")
+    written.write_bytes(aside.read_bytes())
+    written.chmod(0o755)
+    written.replace(output)
+    return 0
+
+
+def _objects() -> Path:
+    """Return the folder for what is compiled by this torch, with these flags, of this checkout."""
+    what = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
+    name = f"torch_google_tpu_{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    folder = Path(tempfile.gettempdir()) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+def _prefix(objects: Path) -> Path:
+    """Return the header before every unit, compiled: torch's own, which never change here."""
+    header = objects / "torch_headers.h"
+    compiled = header.with_suffix(".h.gch")
+    text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)
+    if not (compiled.exists() and header.exists() and header.read_text() == text):
+        header.write_text(text)
+        print(header.name, flush=True)
+        _run("-x", "c++-header", str(header), "-o", str(compiled), *_includes())
+    return header
+
+
+def _compile(source: Path, objects: Path, prefix: Path) -> Path:
+    target = objects / f"{source.stem}.o"
+    if not _is_new(target):
+        print(source.name, flush=True)
+        _run(
+            *("-include", str(prefix), "-c", str(source), "-o", str(target)),
+            *("-MMD", "-MF", str(target.with_suffix(".d"))),
+            *_includes(),
+        )
+    return target
+
+
+def _is_new(target: Path) -> bool:
+    """Whether an object is newer than all that its depfile names: `object: file file ...`."""
+    depfile = target.with_suffix(".d")
+    if not (target.exists() and depfile.exists()):
+        return False
+    names = depfile.read_text().replace("\\\n", " ").partition(":")[2].split()
+    built = target.stat().st_mtime
+    return all(Path(name).exists() and Path(name).stat().st_mtime < built for name in names)
 
 
 def _includes() -> list[str]:
@@ -56,9 +110,8 @@ def _includes() -> list[str]:
     return [f"-I{_ROOT}", *(flag for path in paths for flag in ("-isystem", path))]
 
 
-def _run(*arguments: str) -> int:
-    abi = f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}"
-    return subprocess.run(["g++", *_FLAGS, abi, *arguments], check=False).returncode
+def _run(*arguments: str) -> None:
+    subprocess.run(["g++", *_FLAGS, *arguments], check=True)
 
 
 if __name__ == "__main__":

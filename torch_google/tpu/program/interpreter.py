@@ -80,7 +80,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
                         found[node], node.target, args, kwargs, node.meta.get("val"), fresh
                     )
                 else:
-                    values[node] = _NUMBERS.get(node.target, node.target)(*args, **kwargs)
+                    values[node] = NUMBERS.get(node.target, node.target)(*args, **kwargs)
         return [values[r] if isinstance(r, Node) else r for r in results]
 
     on_host = any(
@@ -186,7 +186,7 @@ def _described(result: Any) -> str:
 
 
 # The arithmetic of numbers that are inputs: Python's own would ask for their values.
-_NUMBERS: dict[Any, Callable[..., Any]] = {
+NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),
     torch.sym_max: jnp.maximum,

@@ -19,7 +19,9 @@ class Metrics:
     """Counts since the start or the last reset. `compile_seconds` is wall time.
 
     `misses` are calls that made a program; `host_shapes` those whose results' shapes depend on
-    values, which need none. `fallbacks` counts operators that ran on the CPU, by name.
+    values, which need none. `fallbacks` counts operators that ran on the CPU, by name; `graphs` what
+    happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another)
+    and `copy` (of an array that could not be donated).
     """
 
     operators: int
@@ -29,12 +31,14 @@ class Metrics:
     compile_seconds: float
     host_shapes: int
     fallbacks: dict[str, int]
+    graphs: dict[str, int]
     live_bytes: int
 
 
 _compiles = [0, 0.0]
 _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
+_graphs: Counter[str] = Counter()
 
 
 def metrics() -> Metrics:
@@ -49,6 +53,7 @@ def metrics() -> Metrics:
         _compiles[1],
         _host_shapes[0],
         dict(_fallbacks),
+        dict(_graphs),
         live,
     )
 
@@ -59,6 +64,7 @@ def reset_metrics() -> None:
     _compiles[:] = [0, 0.0]
     _host_shapes[0] = 0
     _fallbacks.clear()
+    _graphs.clear()
 
 
 @contextmanager
@@ -78,3 +84,8 @@ def host_shapes() -> None:
 def fallback(name: str) -> None:
     """Count one operator that ran on the CPU."""
     _fallbacks[name] += 1
+
+
+def graph(event: str) -> None:
+    """Count what happened to a graph of torch.compile's."""
+    _graphs[event] += 1

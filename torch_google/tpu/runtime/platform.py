@@ -28,10 +28,13 @@ def start() -> int:
         if not _devices:
             found = _start()
             # Imported here, as these load JAX.
-            from torch_google.tpu.runtime import kernels, operators
+            from torch_google.tpu import composites
+            from torch_google.tpu.runtime import carrier, kernels, operators
 
+            carrier.register()
             kernels.register()
             operators.record()
+            composites.register()
             _devices.extend(found)
     return len(_devices)
 
@@ -71,7 +74,8 @@ def _start() -> list[jax.Device]:
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    if wanted in (None, "cpu"):
+    # Without the variable JAX may have been in use: its clients stay as they are.
+    if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         # XLA reads this when the first client of the CPU is made.
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     for platform in _PLATFORMS if wanted is None else (wanted,):

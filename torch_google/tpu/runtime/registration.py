@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import device, platform
+from torch_google.tpu.interop import dlpack
+from torch_google.tpu.runtime import device, dynamo, platform
 
 
 def register() -> None:
@@ -39,7 +40,9 @@ def register() -> None:
             },
         }
     )
+    dlpack.install()
     _C.expect_devices(platform.expected_devices())
+    dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)
 
 

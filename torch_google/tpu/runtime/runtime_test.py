@@ -240,6 +240,15 @@ def test_copies() -> None:
         x.cpu().numpy()
 
 
+def test_lazy_signs_cross_to_and_from_the_host() -> None:
+    x = torch.tensor([1 + 2j, 3 - 4j])
+    y = x.to("tpu").conj()
+    assert torch.equal(torch.empty_like(x).copy_(y), x.conj())
+    assert torch.equal(torch.empty(2).copy_(y.imag), x.conj().imag)
+    y.copy_(torch.tensor([5j, 6j]))
+    assert torch.empty_like(x).copy_(y).tolist() == [5j, 6j]
+
+
 def test_masks_take_elements() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to("tpu")
     mask = torch.tensor([True, False]).to("tpu")

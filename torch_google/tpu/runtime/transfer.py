@@ -48,7 +48,8 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     flat = arrays.to_host(value)
     if flat.dtype != tensor.dtype:
         flat = flat.view(tensor.dtype)
-    return flat.as_strided(view.sizes, view.strides, view.offset)
+    seen = flat.as_strided(view.sizes, view.strides, view.offset)
+    return _signed(seen, tensor)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
@@ -57,6 +58,13 @@ def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
     return tensor
+
+
+def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return the values behind a tensor as it sees them: conjugated or negated, where it says so."""
+    if like.is_conj():
+        values = torch._conj(values)
+    return torch._neg_view(values) if like.is_neg() else values
 
 
 def _index(identity: int) -> int:
@@ -69,6 +77,7 @@ def _index(identity: int) -> int:
 def _is_whole(tensor: torch.Tensor) -> bool:
     return (
         tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
         and tensor.storage_offset() == 0
         and tuple(tensor.shape) == _C.natural_shape(tensor)
         and tensor.dtype == _C.natural_dtype(tensor)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known of every operator: one file for each dtype, one line for each operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from tests.conformance.rows import CHECKS, DTYPES, Outcome, Row
+
+FOLDER = Path(__file__).with_name("golden")
+
+Key = tuple[str, str, str]
+
+
+def read(folder: Path = FOLDER) -> dict[Key, Row]:
+    """Return all rows, ordered by dtype, operator and check."""
+    found: dict[Key, Row] = {}
+    for dtype in DTYPES:
+        file = folder / f"{dtype}.json"
+        if file.exists():
+            for op, checks in json.loads(file.read_text(encoding="utf-8")).items():
+                for check, cell in checks.items():
+                    row = _row(op, dtype, check, cell)
+                    found[row.key] = row
+    return found
+
+
+def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
+    """Put rows into the files; what they are not about stays."""
+    known = read(folder) | {row.key: row for row in rows}
+    folder.mkdir(exist_ok=True)
+    for dtype in dict.fromkeys(row.dtype for row in known.values()):
+        file = folder / f"{dtype}.json"
+        aside = file.with_suffix(".part")
+        aside.write_text(text(known, dtype), encoding="utf-8")
+        aside.replace(file)
+
+
+def text(rows: Mapping[Key, Row], dtype: str) -> str:
+    lines = []
+    for op in sorted({row.op for row in rows.values() if row.dtype == dtype}):
+        cells = {
+            check: _cell(rows[op, dtype, check]) for check in CHECKS if (op, dtype, check) in rows
+        }
+        lines.append(f"{json.dumps(op)}: {json.dumps(cells)}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def surprise(row: Row, known: Mapping[Key, Row]) -> str:
+    """Return in what an outcome is not the one of the golden, or nothing.
+
+    What passes there must pass. What does not must not either, if as many samples were run.
+    """
+    before = known.get(row.key)
+    if before is None:
+        return f"{row}: not in the golden"
+    if before.good and not row.good and row.counts:
+        return f"{row}: passes in the golden"
+    if row.good and not before.good and before.samples == row.samples:
+        return f"{row}: {before.outcome.value} in the golden"
+    return ""
+
+
+def _cell(row: Row) -> str:
+    if row.outcome is Outcome.EMPTY:
+        return row.outcome.value
+    counts = f"{row.passed}/{row.samples}"
+    return counts if row.good else f"{counts} {row.outcome.value}"
+
+
+def _row(op: str, dtype: str, check: str, cell: str) -> Row:
+    if cell == Outcome.EMPTY.value:
+        return Row(op, dtype, check, Outcome.EMPTY)
+    counts, _, outcome = cell.partition(" ")
+    passed, _, samples = counts.partition("/")
+    return Row(op, dtype, check, Outcome(outcome or "passed"), int(samples), int(passed))

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can be seen of one call of an operator on a device: the same for the CPU and for tpu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from unittest import mock
+
+import torch
+from torch.testing._internal import common_methods_invocations
+from torch.utils import _pytree as pytree
+
+from tests.conformance.samples import Sample, placed
+
+
+@dataclass
+class Seen:
+    """`values` are on the CPU. `layouts` and `facts` are words, to be equal on both devices."""
+
+    values: list[Any] = field(default_factory=list)
+    layouts: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+    result: Any = None  # with its structure, for checks that know the operator
+    random: bool = False
+    parts: int = 0  # how many values make one result of out=; 0: all
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where to run, with which seed. `wider`: in double precision."""
+
+    device: str
+    seed: int = 0
+    wider: bool = False
+
+
+def forward(op: Any, sample: Sample, place: Place) -> Seen:
+    args, kwargs = placed(op, sample, place.device, wider=place.wider)
+    seen = Seen()
+    with _seeded(place, seen), torch.no_grad():
+        result = op.op(*args, **kwargs)
+    inputs = {_storage(leaf) for leaf in _tensors((args, kwargs))} - {0}
+    seen.result = pytree.tree_map_only(torch.Tensor, _to_cpu, result)
+    for leaf in pytree.tree_leaves(result):
+        _see(seen, leaf)
+        if isinstance(leaf, torch.Tensor):
+            shared = leaf.numel() and _storage(leaf) in inputs
+            seen.layouts.append(_layout(leaf) + (" of an argument" if shared else ""))
+    return seen
+
+
+def backward(op: Any, sample: Sample, place: Place) -> Seen:
+    """Gradients of all inputs that have one, for the same random cotangents."""
+    args, kwargs = placed(op, sample, place.device, wider=place.wider)
+    inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
+    seen = Seen()
+    with _seeded(place, seen):
+        result = sample.finish(_wrapped(op)(*args, **kwargs))
+        outputs = [leaf for leaf in _tensors(result) if leaf.requires_grad]
+        generator = torch.Generator().manual_seed(sample.index)
+        cotangents = [_normal(leaf, generator).to(leaf.device) for leaf in outputs]
+        gradients = (
+            torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True) if outputs else ()
+        )
+    for gradient in gradients:
+        _see(seen, gradient)
+        seen.facts.append("no gradient" if gradient is None else "gradient")
+    return seen
+
+
+def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
+    """Write into a result of the right size but other strides, then into an empty one."""
+    seen = Seen()
+    for make in (_columnwise, _empty):
+        args, kwargs = placed(op, sample, place.device, wider=place.wider)
+        outs = [make(leaf, place) for leaf in template.values]
+        seen.parts = len(outs)
+        given = outs[0] if isinstance(template.result, torch.Tensor) else tuple(outs)
+        with _seeded(place, seen), torch.no_grad():
+            returned = op.op(*args, **kwargs, out=given)
+        for ours, leaf in zip(outs, pytree.tree_leaves(returned), strict=True):
+            _see(seen, ours)
+            seen.facts.append(f"{_layout(ours)} {'itself' if _same(ours, leaf) else 'another'}")
+    return seen
+
+
+def inplace(op: Any, sample: Sample, place: Place) -> Seen:
+    """Call the variant that writes into its first argument: as it is, and as every second element."""
+    seen = Seen()
+    for make in (_whole, _interleaved):
+        args, kwargs = placed(op, sample, place.device, wider=place.wider)
+        target, buffer = make(args[0])
+        with _seeded(place, seen), torch.no_grad():
+            returned = op.inplace_variant(target, *args[1:], **kwargs)
+        seen.facts.append(f"{_layout(target)} {'itself' if _same(target, returned) else 'another'}")
+        _see(seen, returned)
+        _see(seen, buffer)
+    return seen
+
+
+def _wrapped(op: Any) -> Callable[..., Any]:
+    """Return the operator of arguments for which it is defined, as op_db differentiates it."""
+    wrapper = op.gradcheck_wrapper
+    return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
+
+
+def _whole(target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return target, target
+
+
+def _interleaved(target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    buffer = torch.zeros((*target.shape, 2), dtype=target.dtype, device=target.device)
+    view = buffer[..., 0]
+    view.copy_(target)
+    return view, buffer
+
+
+def _columnwise(like: torch.Tensor, place: Place) -> torch.Tensor:
+    strides, step = [], 1
+    for size in like.shape:
+        strides.append(step)
+        step *= max(size, 1)
+    made = torch.empty_strided(like.shape, strides, dtype=like.dtype, device=place.device)
+    return made.fill_(1)
+
+
+def _empty(like: torch.Tensor, place: Place) -> torch.Tensor:
+    return torch.empty(0, dtype=like.dtype, device=place.device)
+
+
+def _see(seen: Seen, leaf: Any) -> None:
+    seen.values.append(_to_cpu(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+
+
+def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().cpu().resolve_conj().resolve_neg()
+
+
+def _layout(tensor: torch.Tensor) -> str:
+    """Say what is to be seen of a tensor's layout: strides of sizes of 1 mean nothing."""
+    if tensor.layout != torch.strided:
+        return str(tensor.layout)
+    sizes = tuple(tensor.shape)
+    strides = tuple(
+        step if size > 1 else "-" for size, step in zip(sizes, tensor.stride(), strict=True)
+    )
+    return f"strides ({', '.join(map(str, strides if tensor.numel() else ()))})"
+
+
+def _same(one: Any, other: Any) -> bool:
+    return (
+        isinstance(other, torch.Tensor)
+        and one.shape == other.shape
+        and one.stride() == other.stride()
+        and one.storage_offset() == other.storage_offset()
+        and _storage(one) == _storage(other)
+    )
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr() if tensor.layout == torch.strided else 0
+
+
+def _tensors(tree: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
+def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    wide = torch.complex64 if like.is_complex() else torch.float32
+    return torch.randn(like.shape, generator=generator, dtype=wide).to(like.dtype)
+
+
+@contextmanager
+def _seeded(place: Place, seen: Seen) -> Iterator[None]:
+    """Give random operators a seed of ours, and see whether one of them draws on the CPU."""
+    torch.default_generator.manual_seed(place.seed)
+    torch.tpu.manual_seed(place.seed)
+    before = torch.get_rng_state()
+    # op_db would set one seed for each call.
+    own = mock.patch.object(
+        common_methods_invocations,
+        "wrapper_set_seed",
+        lambda function, *args, **kwargs: function(*args, **kwargs),
+    )
+    with own:
+        yield
+    seen.random |= not torch.equal(before, torch.get_rng_state())
+
+
+_SET_SEED = common_methods_invocations.wrapper_set_seed
+
+Observer = Callable[..., Seen]

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's own samples of an operator, and their copies on a device."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal import common_methods_invocations
+from torch.utils import _pytree as pytree
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Arguments on the CPU. `finish` makes of a result what is unique in it (op_db's own)."""
+
+    index: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    finish: Callable[[Any], Any]
+
+
+def operators() -> dict[str, Any]:
+    """Return torch's op_db by name; a variant is `name.variant`."""
+    return {name(op): op for op in common_methods_invocations.op_db}
+
+
+def name(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sample]:
+    """Return the first sample and others, so many in all; more of them are these and others."""
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
+    # At random: samples are often a product, and regular steps would meet one value of a factor.
+    others = list(range(1, len(found)))
+    random.Random(0).shuffle(others)
+    indices = sorted([0, *others[: count - 1]][: len(found)])
+    return [
+        Sample(
+            i,
+            (found[i].input, *found[i].args),
+            dict(found[i].kwargs),
+            found[i].output_process_fn_grad,
+        )
+        for i in indices
+    ]
+
+
+def placed(
+    op: Any, sample: Sample, device: str, *, wider: bool = False
+) -> tuple[list[Any], dict[str, Any]]:
+    """Return copies of the arguments on a device, with the same strides.
+
+    What asks for the CPU asks for the device. `wider`: numbers of float32 and less become float64,
+    complex ones complex128.
+    """
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return _copy(value, device, wider)
+        if isinstance(value, torch.device):
+            return torch.device(device)
+        if isinstance(value, torch.dtype):
+            return _WIDER.get(value, value) if wider else value
+        return device if value == "cpu" and isinstance(value, str) else value
+
+    args, kwargs = pytree.tree_map(leaf, (list(sample.args), sample.kwargs))
+    for position in _ON_HOST.get(op.name, ()):
+        if position < len(args):
+            args[position] = sample.args[position]
+    return args, kwargs
+
+
+def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
+    source = tensor.detach()
+    if source.layout != torch.strided:
+        copy = source.clone().to(device)
+    elif source.is_conj():
+        copy = _copy(source.conj(), device, wider).conj()
+    elif source.is_neg():
+        copy = torch._neg_view(_copy(torch._neg_view(source), device, wider))
+    else:
+        size = source.untyped_storage().nbytes() // source.element_size()
+        whole = source.as_strided((size,), (1,), 0).clone()
+        if wider:
+            whole = whole.to(_WIDER.get(whole.dtype, whole.dtype))
+        copy = whole.to(device)
+        copy = copy.as_strided(source.shape, source.stride(), source.storage_offset())
+    return copy.requires_grad_(tensor.requires_grad)
+
+
+# Tensors of numbers that decide on shapes: torch wants them on the CPU, whatever the device is.
+_ON_HOST = {"tensor_split": (1,)}
+
+_WIDER = {
+    torch.float16: torch.float64,
+    torch.bfloat16: torch.float64,
+    torch.float32: torch.float64,
+    torch.complex64: torch.complex128,
+}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many trials: which, in what order, and what of them is done already."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from tests.conformance import rows
+from tests.conformance.rows import Row
+from tests.conformance.samples import operators
+from tests.conformance.trial import applies
+from tests.conformance.worker import Worker
+
+
+@dataclass(frozen=True)
+class Task:
+    """`check` is not `strides`: that comes with `forward`."""
+
+    op: str
+    dtype: str
+    check: str
+
+    @property
+    def samples(self) -> int:
+        """How many to run where nobody says how many: one compiles for about a tenth of a second."""
+        return (5 if self.check == "forward" else 2) if self.dtype == "float32" else 1
+
+    @property
+    def keys(self) -> tuple[tuple[str, str, str], ...]:
+        checks = ("forward", "strides") if self.check == "forward" else (self.check,)
+        return tuple((self.op, self.dtype, check) for check in checks)
+
+
+def tasks(
+    patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
+) -> list[Task]:
+    """Return what op_db declares of these, dtype by dtype; of `n` shards the `i`th, from 0.
+
+    Raises ValueError for a pattern that no operator has.
+    """
+    table = operators()
+    unknown = [p for p in patterns if not fnmatch.filter(table, p)]
+    if unknown:
+        raise ValueError(f"no operator {', '.join(unknown)} in op_db. See --list")
+    names = [n for n in table if any(fnmatch.fnmatchcase(n, p) for p in patterns)]
+    wanted = [
+        Task(name, dtype, check)
+        for dtype in dtypes
+        for check in checks
+        if check != "strides"
+        for name in names
+        if applies(table[name], getattr(torch, dtype), check)
+    ]
+    return wanted[shard[0] :: shard[1]]
+
+
+def sweep(
+    wanted: Sequence[Task], *, samples: int | None, seconds: float, file: Path | None, again: bool
+) -> Iterator[Row]:
+    """Run what `file` does not have yet, and append it there; yield every row, the known ones too.
+
+    `again`: what did not pass is run once more.
+    """
+    known = read(file) if file and file.exists() else {}
+    with Worker(seconds=seconds) as worker:
+        for task in wanted:
+            found = [known[key] for key in task.keys if key in known]
+            if len(found) < len(task.keys) or (
+                again and any(r.counts and not r.good for r in found)
+            ):
+                found = worker.run(task.op, task.dtype, task.check, samples or task.samples)
+                if file:
+                    with file.open("a", encoding="utf-8") as lines:
+                        lines.writelines(rows.to_json(row) + "\n" for row in found)
+            yield from found
+
+
+def read(file: Path) -> dict[tuple[str, str, str], Row]:
+    """Return the last row for each key."""
+    found = map(rows.from_json, file.read_text(encoding="utf-8").splitlines())
+    return {row.key: row for row in found}

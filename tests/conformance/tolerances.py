@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far two results may be apart: torch's defaults, op_db's overrides, and a table with reasons."""
+
+from __future__ import annotations
+
+import fnmatch
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.testing._comparison import default_tolerances
+from torch.testing._internal.common_device_type import toleranceOverride
+from torch.testing._internal.opinfo.core import DecorateInfo
+
+from tests.conformance.samples import name
+
+# (operator, dtype, check), as patterns, then (relative, absolute), and why.
+TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
+    ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
+)
+
+# Results that are sums of many larger terms: the error of an element is to be compared with the
+# largest element, as the bounds of such algorithms are.
+NORMWISE: dict[str, str] = {
+    "matrix_exp": "a product of matrices with elements of any size",
+}
+
+# torch's tests that compare an operator with another implementation of it.
+_TESTS = frozenset(
+    {
+        "TestBinaryUfuncsDevice",
+        "TestCommon",
+        "TestConsistency",
+        "TestDecomp",
+        "TestInductorOpInfo",
+        "TestUnaryUfuncs",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """(relative, absolute) by the dtype of a result; integers and bool are equal or wrong."""
+
+    least: tuple[float, float] = (0.0, 0.0)
+    normwise: bool = False
+    by_dtype: dict[torch.dtype, tuple[float, float]] = field(default_factory=dict)
+
+    def of(self, dtype: torch.dtype) -> tuple[float, float]:
+        if not (dtype.is_floating_point or dtype.is_complex):
+            return 0.0, 0.0
+        known = [default_tolerances(dtype), self.by_dtype.get(dtype, self.least), self.least]
+        return max(k[0] for k in known), max(k[1] for k in known)
+
+
+def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
+    """Return that of an operator with samples of `dtype`."""
+    overrides: dict[torch.dtype, tuple[float, float]] = {}
+    for decorator in op.decorators:
+        if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:
+            for override in decorator.decorators:
+                if isinstance(override, toleranceOverride):
+                    for kind, tol in override.d.items():
+                        relative, absolute = overrides.get(kind, (0.0, 0.0))
+                        overrides[kind] = max(relative, tol.rtol), max(absolute, tol.atol)
+    least = (0.0, 0.0)
+    for pattern, kinds, checks, relative, absolute, _ in TABLE:
+        if (
+            fnmatch.fnmatchcase(name(op), pattern)
+            and fnmatch.fnmatchcase(str(dtype).removeprefix("torch."), kinds)
+            and fnmatch.fnmatchcase(check, checks)
+        ):
+            least = max(least[0], relative), max(least[1], absolute)
+    return Tolerance(least, name(op) in NORMWISE, overrides)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Higher-order operators of torch: cond, while_loop, scan and their kin, as JAX has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+from torch._higher_order_ops.associative_scan import associative_scan_op
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.invoke_subgraph import invoke_subgraph
+from torch._higher_order_ops.map import map_impl
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch._ops import HigherOrderOperator
+from torch.fx import GraphModule
+
+if TYPE_CHECKING:
+    from torch_google.tpu.compile.evaluate import Evaluation
+
+# Called with the evaluation, the place of the node in its graph, and the operator's arguments.
+_Function = Callable[..., Any]
+
+
+def find(op: HigherOrderOperator) -> _Function | None:
+    """Return the function for a higher-order operator, or None."""
+    return _TABLE.get(op)
+
+
+def _cond(
+    at: Evaluation,
+    place: int,
+    pred: Any,
+    true_graph: GraphModule,
+    false_graph: GraphModule,
+    operands: Sequence[Any] = (),
+) -> list[Any]:
+    key = at.fresh(place)
+    if isinstance(pred, bool):
+        return at.sub(true_graph if pred else false_graph, operands, key)
+    arrays, fill = _split(operands)
+
+    def branch(graph: GraphModule) -> Callable[..., list[Any]]:
+        return lambda given: at.sub(graph, fill(given), key)
+
+    return list(jax.lax.cond(jnp.squeeze(pred), branch(true_graph), branch(false_graph), arrays))
+
+
+def _while_loop(
+    at: Evaluation,
+    place: int,
+    cond_graph: GraphModule,
+    body_graph: GraphModule,
+    carried: Sequence[Any],
+    additional: Sequence[Any] = (),
+) -> list[Any]:
+    key = at.fresh(place)
+    initial = [jnp.asarray(value) for value in carried]
+
+    def going(state: Any) -> Any:
+        values, turn = state
+        return jnp.squeeze(at.sub(cond_graph, [*values, *additional], _turn(key, turn))[0])
+
+    def step(state: Any) -> Any:
+        values, turn = state
+        new = at.sub(body_graph, [*values, *additional], _turn(key, turn))
+        return _like(new, initial), turn + 1
+
+    values, _ = jax.lax.while_loop(going, step, (initial, jnp.int32(0)))
+    return list(values)
+
+
+def _scan(
+    at: Evaluation,
+    place: int,
+    combine: GraphModule,
+    init: Sequence[Any],
+    xs: Sequence[Any],
+    additional: Sequence[Any] = (),
+) -> list[Any]:
+    key = at.fresh(place)
+    count = len(init)
+
+    def step(state: Any, row: Any) -> Any:
+        values, turn = state
+        made = at.sub(combine, [*values, *row, *additional], _turn(key, turn))
+        return (_like(made[:count], init), turn + 1), made[count:]
+
+    (values, _), rows = jax.lax.scan(step, (list(init), jnp.int32(0)), list(xs))
+    return [*values, *rows]
+
+
+def _map(
+    at: Evaluation, place: int, body: GraphModule, xs: Sequence[Any], operands: Sequence[Any] = ()
+) -> list[Any]:
+    return _scan(at, place, body, (), xs, operands)
+
+
+def _associative_scan(
+    at: Evaluation,
+    place: int,
+    combine: GraphModule,
+    xs: Sequence[Any],
+    additional: Sequence[Any] = (),
+) -> list[Any]:
+    key = at.fresh(place)
+    count = len(xs)
+
+    def pair(*flat: Any) -> list[Any]:
+        return at.sub(combine, [*flat, *additional], key)
+
+    def together(left: list[Any], right: list[Any]) -> list[Any]:
+        # torch's function takes one element of each, without the dimension that is scanned.
+        made = jax.vmap(pair)(*left, *right)
+        return [value.astype(x.dtype) for value, x in zip(made[:count], left, strict=True)]
+
+    return list(jax.lax.associative_scan(together, list(xs)))
+
+
+def _subgraph(
+    at: Evaluation, place: int, graph: GraphModule, identifier: str, *operands: Any
+) -> list[Any]:
+    return at.sub(graph, operands, at.fresh(place))
+
+
+def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
+    """Return what is traced among operands, and a function that puts it back among the sizes."""
+    traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
+
+    def fill(given: Sequence[Any]) -> list[Any]:
+        filled = list(operands)
+        for i, value in zip(traced, given, strict=True):
+            filled[i] = value
+        return filled
+
+    return [operands[i] for i in traced], fill
+
+
+def _turn(key: Any, turn: Any) -> Any:
+    return None if key is None else jax.random.fold_in(key, turn)
+
+
+def _like(values: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
+    return [
+        jnp.asarray(value).astype(jnp.asarray(example).dtype)
+        for value, example in zip(values, examples, strict=True)
+    ]
+
+
+_TABLE: dict[HigherOrderOperator, _Function] = {
+    associative_scan_op: _associative_scan,
+    cond_op: _cond,
+    invoke_subgraph: _subgraph,
+    map_impl: _map,
+    scan_op: _scan,
+    while_loop_op: _while_loop,
+}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `torch.compile(..., backend="tpu", mode=..., options={...})` may say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+_PRECISIONS = ("default", "high", "highest")
+
+
+@dataclass(frozen=True)
+class Options:
+    """`donate`: let a program write the new value of an input over the old one.
+
+    `max_programs`: how many programs a graph with symbolic sizes may keep; the one that was not used
+    for longest gives way. `buckets`: the sizes to which the first dimension of the inputs is padded,
+    where each row of the results depends on one row only; a larger one is exact. `precision` of
+    matrix products: default, high or highest; None leaves it to torch.tpu.
+    """
+
+    donate: bool = True
+    max_programs: int = 64
+    buckets: tuple[int, ...] = ()
+    precision: str | None = None
+
+
+# XLA does what inductor's modes turn on: one launch for a graph, and the choice of its kernels.
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
+    """Return the options. Raises ValueError, which names what there is, for anything else."""
+    if mode is not None and mode not in MODES:
+        raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
+    given = dict(options or {})
+    if unknown := sorted(set(given) - names()):
+        raise ValueError(
+            f"tpu: torch.compile has no option {', '.join(unknown)} for the backend 'tpu'. "
+            f"Use some of: {', '.join(sorted(names()))}"
+        )
+    if "buckets" in given:
+        given["buckets"] = _buckets(given["buckets"])
+    made = Options(**given)
+    if not isinstance(made.donate, bool):
+        raise _wrong("donate", made.donate, "True or False")
+    if not _is_count(made.max_programs):
+        raise _wrong("max_programs", made.max_programs, "a number of 1 or more")
+    if made.precision not in (None, *_PRECISIONS):
+        raise _wrong("precision", made.precision, f"one of {', '.join(_PRECISIONS)}, or None")
+    return made
+
+
+def names() -> frozenset[str]:
+    """Return the names of all options."""
+    return frozenset(field.name for field in fields(Options))
+
+
+def _buckets(value: Any) -> tuple[int, ...]:
+    sizes = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not all(_is_count(size) for size in sizes):
+        raise _wrong("buckets", value, "a list of sizes of 1 or more")
+    return tuple(sorted(sizes))
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _wrong(name: str, value: Any, wanted: str) -> ValueError:
+    return ValueError(f"tpu: torch.compile: option {name}={value!r}. Use {wanted}")

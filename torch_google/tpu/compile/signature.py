@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a graph of AOTAutograd's takes, writes and returns, before any sizes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from torch_google.tpu.compile.carrier import Carrier, carrier_of
+from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
+from torch_google.tpu.compile.symbols import is_symbolic
+
+_HOST = torch.device("cpu")
+
+
+class Signature:
+    """`written`: for each input that the graph writes at its end, its place and its new value.
+
+    `outputs`: what the graph returns, in order: nodes, or what is no tensor.
+    """
+
+    def __init__(self, graph: GraphModule) -> None:
+        self.graph = graph
+        nodes = list(graph.graph.nodes)
+        self.inputs = [node for node in nodes if node.op == "placeholder"]
+        self.metas = [node.meta.get("val") for node in self.inputs]
+        self._places = places = {node: place for place, node in enumerate(self.inputs)}
+        self.written: dict[int, Node] = {}
+        for node in nodes:
+            if node.target is torch.ops.aten.copy_.default and node.args[0] in places:
+                self.written[places[node.args[0]]] = node.args[1]
+        self.outputs: list[Any] = list(nodes[-1].args[0])
+        self.device = _device(graph)
+        self.random = any(draws(module) for module in _modules(graph))
+        self.symbolic = any(is_symbolic(meta) for meta in self.metas)
+        self._carriers: list[Carrier | None] | None = None
+        self.numbers = self._numbers(nodes)
+
+    def carrier(self) -> Carrier:
+        """Return the carrier of the device that the graph runs on."""
+        return carrier_of(self.device)
+
+    @property
+    def carriers(self) -> list[Carrier | None]:
+        """The carrier of each input; None for what is no tensor."""
+        if self._carriers is None:
+            self._carriers = [
+                carrier_of(meta.device) if isinstance(meta, torch.Tensor) else None
+                for meta in self.metas
+            ]
+        return self._carriers
+
+    def place(self, node: Node) -> int | None:
+        """Return the place of a node among the inputs, if it is one."""
+        return self._places.get(node)
+
+    def bake(self) -> None:
+        """Make every number a part of the program."""
+        self.numbers = frozenset()
+
+    def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
+        """Return the places of numbers that are inputs of the program, as no size depends on them."""
+        fixed: set[Any] = set()
+        for node in nodes:
+            meta = node.meta.get("val")
+            if isinstance(meta, torch.Tensor):
+                fixed |= _symbols((*meta.shape, *meta.stride()))
+            elif node in self.outputs and node.op != "placeholder":
+                fixed |= _symbols((meta,))
+        return frozenset(
+            place
+            for place, meta in enumerate(self.metas)
+            if isinstance(meta, torch.SymInt | torch.SymFloat) and not _symbols((meta,)) & fixed
+        )
+
+
+def _symbols(values: Iterable[Any]) -> set[Any]:
+    return {
+        symbol
+        for value in values
+        if isinstance(value, torch.SymInt | torch.SymFloat)
+        for symbol in value.node.expr.free_symbols
+    }
+
+
+def draws(graph: GraphModule) -> bool:
+    """Whether a graph needs a key of its own."""
+    return any(
+        node.target is random_key or (is_random(node) and ARGUMENT not in node.kwargs)
+        for node in graph.graph.nodes
+    )
+
+
+def _modules(graph: GraphModule) -> Iterator[GraphModule]:
+    return (module for module in graph.modules() if isinstance(module, GraphModule))
+
+
+def _device(graph: GraphModule) -> torch.device:
+    found = {
+        leaf.device
+        for node in graph.graph.nodes
+        for leaf in _leaves(node.meta.get("val"))
+        if isinstance(leaf, torch.Tensor)
+    }
+    listed = sorted(found - {_HOST}, key=str)
+    if len(listed) > 1:
+        raise NotImplementedError(
+            f"tpu: one program for tensors of {', '.join(map(str, listed))}. "
+            "Move them to one device"
+        )
+    return listed[0] if listed else _HOST
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

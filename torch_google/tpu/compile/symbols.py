@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sizes of a graph with symbols in it, once it is called with sizes that are numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+
+Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+class Symbols:
+    """What the symbols of a graph's inputs stand for in one call.
+
+    `metas` are the fake values of the inputs, `given` what they are now.
+    """
+
+    def __init__(self, metas: Sequence[Any], given: Sequence[Any]) -> None:
+        self._values: dict[Any, int] = {}
+        for meta, value in zip(metas, given, strict=True):
+            if isinstance(meta, torch.SymInt):
+                self._learn(meta, value)
+            elif isinstance(meta, torch.Tensor):
+                for symbol, number in zip(_numbers(meta), _numbers(value), strict=True):
+                    self._learn(symbol, number)
+
+    def concrete(self, value: Any) -> Any:
+        """Return a meta tensor, or a number, for a fake one; anything else as it is.
+
+        Raises NotImplementedError where a size depends on values.
+        """
+        if isinstance(value, torch.Tensor):
+            return torch.empty_strided(
+                self.sizes(value.shape),
+                self.sizes(value.stride()),
+                dtype=value.dtype,
+                device="meta",
+            )
+        if isinstance(value, torch.SymInt):
+            return self._number(value)
+        if isinstance(value, list | tuple):
+            return type(value)(self.concrete(item) for item in value)
+        return value
+
+    def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
+        """Return sizes or strides as numbers."""
+        return tuple(self._number(n) if isinstance(n, torch.SymInt) else int(n) for n in numbers)
+
+    def _learn(self, symbol: Any, value: Any) -> None:
+        if isinstance(symbol, torch.SymInt):
+            expression = symbol.node.expr
+            if expression.is_Symbol:
+                self._values[expression] = int(value)
+
+    def _number(self, symbol: torch.SymInt) -> int:
+        found = symbol.node.expr.subs(self._values)
+        if found.free_symbols:
+            raise NotImplementedError(
+                f"tpu: torch.compile: the size {symbol} depends on values. Leave what makes it out "
+                "of the graph: torch._dynamo.config.capture_dynamic_output_shape_ops = False"
+            )
+        return int(found)
+
+
+def is_symbolic(meta: Any) -> bool:
+    """Whether a fake value is a symbol, or a tensor with symbols in its sizes."""
+    if isinstance(meta, torch.Tensor):
+        return any(isinstance(number, torch.SymInt) for number in _numbers(meta))
+    return isinstance(meta, Symbolic)
+
+
+def _numbers(tensor: torch.Tensor) -> list[Any]:
+    return [*tensor.shape, *tensor.stride(), tensor.storage_offset()]

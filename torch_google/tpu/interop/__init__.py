@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of tpu as arrays of JAX, and for other libraries by DLPack."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_google.tpu.interop.arrays import from_jax as from_jax
+    from torch_google.tpu.interop.arrays import to_jax as to_jax
+
+__all__ = ["from_jax", "to_jax"]
+
+
+def __getattr__(name: str) -> Any:
+    # Later: arrays.py loads JAX, and registration, which needs dlpack.py alone, must not.
+    if name in __all__:
+        from torch_google.tpu.interop import arrays
+
+        return getattr(arrays, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tensor of tpu and an array of JAX over one buffer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from torch_google.tpu import _C, dtypes
+from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime.strides import View, is_plain, read
+from torch_google.tpu.runtime.transfer import from_array
+
+
+def to_jax(tensor: torch.Tensor) -> jax.Array:
+    """Return the values of a tensor of tpu, as they are now, as an array on the same device.
+
+    The array is the tensor's own buffer where the tensor is the whole of its storage in the shape
+    in which that was made: nothing is copied. Of any other view (a slice, a transposition, another
+    shape or dtype over the same bytes) it is a copy.
+
+    A later write to the tensor gives the tensor another array, and leaves this one as it is. Do not
+    donate the array to a function of JAX while the tensor is in use.
+
+    Raises TypeError for what is no tensor or has a dtype that JAX lacks, ValueError for tensors of
+    other devices or layouts, and RuntimeError where a gradient would be lost.
+    """
+    _check_tensor(tensor)
+    value = _C.value(tensor)
+    view = View.of(tensor)
+    whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
+    return value if whole and not (view.conj or view.neg) else _read(value, view)
+
+
+def from_jax(array: jax.Array) -> torch.Tensor:
+    """Return a tensor over an array's buffer, on the device of tpu where the array lies.
+
+    Nothing is copied, unless the array has an unusual memory layout. The array keeps its values
+    when the tensor is written to: the tensor then gets another one.
+
+    Raises TypeError for what is no array of JAX or has a dtype that torch lacks, ValueError for
+    arrays of several devices or of one that is not tpu's, and RuntimeError for one without a buffer:
+    donated, deleted, or a tracer of jit.
+    """
+    dtype = _check_array(array)
+    if array.weak_type:
+        # To torch a dtype is what it is. The same buffer, without the mark.
+        array = jax.make_array_from_single_device_arrays(array.shape, array.sharding, [array])
+    if not _has_usual_layout(array):
+        array = _laid_out(array)
+    return from_array(array, dtype)
+
+
+def _check_tensor(tensor: Any) -> None:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"to_jax: expected a tensor, found {type(tensor).__name__}")
+    if tensor.device.type != "tpu":
+        raise ValueError(
+            f"to_jax: expected a tensor of tpu, found one of {tensor.device}. Move it with "
+            ".to('tpu')" + (", or use jax.numpy.asarray" if tensor.device.type == "cpu" else "")
+        )
+    if tensor.layout != torch.strided:
+        raise ValueError(f"to_jax: no array for the layout {tensor.layout}. Use .to_dense()")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise RuntimeError(
+            "to_jax: a tensor within torch.func has no array. Make the function of JAX an operator, "
+            "by torch_google.tpu.custom_kernel"
+        )
+    if tensor.requires_grad:
+        raise RuntimeError(
+            "to_jax: the tensor requires grad, which JAX would not follow. Use tensor.detach(), or "
+            "make the function of JAX an operator, by torch_google.tpu.custom_kernel"
+        )
+    dtypes.to_jax(tensor.dtype)
+
+
+def _check_array(array: Any) -> torch.dtype:
+    if isinstance(array, jax.core.Tracer):
+        raise RuntimeError(
+            f"from_jax: a tracer has no values yet: {array.aval}. Call from_jax outside of jit, or "
+            "make the function an operator, by torch_google.tpu.custom_kernel"
+        )
+    if not isinstance(array, jax.Array):
+        raise TypeError(
+            f"from_jax: expected a jax.Array, found {type(array).__name__}. Make one with "
+            "jax.numpy.asarray, or a tensor with torch.as_tensor(..., device='tpu')"
+        )
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        raise TypeError(
+            f"from_jax: no dtype of torch for {array.dtype}. Of a key, take jax.random.key_data"
+        )
+    dtype = dtypes.to_torch(array.dtype)
+    if array.is_deleted():
+        raise RuntimeError(
+            f"from_jax: the array {array.aval.str_short()} was donated or deleted. Give the result "
+            "of the function that took it"
+        )
+    _check_place(array)
+    return dtype
+
+
+def _check_place(array: jax.Array) -> None:
+    _C.start()
+    ours = [platform.device(index) for index in range(_C.device_count())]
+    devices = sorted(array.sharding.device_set, key=lambda device: device.id)
+    if len(devices) != 1:
+        raise ValueError(
+            f"from_jax: the array lies on {len(devices)} devices ({array.sharding}), a tensor on one."
+            " Take one of array.addressable_shards, or gather it with jax.device_put(array, device)"
+        )
+    if devices[0] not in ours:
+        raise ValueError(
+            f"from_jax: the array lies on {devices[0]}, which is none of tpu's: "
+            f"{', '.join(map(str, ours))}. Move it with jax.device_put(array, device)"
+        )
+    kind = array.sharding.memory_kind
+    usual = devices[0].default_memory().kind
+    if kind not in (None, usual):
+        raise ValueError(
+            f"from_jax: the array lies in memory of kind {kind}, tensors in {usual}. Move it with "
+            f"jax.device_put(array, array.sharding.with_memory_kind('{usual}'))"
+        )
+
+
+def _has_usual_layout(array: jax.Array) -> bool:
+    # Programs are compiled for the layout that the platform chooses: on a TPU this is not always
+    # row-major, and JAX gives its arrays that one unless asked otherwise.
+    if platform.name() == "tpu":
+        return True
+    layout = array.format.layout
+    return layout is None or layout.major_to_minor == tuple(range(array.ndim))
+
+
+@jax.jit
+def _laid_out(array: jax.Array) -> jax.Array:
+    return array
+
+
+_read = jax.jit(read, static_argnums=1)

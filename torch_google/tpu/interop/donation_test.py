@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays that have left the runtime are nobody's to donate: in each mode, whoever holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from torch_google.tpu import _C, from_jax, to_jax
+
+MODES = sorted(_C.Mode.__members__)
+SIZE = 4096  # large enough for XLA to reuse the buffer of a donated input
+
+
+def held(array: jax.Array) -> Any:
+    return array
+
+
+def other_array(array: jax.Array) -> Any:
+    # Another jax.Array over the same buffer: the first one may have no references left.
+    return jax.device_put(array, next(iter(array.devices())))
+
+
+def numpy_view(array: jax.Array) -> Any:
+    return np.asarray(array)
+
+
+def dlpack_view(array: jax.Array) -> Any:
+    return np.from_dlpack(array)
+
+
+HOLDERS: list[Callable[[jax.Array], Any]] = [held, other_array, numpy_view, dlpack_view]
+
+
+def overwrite(x: torch.Tensor) -> None:
+    """Make the old values of a tensor dead to torch, as training does, often enough to be fused."""
+    for _ in range(5):
+        x.mul_(2).add_(1)
+        x.sub_(0.5)
+    torch.tpu.synchronize()
+    x.sum().item()
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_an_array_that_left_keeps_its_values(mode: Any, holder: Any) -> None:
+    with torch.tpu.eager_mode(mode):
+        x = torch.ones(SIZE, device="tpu") + 1
+        kept = holder(to_jax(x))
+        overwrite(x)
+        assert np.asarray(kept).tolist() == [2.0] * SIZE
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_an_array_that_came_keeps_its_values(mode: Any, holder: Any) -> None:
+    with torch.tpu.eager_mode(mode):
+        array = jnp.full(SIZE, 3.0)
+        kept = holder(array)
+        x = from_jax(array)
+        del array
+        overwrite(x)
+        assert np.asarray(kept).tolist() == [3.0] * SIZE
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_an_exported_tensor_keeps_its_values(mode: Any) -> None:
+    with torch.tpu.eager_mode(mode):
+        x = torch.ones(SIZE, device="tpu") + 1
+        view, host = np.from_dlpack(x), x.cpu()
+        overwrite(x)
+        assert view.tolist() == [2.0] * SIZE
+        assert host.tolist() == [2.0] * SIZE
+
+
+def test_what_a_user_donates_is_named() -> None:
+    x = torch.ones(SIZE, device="tpu") + 1
+    jax.jit(lambda array: array * 2, donate_argnums=0)(to_jax(x))
+    with pytest.raises(RuntimeError, match="deleted"):
+        x.cpu()

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of an operator, in terms of the pure operator behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.program import Number, Program, mutation
+from torch_google.tpu.runtime.strides import View, natural
+
+# (natural shape, dtype, identity) of the storage of a tensor.
+Base = tuple[tuple[int, ...], torch.dtype, int]
+
+
+@dataclass(frozen=True)
+class Fresh:
+    """A result that is a new tensor; `natural` is the shape of its array."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    natural: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Call:
+    """One call of an operator, in terms of the pure one behind it."""
+
+    def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
+        self.op = op
+        self.args = args
+        self.bases = bases
+        self.pure = mutation(op)
+        self.tensors: list[torch.Tensor] = []
+        self.numbers: list[Number | torch.Tensor] = []
+        self.constants: list[torch.Tensor] = []
+        # For each argument of the operator, where its leaves come from.
+        self._sources = [
+            [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
+            for arg in args
+        ]
+        self.views = [View.of(tensor) for tensor in self.tensors]
+
+    def _source(self, leaf: Any) -> tuple[str, int]:
+        if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
+            self.tensors.append(leaf)
+            return "tensor", len(self.tensors) - 1
+        if isinstance(leaf, torch.Tensor) and leaf.is_complex():
+            self.constants.append(leaf)
+            return "constant", len(self.constants) - 1
+        self.numbers.append(leaf)
+        return "number", len(self.numbers) - 1
+
+    def check(self) -> bool:
+        """Let torch's own kernel judge what is written; give out= arguments their sizes.
+
+        Raises what that kernel raises. Returns whether any argument was resized.
+        """
+        if not self.pure.written:
+            return False
+        metas = [_as_meta(arg) for arg in self.args]
+        names = [argument.name for argument in self.op._schema.arguments]
+        positional = [
+            meta
+            for meta, argument in zip(metas, self.op._schema.arguments, strict=True)
+            if not argument.kwarg_only
+        ]
+        named = dict(zip(names, metas, strict=True))
+        try:
+            self.op(
+                *positional,
+                **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
+            )
+        except NotImplementedError:
+            return False  # without a kernel for meta tensors, the pure operator judges
+        resized = False
+        for position in self.pure.dropped:
+            for out, meta in zip(
+                pytree.tree_leaves(self.args[position]),
+                pytree.tree_leaves(metas[position]),
+                strict=True,
+            ):
+                if out.shape != meta.shape:
+                    out.resize_(meta.shape)
+                    if meta.stride() != out.stride():
+                        out.as_strided_(meta.shape, meta.stride())
+                    resized = True
+        return resized
+
+    def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
+        args, kwargs = self._pure(self.args)
+        return pytree.tree_map(_stand_in, args), pytree.tree_map(_stand_in, kwargs)
+
+    def _pure(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = {
+            argument.name: value
+            for position, (argument, value) in enumerate(
+                zip(self.op._schema.arguments, values, strict=True)
+            )
+            if position not in self.pure.dropped
+        }
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for argument in self.pure.op._schema.arguments:
+            if argument.name not in given:
+                continue
+            if argument.kwarg_only:
+                kwargs[argument.name] = given[argument.name]
+            else:
+                args.append(given[argument.name])
+        if self.pure.takes_dtype and values is self.args:
+            kwargs["dtype"] = self.args[self.pure.written[0]].dtype
+        return args, kwargs
+
+    def sources(self) -> list[tuple[str, int]]:
+        """Return where the inputs of the pure operator's program come from, in its order."""
+        args, kwargs = self._pure(self._sources)
+        return [source for group in (*args, *kwargs.values()) for source in group]
+
+    def written(self) -> list[int]:
+        """Return the positions of the tensors that are written to."""
+        return [source[1] for at in self.pure.written for source in self._sources[at]]
+
+    def results(self, program: Program) -> list[Fresh | int | None]:
+        """Return what the operator returns."""
+        schema = self.op._schema
+        results: list[Fresh | int | None] = []
+        fresh = iter(program.metas[: self.plain(program)])
+        by_alias = {
+            name: source[1]
+            for argument, sources in zip(schema.arguments, self._sources, strict=True)
+            if argument.alias_info is not None and argument.alias_info.is_write
+            for name in argument.alias_info.before_set
+            for source in sources[:1]
+        }
+        if not any(r.alias_info is not None for r in schema.returns):
+            return [_fresh(meta) for meta in fresh]
+        for returned in schema.returns:
+            if returned.alias_info is None:
+                results.append(_fresh(next(fresh)))
+            else:
+                results.append(by_alias[next(iter(returned.alias_info.before_set))])
+        return results
+
+    def plain(self, program: Program) -> int:
+        """Return how many of the program's results are new tensors: its first ones."""
+        return len(program.metas) - len(self.written())
+
+
+def _is_input(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor | Number)
+
+
+def _fresh(meta: torch.Tensor | None) -> Fresh | None:
+    if meta is None:
+        return None
+    sizes = tuple(meta.shape)
+    lies = natural(sizes, meta.stride())
+    return Fresh(sizes, lies.strides, lies.shape, meta.dtype)
+
+
+def _as_meta(arg: Any) -> Any:
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, Number):
+            return leaf.value
+        if isinstance(leaf, torch.Generator):
+            return None
+        if isinstance(leaf, torch.device):
+            return torch.device("meta")
+        return _stand_in(leaf)
+
+    return pytree.tree_map(one, arg)
+
+
+def _stand_in(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor) and leaf.device.type == "tpu":
+        return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
+    return leaf

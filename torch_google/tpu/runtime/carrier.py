@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tensors of the device become the arrays of a graph of torch.compile's, and arrays tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from jax.sharding import SingleDeviceSharding
+
+from torch_google.tpu import _C, dtypes
+from torch_google.tpu.compile import Carrier, Result, carry
+from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.runtime.strides import View, natural, read, write
+
+# Who has an array that only its tensor uses: the storage, the caller's list, the argument of
+# is_spare, and that of getrefcount.
+_OWN_REFERENCES = 4
+
+
+class _Device(Carrier):
+    def take(self, tensor: torch.Tensor) -> Any:
+        return _C.value(tensor)
+
+    def layout(self, tensor: torch.Tensor) -> Hashable:
+        return View.of(tensor)
+
+    def read(self, array: jax.Array, layout: Any) -> jax.Array:
+        return read(array, layout)
+
+    def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
+        return write(array, values.astype(dtypes.to_jax(layout.dtype)), layout)
+
+    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
+        _C.store(tensor, array)
+
+    def pack(self, values: jax.Array, result: Result) -> jax.Array:
+        lies = natural(result.sizes, result.strides)
+        if lies.strides == result.strides:
+            return values.transpose(lies.order)
+        view = View(result.sizes, result.strides, 0, result.dtype)
+        elements = 1 + sum(
+            (size - 1) * step for size, step in zip(result.sizes, result.strides, strict=True)
+        )
+        return write(jnp.zeros(elements, values.dtype), values, view)
+
+    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
+        made = []
+        for array, result in zip(arrays, results, strict=True):
+            tensor = torch.empty_strided(
+                result.sizes, result.strides, dtype=result.dtype, device=result.device
+            )
+            _C.store(tensor, array)
+            made.append(tensor)
+        return made
+
+    def draw(self, device: torch.device) -> tuple[int, int]:
+        generator = _C.default_generator(device.index or 0)
+        offset = generator.get_offset()
+        generator.set_offset(offset + 1)
+        return _signed(generator.initial_seed()), _signed(offset)
+
+    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
+        return sys.getrefcount(array) <= _OWN_REFERENCES
+
+    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
+        platform.start()
+        return SingleDeviceSharding(platform.device(device.index or 0))
+
+    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+        lowered = lower()
+        fingerprint = hashlib.sha256(lowered.as_text().encode()).hexdigest()
+        return compiler.executable(name, lambda: lowered, fingerprint=fingerprint)
+
+    def count(self, event: str) -> None:
+        metrics.graph(event)
+
+
+def register() -> None:
+    """Let torch.compile take tensors of this device."""
+    carry("tpu", _Device())
+
+
+def _signed(word: int) -> int:
+    """Return the number that has the bits of an unsigned one, as C++ passes seeds."""
+    return word - 2**64 if word >= 2**63 else word

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled program of one call of an operator: from the arrays of storages to new ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from jax.extend.core import ClosedJaxpr
+from jax.sharding import SingleDeviceSharding
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.program import Number, Program, constant
+from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime.call import Call, Fresh
+from torch_google.tpu.runtime.strides import covers, natural, read, write
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program. Tensors are known by their position among those of all arguments.
+
+    `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
+    offset. It returns new arrays for `written`, then one for each Fresh in `results`. A result that
+    is an int is the argument itself, one that is None is undefined. `body` is what `function` was
+    compiled from, and `fingerprint` tells it from every other program of this version.
+    """
+
+    function: Any
+    inputs: tuple[int, ...]
+    written: tuple[int, ...]
+    results: tuple[Fresh | int | None, ...]
+    random: bool
+    fingerprint: str
+    body: Body
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """Return the program for others to be composed of."""
+        return self.body.traced.jaxpr
+
+
+class Body:
+    """A function of arrays, and the kinds of these. It is traced when somebody asks."""
+
+    def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
+        self._jitted = jax.jit(function, out_shardings=on)
+        self._specs = specs
+
+    @cached_property
+    def traced(self) -> jax.stages.Traced:
+        """Return the function as JAX has traced it."""
+        return self._jitted.trace(*self._specs)
+
+
+def compile_call(call: Call, program: Program, device: int) -> Compiled:
+    """Return the compiled program of a call. It keeps none of the call's tensors."""
+    plan = _Plan(call, program)
+    sharding = SingleDeviceSharding(platform.device(device))
+    specs: list[Any] = [
+        jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
+        for shape, dtype, _ in (call.bases[at] for at in plan.inputs)
+    ]
+    specs += [_example(number) for number in call.numbers]
+    specs += [0, 0] if program.random else []
+    name = call.op.name()
+
+    def function(*values: Any) -> tuple[jax.Array, ...]:
+        return plan.run(values)
+
+    function.__name__ = name.replace("::", "_").replace(".", "_")
+    body = Body(function, specs, sharding)
+    fingerprint = _fingerprint(call, device)
+    return Compiled(
+        compiler.executable(name, lambda: body.traced.lower(), fingerprint=fingerprint),
+        plan.inputs,
+        plan.targets,
+        tuple(call.results(program)),
+        bool(program.random),
+        fingerprint,
+        body,
+    )
+
+
+class _Plan:
+    """Which storages a call reads and writes, and what runs between."""
+
+    def __init__(self, call: Call, program: Program) -> None:
+        self._program = program
+        self._bases = call.bases
+        self._views = call.views
+        self._kinds = [_number_dtype(number) for number in call.numbers]
+        self._constants = call.constants
+        self._sources = call.sources()
+        self._written = call.written()
+        self._plain = call.plain(program)
+        # Of several tensors that are written in one storage, the first stands for all.
+        self._boxes = {self._bases[at][2]: at for at in reversed(self._written)}
+        self.targets = tuple(
+            self._boxes[box] for box in dict.fromkeys(self._bases[at][2] for at in self._written)
+        )
+        valueless = {0} if call.op._schema.name in _OVERWRITING else set()
+        self.inputs = tuple(
+            at
+            for at in range(len(call.tensors))
+            if (("tensor", at) in self._sources and at not in valueless)
+            or (at in self.targets and not self._overwrites(at))
+        )
+
+    def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Return the new arrays of the targets, then those of new tensors."""
+        arrays = dict(zip(self.inputs, values, strict=False))
+        numbers = values[len(self.inputs) :]
+        key = None
+        if self._program.random:
+            seed, offset = values[-2:]
+            key = jax.random.fold_in(jax.random.key(seed), offset)
+        given = [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
+        made = self._program(given, key)
+        new = dict(arrays)
+        for at, value in zip(self._written, made[self._plain :], strict=True):
+            target = self._boxes[self._bases[at][2]]
+            new[target] = self._write(at, new.get(target), value)
+        fresh = [
+            value.transpose(natural(meta.shape, meta.stride()).order)
+            for value, meta in zip(made[: self._plain], self._metas(), strict=True)
+            if meta is not None
+        ]
+        return tuple([new[at] for at in self.targets] + fresh)
+
+    def _metas(self) -> tuple[torch.Tensor | None, ...]:
+        return self._program.metas[: self._plain]
+
+    def _overwrites(self, target: int) -> bool:
+        shape, dtype, box = self._bases[target]
+        first = next(at for at in self._written if self._bases[at][2] == box)
+        return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
+
+    def _given(self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]) -> Any:
+        if kind == "constant":
+            return constant(self._constants[at])
+        if kind == "number":
+            dtype = self._kinds[at]
+            return numbers[at] if dtype is None else jnp.asarray(numbers[at]).astype(dtype)
+        view = self._views[at]
+        if at in arrays:
+            return read(arrays[at], view)
+        return jnp.zeros(view.sizes, dtypes.to_jax(view.dtype))
+
+    def _write(self, at: int, base: Any, value: Any) -> jax.Array:
+        shape, dtype, _ = self._bases[at]
+        view = self._views[at]
+        if base is None:
+            base = jnp.zeros(shape, dtypes.to_jax(dtype))
+        if jnp.iscomplexobj(value) and not view.dtype.is_complex:
+            value = jnp.real(value)
+        return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
+
+
+# In-place operators that do not look at what they replace.
+_OVERWRITING = frozenset(
+    {
+        "aten::bernoulli_",
+        "aten::cauchy_",
+        "aten::copy_",
+        "aten::exponential_",
+        "aten::fill_",
+        "aten::geometric_",
+        "aten::log_normal_",
+        "aten::normal_",
+        "aten::random_",
+        "aten::uniform_",
+        "aten::zero_",
+    }
+)
+
+
+def _number_dtype(number: Number | torch.Tensor) -> Any:
+    """Return the dtype of a tensor of the CPU that stands for a number; a Number has none."""
+    return dtypes.to_jax(number.dtype) if isinstance(number, torch.Tensor) else None
+
+
+def _example(number: Number | torch.Tensor) -> float | int:
+    if isinstance(number, Number):
+        return 0.0 if isinstance(number.value, float) else 0
+    return 0.0 if number.is_floating_point() else 0
+
+
+def _fingerprint(call: Call, device: int) -> str:
+    """Return all that the key in C++ has, in words that mean the same in every process."""
+    boxes = list(dict.fromkeys(base[2] for base in call.bases))
+    tensors = iter(zip(call.views, call.bases, strict=True))
+
+    def word(leaf: Any) -> str:
+        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu":
+            value = leaf.tolist() if leaf.is_complex() else "number"
+            return f"{leaf.dtype} {value}"
+        if isinstance(leaf, torch.Tensor):
+            view, (shape, dtype, box) = next(tensors)
+            return f"{view} of {shape} {dtype} {boxes.index(box)}"
+        if isinstance(leaf, Number):
+            return f"Number {type(leaf.value).__name__}"
+        return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
+
+    arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
+    return f"{call.op.name()} tpu:{device} {arguments}"
