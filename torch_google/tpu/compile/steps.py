@@ -60,7 +60,7 @@ def compile_step(
         held.groups = groups
         with torch._dynamo.config.patch(trace_autograd_ops=True):
             result = compiled(rates, args, kwargs)
-        optimizer._opt_called = True  # type: ignore[attr-defined] # learning rate schedulers ask
+        optimizer._opt_called = True  # learning rate schedulers ask
         return result
 
     return run

@@ -19,7 +19,6 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
 
-
 # Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
 _OWNERS = 3
 

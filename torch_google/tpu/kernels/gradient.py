@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gradient of a kernel, by jax.vjp: an operator of its own, which has a gradient again."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+
+from torch_google.tpu.kernels.kernel import Kernel
+from torch_google.tpu.kernels.signature import Parameter, Signature
+
+# Of the second order, and no further: an operator must exist before a graph with it is loaded.
+_ORDER = 2
+
+
+def differentiate(kernel: Kernel, made: Any, order: int = _ORDER) -> None:
+    """Give the operator `made` of a kernel its gradient."""
+    pullback = _pullback(kernel)
+    pullback_op = pullback.define()
+    if order > 1:
+        differentiate(pullback, pullback_op, order - 1)
+    signature = kernel.signature
+
+    def setup(
+        ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None
+    ) -> None:
+        values = signature.values(inputs, keyword_only_inputs or {})
+        tensors = signature.tensors(values)
+        ctx.save_for_backward(*tensors)
+        ctx.values = signature.with_tensors(values, [_HERE] * len(tensors))
+
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        saved = ctx.saved_tensors
+        values = signature.with_tensors(ctx.values, saved)
+        needs = list(zip(signature.parameters, ctx.values, ctx.needs_input_grad, strict=False))
+        wanted = [bool(flag) for flag in _flags(needs)]
+        wanted = [
+            flag and _has_gradient(tensor) for flag, tensor in zip(wanted, saved, strict=True)
+        ]
+        flat = [g for grad in grads for g in (grad if isinstance(grad, list | tuple) else [grad])]
+        found = iter(pullback_op(*values, flat, wanted) if any(wanted) else ())
+        each = iter([next(found) if flag else None for flag in wanted])
+        return tuple(_gradient(p, value, each) for p, value, _ in needs)
+
+    made.register_autograd(backward, setup_context=setup)
+
+
+# Stands for a tensor that autograd keeps.
+_HERE = object()
+
+
+def _pullback(kernel: Kernel) -> Kernel:
+    """Return the kernel from inputs and gradients of the results to gradients of the inputs."""
+    signature = kernel.signature
+    parameters = tuple(
+        Parameter(p.name, p.annotation, as_tuple=p.as_tuple) for p in signature.parameters
+    )
+    count = len(parameters)  # a name for each order: this kernel may be a gradient itself
+    grads = Parameter(f"result_grads_{count}", list[typing.Optional[torch.Tensor]])  # noqa: UP045
+    wanted = Parameter(f"wanted_{count}", list[bool])
+    several = Signature((*parameters, grads, wanted), list[torch.Tensor])
+
+    def pullback(*given: Any) -> list[jax.Array]:
+        *values, result_grads, flags = given
+        tensors = signature.tensors(values)
+        chosen = [i for i, flag in enumerate(flags) if flag]
+
+        def forward(*inputs: jax.Array) -> list[jax.Array]:
+            filled = list(tensors)
+            for i, value in zip(chosen, inputs, strict=True):
+                filled[i] = value
+            results = jax.tree.leaves(kernel.arrays(*signature.with_tensors(values, filled)))
+            return [
+                result
+                for result, grad in zip(results, result_grads, strict=True)
+                if grad is not None and jnp.issubdtype(result.dtype, jnp.inexact)
+            ]
+
+        results, pull = jax.vjp(forward, *(tensors[i] for i in chosen))
+        kept = [g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)]
+        # torch's gradient of a complex number is the conjugate of JAX's.
+        cotangents = [
+            jnp.conj(g).astype(result.dtype) for g, result in zip(kept, results, strict=True)
+        ]
+        return [jnp.conj(grad) for grad in pull(cotangents)]
+
+    return Kernel(f"{kernel.name}_vjp", f"{kernel.title}, its gradient", pullback, several)
+
+
+def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
+    for parameter, value, flag in needs:
+        if parameter.is_tensors:
+            flags = flag if isinstance(flag, list | tuple) else [flag] * len(value)
+            yield from (f for f, item in zip(flags, value, strict=True) if item is not None)
+        elif parameter.is_tensor and value is not None:
+            yield flag
+
+
+def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
+    if parameter.is_tensors:
+        return [None if item is None else next(each) for item in value]
+    return next(each) if parameter.is_tensor and value is not None else None
+
+
+def _has_gradient(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A function of JAX as an operator of torch: its schema, its shapes, its values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import torch
+
+from torch_google.tpu import _C, dtypes
+from torch_google.tpu.kernels.pallas import interpreted
+from torch_google.tpu.kernels.signature import Signature
+from torch_google.tpu.lowerings import lowering
+from torch_google.tpu.program import constant, tensor_of
+from torch_google.tpu.runtime import platform
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`title` is how errors name it; `function` takes arrays where the operator takes tensors."""
+
+    name: str
+    title: str
+    function: Callable[..., Any]
+    signature: Signature
+
+    def define(self) -> Any:
+        """Make the operator. Raises ValueError for a name that is taken."""
+        schema = self.signature.schema()
+        if self.name in torch._C._dispatch_get_all_op_names():
+            raise ValueError(
+                f"{self.title}: '{self.name}' is an operator already. Choose another name; for one "
+                "of another library, register what it is in JAX by torch_google.tpu.lowering"
+            )
+        lowering(self.name)(self.arrays)
+        made = torch.library.custom_op(
+            self.name, self._on_cpu, mutates_args=(), device_types="cpu", schema=schema
+        )
+        made.register_fake(self._shapes)
+        return made
+
+    def arrays(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the results for arrays on the platform: what the table of lowerings calls."""
+        return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
+
+    def _results(self, args: Sequence[Any], kwargs: dict[str, Any], on: str) -> Any:
+        values = self.signature.values(args, kwargs)
+        given = [
+            tuple(value) if p.as_tuple else value
+            for p, value in zip(self.signature.parameters, values, strict=True)
+        ]
+        named = {
+            p.name: value
+            for p, value in zip(self.signature.parameters, given, strict=True)
+            if p.keyword_only
+        }
+        with interpreted(on):
+            try:
+                results = self.function(*given[: len(given) - len(named)], **named)
+            except _READS as error:
+                raise TypeError(
+                    f"{self.title}: it reads the values of an array, which has none before it runs: "
+                    f"{str(error).partition(chr(10))[0]} Use jax.lax.cond or jax.numpy.where, or "
+                    "take a number for that argument"
+                ) from error
+        return self._checked(results)
+
+    def _checked(self, results: Any) -> Any:
+        several = self.signature.returns is not torch.Tensor
+        found = list(results) if several and isinstance(results, list | tuple) else [results]
+        count = len(getattr(self.signature.returns, "__args__", ()))
+        fixed = several and self.signature.returns != list[torch.Tensor]
+        for position, result in enumerate(found):
+            if not isinstance(result, jax.Array):
+                of = f" for result {position}" if several else ""
+                raise TypeError(
+                    f"{self.title}: it returned {type(result).__name__}{of}, not jax.Array. "
+                    "Make it one with jax.numpy.asarray"
+                )
+        if fixed and len(found) != count:
+            raise TypeError(
+                f"{self.title}: it returned {len(found)} arrays, and its annotation says {count}. "
+                "Change one of them"
+            )
+        if not several:
+            return found[0]
+        return tuple(found) if fixed else found
+
+    def _on_cpu(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the results for tensors on the CPU."""
+        values = self.signature.values(args, kwargs)
+        tensors = self.signature.tensors(values)
+
+        def function(arrays: Sequence[jax.Array]) -> Any:
+            return self._results(self.signature.with_tensors(values, arrays), {}, "cpu")
+
+        device = jax.local_devices(backend="cpu")[0]
+        with jax.enable_x64(True), jax.default_device(device):
+            results = jax.jit(function)([constant(tensor) for tensor in tensors])
+        return jax.tree.map(tensor_of, results)
+
+    def _shapes(self, *args: Any, **kwargs: Any) -> Any:
+        """Return empty tensors of the kinds that the results have. Symbolic sizes become numbers."""
+        values = [_number(value) for value in self.signature.values(args, kwargs)]
+        tensors = self.signature.tensors(values)
+        if not tensors:
+            raise ValueError(f"{self.title}: no array is given, so it has no device. Give one")
+        device = tensors[0].device
+        specs = [
+            jax.ShapeDtypeStruct(tuple(int(size) for size in t.shape), dtypes.to_jax(t.dtype))
+            for t in tensors
+        ]
+
+        def function(arrays: Sequence[jax.Array]) -> Any:
+            return self.arrays(*self.signature.with_tensors(values, arrays))
+
+        with jax.enable_x64(True):
+            results = jax.eval_shape(function, specs)
+
+        def like(spec: jax.ShapeDtypeStruct) -> torch.Tensor:
+            return torch.empty(spec.shape, dtype=dtypes.to_torch(spec.dtype), device=device)
+
+        return jax.tree.map(like, results)
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a symbolic one is from now on, and anything else as it is."""
+    if isinstance(value, torch.SymInt):
+        return int(value)
+    if isinstance(value, torch.SymFloat):
+        return float(value)
+    return [_number(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+_READS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
