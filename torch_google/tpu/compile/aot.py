@@ -33,6 +33,7 @@ def backend(
     compiler = aot_autograd(
         fw_compiler=partial(Compiled, options=chosen),
         bw_compiler=partial(Compiled, options=chosen),
+        inference_compiler=partial(Compiled, options=chosen, inference=True),
         decompositions=_known(),
         partition_fn=_partition,
         keep_inference_input_mutations=True,

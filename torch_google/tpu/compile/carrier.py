@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from torch_google.tpu.program import constant, tensor_of
@@ -59,6 +60,17 @@ class Carrier(ABC):
         """Return the array of a new tensor."""
 
     @abstractmethod
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        """Return a flat array with other values where a view of it would see them."""
+
+    @abstractmethod
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         """Return new tensors over packed arrays."""
 
@@ -101,6 +113,19 @@ class _Host(Carrier):
 
     def pack(self, values: jax.Array, result: Result) -> jax.Array:
         return values
+
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        at = np.full(tuple(sizes), offset)
+        for stride, grid in zip(strides, np.indices(tuple(sizes)), strict=True):
+            at += grid * stride
+        return array.at[at].set(values)
 
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         return [_strided(tensor_of(a), r) for a, r in zip(arrays, results, strict=True)]

@@ -23,10 +23,17 @@ class Compiled:
     calls apart, which is how tensors lie in their storages.
     """
 
-    def __init__(self, graph: GraphModule, inputs: Sequence[Any], *, options: Options) -> None:
+    def __init__(
+        self,
+        graph: GraphModule,
+        inputs: Sequence[Any],
+        *,
+        options: Options,
+        inference: bool = False,
+    ) -> None:
         # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
         self._boxed_call = True
-        self.signature = Signature(graph)
+        self.signature = Signature(graph, inference=inference)
         self.options = options
         self._versions: OrderedDict[Hashable, Version] = OrderedDict()
 

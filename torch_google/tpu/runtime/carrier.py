@@ -45,6 +45,17 @@ class _Device(Carrier):
         )
         return write(jnp.zeros(elements, values.dtype), values, view)
 
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        view = View(tuple(sizes), tuple(strides), offset, dtypes.to_torch(array.dtype))
+        return write(array, values, view)
+
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         made = []
         for array, result in zip(arrays, results, strict=True):
