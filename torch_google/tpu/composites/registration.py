@@ -13,10 +13,11 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 def register() -> None:
     """Give torch every composite. To be called once, when the device starts."""
-    from torch_google.tpu.composites import recurrent
+    from torch_google.tpu.composites import attention, recurrent
 
     # With gradients on torch looks at the first key, in inference mode at the second.
-    _register(recurrent.KERNELS, "AutogradPrivateUse1", "PrivateUse1")
+    for kernels in (attention.KERNELS, recurrent.KERNELS):
+        _register(kernels, "AutogradPrivateUse1", "PrivateUse1")
 
 
 def _register(kernels: dict[str, Callable[..., Any]], *keys: str) -> None:

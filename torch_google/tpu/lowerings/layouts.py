@@ -82,6 +82,24 @@ def _as_input(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -
     return [metas[0].contiguous(memory_format=suggest_memory_format(args[0]))]
 
 
+def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    query, value = args[0], args[2]
+    if query.shape[-1] == value.shape[-1]:
+        return [torch.empty_like(query, device="meta"), *metas[1:]]
+    return [metas[0].contiguous(), *metas[1:]]
+
+
+def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """In the sizes of query, key and value, which may have fewer heads, place by place."""
+    wanted, bias = args[10], args[4]
+    grads: list[torch.Tensor | None] = [
+        _ordered(x, [0, 2, 1, 3]) if needed else None
+        for x, needed in zip(args[1:4], wanted, strict=False)
+    ]
+    learned = wanted[3] and bias is not None and bias.dtype != torch.bool
+    return [*grads, torch.empty_like(bias, device="meta") if learned else None]
+
+
 def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
     return [meta.contiguous() for meta in metas]
 
@@ -89,10 +107,14 @@ def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.T
 def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     """A new one whose dimensions lie in memory in this order, the slowest first."""
     shape = [meta.shape[d] for d in order]
-    return meta.new_empty(shape).permute(sorted(range(len(order)), key=order.__getitem__))
+    return meta.new_empty(shape, device="meta").permute(
+        sorted(range(len(order)), key=order.__getitem__)
+    )
 
 
 _RULES: dict[str, _Rule] = {
+    "aten::_scaled_dot_product_efficient_attention": _attention,
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::_linalg_svd": _columns(0, 2),
     "aten::geqrf": _columns(0),
     "aten::linalg_eig": _columns(1),
