@@ -6,6 +6,7 @@ torch asks only its own devices whether they have such an operator, and gives al
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -64,5 +65,5 @@ def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: boo
     )
 
 
-KERNELS = {"scaled_dot_product_attention": _attention}
+KERNELS: dict[str, Callable[..., Any]] = {"scaled_dot_product_attention": _attention}
 """What to run for each of torch's operators, by name and overload."""
