@@ -31,9 +31,8 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     _check_tensor(tensor)
     value = _C.value(tensor)
     view = View.of(tensor)
-    conj, neg = tensor.is_conj(), tensor.is_neg()
     whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
-    return value if whole and not (conj or neg) else _read(value, view, conj, neg)
+    return value if whole and not (view.conj or view.neg) else _read(value, view)
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:
@@ -140,10 +139,4 @@ def _laid_out(array: jax.Array) -> jax.Array:
     return array
 
 
-def _seen(base: jax.Array, view: View, conj: bool, neg: bool) -> jax.Array:
-    values = read(base, view)
-    values = jnp.conj(values) if conj else values
-    return -values if neg else values
-
-
-_read = jax.jit(_seen, static_argnums=(1, 2, 3))
+_read = jax.jit(read, static_argnums=1)

@@ -92,6 +92,12 @@ from torch_google.tpu.lowerings import (
     random as random,
 )
 from torch_google.tpu.lowerings import (
+    recurrent as recurrent,
+)
+from torch_google.tpu.lowerings import (
+    recurrent_operators as recurrent_operators,
+)
+from torch_google.tpu.lowerings import (
     reductions as reductions,
 )
 from torch_google.tpu.lowerings import (

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
@@ -208,3 +209,25 @@ def triu_indices(
 
 def _indices(pair: tuple[np.ndarray, np.ndarray]) -> Array:
     return jnp.asarray(np.stack(pair), jnp.int64)
+
+
+@lowering("aten::kaiser_window.beta")
+def kaiser_window(
+    window_length: int, periodic: bool, beta: float, *, dtype: torch.dtype | None = None
+) -> Array:
+    if window_length < 2:
+        return jnp.ones(window_length, _or_default(dtype))
+    last = window_length if periodic else window_length - 1
+    place = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
+    # The ends may come out of the difference a little below 0.
+    width = beta * jnp.sqrt(jnp.maximum(1 - place * place, 0))
+    # Scaled Bessel functions, as a large beta overflows.
+    top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
+    return convert(top / bottom * jnp.exp(width - beta), dtype or torch.get_default_dtype())
+
+
+@lowering("aten::kaiser_window", "aten::kaiser_window.periodic")
+def plain_kaiser_window(
+    window_length: int, periodic: bool = True, *, dtype: torch.dtype | None = None
+) -> Array:
+    return kaiser_window(window_length, periodic, 12.0, dtype=dtype)

@@ -56,3 +56,11 @@ def test_spaced(steps: int) -> None:
 def test_triangles(offset: int) -> None:
     check(aten.tril_indices.default, 3, 4, offset)
     check(aten.triu_indices.default, 4, 2, offset, dtype=torch.int32)
+
+
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 20])
+def test_kaiser_windows(length: int) -> None:
+    check(aten.kaiser_window.default, length)
+    check(aten.kaiser_window.periodic, length, False)
+    check(aten.kaiser_window.beta, length, True, 90.0, dtype=torch.float64)
+    check(aten.kaiser_window.beta, length, False, 0.0)

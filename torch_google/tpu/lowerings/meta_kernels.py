@@ -57,6 +57,12 @@ def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Te
     return torch.empty_like(x)
 
 
+def _window(
+    window_length: int, *shape: float, dtype: torch.dtype | None = None, **where: object
+) -> torch.Tensor:
+    return torch.empty(window_length, dtype=dtype, device="meta")
+
+
 def _in_place(*args: object, **options: object) -> None:
     pass
 
@@ -70,6 +76,8 @@ _META.impl("_fused_adagrad_", _in_place)
 _META.impl("_fused_sgd_", _in_place)
 _META.impl("fractional_max_pool3d_backward", _like_second)
 _META.impl("geqrf", _geqrf)
+for _name in ("", ".periodic", ".beta"):
+    _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)

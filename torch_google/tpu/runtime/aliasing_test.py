@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -204,3 +205,44 @@ def test_nothing_at_all() -> None:
     assert (x + x).shape == (0, 3)
     assert x.add_(1).cpu().numel() == 0
     assert torch.ones(2, 0).to("tpu").sum().item() == 0
+
+
+def test_what_changes_sizes_in_place() -> None:
+    changes: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: x.squeeze_(1),
+        lambda x: x.unsqueeze_(0),
+        lambda x: x.transpose_(0, 2),
+        lambda x: x.squeeze_(1).t_(),
+        lambda x: x.as_strided_([2, 2], [1, 4], 3),
+        lambda x: x.swapaxes_(0, 2),
+    ]
+    for change in changes:
+        theirs = torch.arange(12.0).reshape(3, 1, 4)
+        ours = theirs.to("tpu")
+        storage = ours.view(-1)
+        same(change(ours), change(theirs))
+        storage.mul_(2)
+        theirs.mul_(2)
+        same(ours, theirs)
+
+
+def test_lazily_conjugated_and_negated() -> None:
+    theirs = torch.randn(3, 4, dtype=torch.complex64)
+    ours = theirs.to("tpu")
+    views: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: x.conj(),
+        lambda x: x.conj().imag,
+        lambda x: x[1].conj().t(),
+    ]
+    for view in views:
+        same(view(ours), view(theirs))
+        same(view(ours).clone(), view(theirs).clone())
+        same(view(ours) + 1, view(theirs) + 1)
+        view(ours).mul_(3)
+        view(theirs).mul_(3)
+        same(ours, theirs)
+        view(ours).copy_(torch.ones((), device="tpu"))
+        view(theirs).copy_(torch.ones(()))
+        same(ours, theirs)
+    same(ours @ ours.mH, theirs @ theirs.mH)
+    assert ours[0, 0].conj().item() == theirs[0, 0].conj().item()

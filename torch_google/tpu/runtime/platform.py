@@ -28,11 +28,13 @@ def start() -> int:
         if not _devices:
             found = _start()
             # Imported here, as these load JAX.
+            from torch_google.tpu import composites
             from torch_google.tpu.runtime import carrier, kernels, operators
 
             carrier.register()
             kernels.register()
             operators.record()
+            composites.register()
             _devices.extend(found)
     return len(_devices)
 
@@ -63,11 +65,18 @@ def expected_devices() -> int:
 
 def _start() -> list[jax.Device]:
     wanted = _forced()
-    # XLA reads this when the first client of the CPU is made.
-    import jax
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(
+            f"tpu: the device runs on JAX, which is not here ({error}). "
+            "Install torch_google with what it requires: pip install torch_google"
+        ) from error
 
     jax.config.update("jax_enable_x64", True)
-    if wanted in (None, "cpu"):
+    # Without the variable JAX may have been in use: its clients stay as they are.
+    if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
+        # XLA reads this when the first client of the CPU is made.
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     for platform in _PLATFORMS if wanted is None else (wanted,):
         try:

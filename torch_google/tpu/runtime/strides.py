@@ -22,17 +22,31 @@ from torch_google.tpu import dtypes
 
 @dataclass(frozen=True)
 class View:
-    """How a tensor of `dtype` sees a storage."""
+    """How a tensor of `dtype` sees a storage: `conj`ugated, or with its sign changed (`neg`)."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
     dtype: torch.dtype
+    conj: bool = False
+    neg: bool = False
 
     @staticmethod
     def of(tensor: torch.Tensor) -> View:
         """Return the view that a tensor is."""
-        return View(tuple(tensor.shape), tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        return View(
+            tuple(tensor.shape),
+            tensor.stride(),
+            tensor.storage_offset(),
+            tensor.dtype,
+            tensor.is_conj(),
+            tensor.is_neg(),
+        )
+
+    def bits(self, values: jax.Array) -> jax.Array:
+        """Return what the view makes of stored values, and likewise what to store for a value."""
+        values = jnp.conj(values) if self.conj else values
+        return -values if self.neg else values
 
 
 @dataclass(frozen=True)
@@ -67,27 +81,7 @@ def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 
 def read(base: jax.Array, view: View) -> jax.Array:
     """Return the values that a view sees, in its sizes."""
-    sizes = view.sizes
-    base = _as_dtype(base, view.dtype)
-    if is_plain(base.shape, view):
-        return base
-    if 0 in sizes:
-        return jnp.zeros(sizes, base.dtype)
-    flat = base.reshape(-1)
-    kept = [d for d, size in enumerate(sizes) if size > 1 and view.strides[d] != 0]
-    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
-    if grid is None:
-        values = flat[_indices(view, [1 if d not in kept else s for d, s in enumerate(sizes)])]
-    else:
-        values = jax.lax.slice(
-            _pad(flat, grid.rows * grid.width)[: grid.rows * grid.width].reshape(grid.shape),
-            grid.starts,
-            [start + size for start, size in zip(grid.starts, grid.sizes, strict=True)],
-        )
-        values = values.reshape([sizes[kept[d]] for d in grid.order])
-        values = values.transpose(_inverse(grid.order))
-        values = values.reshape([1 if d not in kept else s for d, s in enumerate(sizes)])
-    return jnp.broadcast_to(values, sizes)
+    return view.bits(_stored(base, view))
 
 
 def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
@@ -96,7 +90,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     if 0 in sizes:
         return base
     shape, dtype = base.shape, dtypes.to_torch(base.dtype)
-    values = jnp.broadcast_to(values, sizes)
+    values = view.bits(jnp.broadcast_to(values, sizes))
     whole = _as_dtype(base, view.dtype)
     if is_plain(whole.shape, view):
         return _as_dtype(values, dtype).reshape(shape)
@@ -136,6 +130,30 @@ def covers(view: View, elements: int) -> bool:
     kept = [d for d, size in enumerate(view.sizes) if size > 1]
     grid = _grid([view.sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
     return grid is not None
+
+
+def _stored(base: jax.Array, view: View) -> jax.Array:
+    sizes = view.sizes
+    base = _as_dtype(base, view.dtype)
+    if is_plain(base.shape, view):
+        return base
+    if 0 in sizes:
+        return jnp.zeros(sizes, base.dtype)
+    flat = base.reshape(-1)
+    kept = [d for d, size in enumerate(sizes) if size > 1 and view.strides[d] != 0]
+    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    if grid is None:
+        values = flat[_indices(view, [1 if d not in kept else s for d, s in enumerate(sizes)])]
+    else:
+        values = jax.lax.slice(
+            _pad(flat, grid.rows * grid.width)[: grid.rows * grid.width].reshape(grid.shape),
+            grid.starts,
+            [start + size for start, size in zip(grid.starts, grid.sizes, strict=True)],
+        )
+        values = values.reshape([sizes[kept[d]] for d in grid.order])
+        values = values.transpose(_inverse(grid.order))
+        values = values.reshape([1 if d not in kept else s for d, s in enumerate(sizes)])
+    return jnp.broadcast_to(values, sizes)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
             target.copy_(to_host(source))
             return
         if source.device.type == "cpu":
-            array = arrays.from_host(_signed(source.to(target.dtype), target), target.device.index)
+            array = arrays.from_host(source.to(target.dtype), target.device.index)
         elif source.device.type == "tpu":
             value = read(_C.value(source), View.of(source))
             array = jax.device_put(value, platform.device(target.device.index))
@@ -44,7 +44,7 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     value = _C.value(tensor)
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
-        return _signed(arrays.to_host(read(value, view)).reshape(view.sizes), tensor)
+        return arrays.to_host(read(value, view)).reshape(view.sizes)
     flat = arrays.to_host(value)
     if flat.dtype != tensor.dtype:
         flat = flat.view(tensor.dtype)
@@ -61,10 +61,7 @@ def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the values behind a tensor as it sees them: conjugated or negated, where it says so.
-
-    Both are their own inverse, so this also returns the values to write behind it.
-    """
+    """Return the values behind a tensor as it sees them: conjugated or negated, where it says so."""
     if like.is_conj():
         values = torch._conj(values)
     return torch._neg_view(values) if like.is_neg() else values
@@ -80,6 +77,7 @@ def _index(identity: int) -> int:
 def _is_whole(tensor: torch.Tensor) -> bool:
     return (
         tensor.is_contiguous()
+        and not (tensor.is_conj() or tensor.is_neg())
         and tensor.storage_offset() == 0
         and tuple(tensor.shape) == _C.natural_shape(tensor)
         and tensor.dtype == _C.natural_dtype(tensor)

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent networks on the device: values and gradients as on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+T, B, F, H = 4, 3, 5, 6
+
+
+def pair(network: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module]:
+    """A network of the CPU, and its copy on the device."""
+    ours = type(network)(**network.made_with).to("tpu")
+    ours.load_state_dict(network.state_dict())
+    return network, ours
+
+
+def network(kind: str, **options: Any) -> torch.nn.Module:
+    torch.manual_seed(0)
+    made_with = {"input_size": F, "hidden_size": H, **options}
+    made: torch.nn.Module = getattr(torch.nn, kind)(**made_with)
+    made.made_with = made_with
+    return made
+
+
+def gradients(module: torch.nn.Module, x: torch.Tensor, outs: Any) -> list[torch.Tensor]:
+    leaves = [t for t in torch.utils._pytree.tree_leaves(outs) if isinstance(t, torch.Tensor)]
+    total = sum((t * t).sum() for t in leaves if t.requires_grad)
+    return [*leaves, *torch.autograd.grad(total, [x, *module.parameters()])]
+
+
+def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
+        assert one.stride() == other.stride()
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        ("LSTM", {"proj_size": 4, "batch_first": True, "bias": False}),
+        ("GRU", {"num_layers": 2, "bidirectional": True, "batch_first": True}),
+        ("GRU", {"bias": False}),
+        ("RNN", {"bidirectional": True}),
+        ("RNN", {"nonlinearity": "relu", "num_layers": 2}),
+    ],
+    ids=str,
+)
+def test_sequences(kind: str, options: dict[str, Any]) -> None:
+    theirs, ours = pair(network(kind, **options))
+    x = torch.randn(T, B, F, requires_grad=True)
+    y = x.detach().to("tpu").requires_grad_()
+    same(gradients(ours, y, ours(y)), gradients(theirs, x, theirs(x)))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_packed_sequences_from_a_given_state(kind: str) -> None:
+    theirs, ours = pair(network(kind, bidirectional=True))
+    lengths = torch.tensor([2, 4, 3])
+
+    def run(module: torch.nn.Module, x: torch.Tensor, state: torch.Tensor) -> list[torch.Tensor]:
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, enforce_sorted=False)
+        out, last = module(packed, (state, state) if kind == "LSTM" else state)
+        out, sizes = torch.nn.utils.rnn.pad_packed_sequence(out)
+        assert sizes.tolist() == lengths.tolist()
+        return gradients(module, x, (out, last))
+
+    x, state = torch.randn(T, B, F, requires_grad=True), torch.randn(2, B, H)
+    y = x.detach().to("tpu").requires_grad_()
+    same(run(ours, y, state.to("tpu")), run(theirs, x, state))
+
+
+@pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
+def test_cells(kind: str) -> None:
+    theirs, ours = pair(network(kind))
+    x = torch.randn(B, F, requires_grad=True)
+    y = x.detach().to("tpu").requires_grad_()
+    same(gradients(ours, y, ours(y)), gradients(theirs, x, theirs(x)))
+
+
+def test_second_gradients() -> None:
+    theirs, ours = pair(network("LSTM", proj_size=2))
+
+    def run(module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+        (first,) = torch.autograd.grad(module(x)[0].pow(2).sum(), x, create_graph=True)
+        return [first, *torch.autograd.grad(first.pow(2).sum(), [x, *module.parameters()])]
+
+    x = torch.randn(2, B, F, requires_grad=True)
+    y = x.detach().to("tpu").requires_grad_()
+    for one, other in zip(run(ours, y), run(theirs, x), strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
+
+
+def test_dropout_lies_between_layers() -> None:
+    ours = network("GRU", num_layers=2, dropout=0.5).to("tpu")
+    x = torch.randn(T, B, F, device="tpu")
+    assert not torch.equal(ours(x)[0], ours(x)[0])
+    torch.testing.assert_close(ours(x)[1][0], ours(x)[1][0])  # none before the first layer
+    ours.eval()
+    torch.testing.assert_close(ours(x)[0], ours(x)[0])
+
+
+def test_a_layer_is_one_program_forward_and_one_backward() -> None:
+    ours = network("LSTM").to("tpu")
+    x = torch.randn(20, B, F, device="tpu", requires_grad=True)
+    before = torch.tpu.metrics().operators
+    ours(x)[0].sum().backward()
+    assert torch.tpu.metrics().operators - before < 40  # and not a dozen for each of 20 steps
+
+
+def test_autocast_and_inference() -> None:
+    theirs, ours = pair(network("LSTM"))
+    x = torch.randn(T, B, F)
+    with torch.autocast("tpu"):
+        out, _ = ours(x.to("tpu"))
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out.cpu().float(), theirs(x)[0], rtol=5e-2, atol=5e-2)
+    with torch.inference_mode():
+        torch.testing.assert_close(ours(x.to("tpu"))[0].cpu(), theirs(x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_dtypes_that_differ_are_refused() -> None:
+    ours = network("GRU").to("tpu")
+    with pytest.raises((RuntimeError, ValueError), match="dtype|same type"):
+        ours(torch.randn(T, B, F, device="tpu", dtype=torch.float64))
+
+
+def test_under_torch_func() -> None:
+    theirs, ours = pair(network("GRU"))
+    x = torch.randn(2, B, F)
+    found = torch.func.grad(lambda one: ours(one)[0].pow(2).sum())(x.to("tpu"))
+    expected = torch.func.grad(lambda one: theirs(one)[0].pow(2).sum())(x)
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
