@@ -10,8 +10,9 @@ from tests.conformance import distribution
 Sampler = Callable[[torch.Generator], torch.Tensor]
 
 
-def draws(sampler: Sampler, offset: int) -> Callable[[int], torch.Tensor]:
-    return lambda seed: sampler(torch.Generator().manual_seed(seed + offset))
+def draws(sampler: Sampler, offset: int) -> list[torch.Tensor]:
+    seeds = range(offset, offset + distribution.RUNS)
+    return [sampler(torch.Generator().manual_seed(seed)) for seed in seeds]
 
 
 SAMPLERS: dict[str, Sampler] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -58,7 +59,7 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
     seen = Seen()
     with _seeded(place, seen):
-        result = sample.finish(op.gradcheck_wrapper(op.op, *args, **kwargs))
+        result = sample.finish(_wrapped(op)(*args, **kwargs))
         outputs = [leaf for leaf in _tensors(result) if leaf.requires_grad]
         generator = torch.Generator().manual_seed(sample.index)
         cotangents = [_normal(leaf, generator).to(leaf.device) for leaf in outputs]
@@ -99,6 +100,12 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
         _see(seen, returned)
         _see(seen, buffer)
     return seen
+
+
+def _wrapped(op: Any) -> Callable[..., Any]:
+    """Return the operator of arguments for which it is defined, as op_db differentiates it."""
+    wrapper = op.gradcheck_wrapper
+    return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
 
 
 def _whole(target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -170,7 +177,8 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 @contextmanager
 def _seeded(place: Place, seen: Seen) -> Iterator[None]:
     """Give random operators a seed of ours, and see whether one of them draws on the CPU."""
-    torch.manual_seed(place.seed)
+    torch.default_generator.manual_seed(place.seed)
+    torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
     # op_db would set one seed for each call.
     own = mock.patch.object(
@@ -182,5 +190,7 @@ def _seeded(place: Place, seen: Seen) -> Iterator[None]:
         yield
     seen.random |= not torch.equal(before, torch.get_rng_state())
 
+
+_SET_SEED = common_methods_invocations.wrapper_set_seed
 
 Observer = Callable[..., Seen]

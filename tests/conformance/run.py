@@ -2,23 +2,26 @@
 """Compare the device tpu with the CPU, on torch's own samples.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
+    python -m tests.conformance.run --rows outcomes.jsonl --update     # everything; takes an hour
 
 Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`, `div.floor_rounding`);
-`fft.*` stands for all that begin so. Exit status 0: every outcome is as exceptions.json has it.
+`fft.*` stands for all that begin so. Exit status 0: every outcome is the golden's. 1: it is not, or
+with --update something that does not pass has no reason.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.conformance import page
+from tests.conformance import exceptions, golden, page
 from tests.conformance.rows import CHECKS, DTYPES, Row
-from tests.conformance.sweep import sweep, tasks
+from tests.conformance.sweep import Task, sweep, tasks
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,7 +29,10 @@ def main(argv: Sequence[str]) -> int:
     warnings.filterwarnings("ignore")
     try:
         wanted = tasks(
-            options.ops.split(","), options.dtype.split(","), options.check.split(","), options.shard
+            options.ops.split(","),
+            options.dtype.split(","),
+            options.check.split(","),
+            options.shard,
         )
     except ValueError as unknown:
         print(f"run: {unknown}", file=sys.stderr)
@@ -34,7 +40,15 @@ def main(argv: Sequence[str]) -> int:
     if options.list:
         print("\n".join(dict.fromkeys(task.op for task in wanted)))
         return 0
-    found: list[Row] = []
+    found = list(_shown(wanted, options))
+    print(page.summary(found))
+    faults = _updated(found) if options.update else _surprises(found)
+    for fault in faults:
+        print(f"run: {fault}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _shown(wanted: Sequence[Task], options: argparse.Namespace) -> Iterator[Row]:
     last = time.monotonic()
     for row in sweep(
         wanted,
@@ -43,13 +57,30 @@ def main(argv: Sequence[str]) -> int:
         file=options.rows,
         again=options.again,
     ):
-        found.append(row)
         now = time.monotonic()
-        if (row.counts and not row.good) or options.verbose:
-            print(f"{row} ({now - last:.1f} s)" if options.verbose else row, flush=True)
+        if options.verbose:
+            print(f"{row} ({now - last:.1f} s)", flush=True)
+        elif row.counts and not row.good:
+            print(row, flush=True)
         last = now
-    print(page.summary(found))
-    return 0
+        yield row
+
+
+def _surprises(found: Sequence[Row]) -> list[str]:
+    known = golden.read()
+    return [words for row in found if (words := golden.surprise(row, known))]
+
+
+def _updated(found: Sequence[Row]) -> list[str]:
+    """Write the golden and the page; return what lacks a reason, and what has a needless one."""
+    # In `bazel run` this file is one of many copies.
+    root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
+    folder = Path(root, "tests/conformance") if root else Path(__file__).parent
+    golden.write(found, folder / "golden")
+    rows = golden.read(folder / "golden")
+    reasons = exceptions.load(folder / "exceptions.json")
+    page.write(rows, reasons, folder / "TABLE.md")
+    return reasons.faults(rows.values())
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -62,11 +93,12 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ops", default="*", help="names or patterns, with commas; default: all")
     parser.add_argument("--dtype", default=",".join(DTYPES), help="dtypes, with commas")
     parser.add_argument("--check", default=",".join(CHECKS), help="checks, with commas")
-    parser.add_argument("--samples", type=int, default=5, help="for each row")
+    parser.add_argument("--samples", type=int, help="for each row; default: as in the golden")
     parser.add_argument("--seconds", type=float, default=60, help="for each row")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: part i of n, from 1")
     parser.add_argument("--rows", type=Path, help="append outcomes here; what is there is not run")
     parser.add_argument("--again", action="store_true", help="run again what did not pass")
+    parser.add_argument("--update", action="store_true", help="write the golden and TABLE.md")
     parser.add_argument("--verbose", action="store_true", help="show also what passed")
     parser.add_argument("--list", action="store_true", help="show the names of --ops only")
     return parser.parse_args(argv)

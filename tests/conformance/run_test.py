@@ -1,57 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import json
+import multiprocessing
 from pathlib import Path
 
-import jax.numpy as jnp
 import pytest
 
-from tests.conformance import run
-from torch_google.tpu.lowerings import lowering
-from torch_google.tpu.program.small_table import small_table
+from tests.conformance import rows, run, sweep
+from tests.conformance.rows import Outcome
+from tests.conformance.worker import Worker
 
-__all__ = ["small_table"]
-pytestmark = pytest.mark.usefixtures("small_table")
+ONE = ["--ops", "neg", "--dtype", "int64", "--check", "forward", "--samples", "1"]
 
 
-def test_right_lowerings_pass(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["--ops", "mul,add", "--dtype", "float32,int64", "--samples", "2"]) == 0
+def test_outcomes_are_kept_and_not_run_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    assert run.main([*ONE, "--rows", str(file)]) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "float32: 2 of 2 passed",
-        "int64: 2 of 2 passed",
+        "int64 forward: 1 of 1 passed",
+        "int64 strides: 1 of 1 passed",
     ]
+    before = file.read_text()
+    assert run.main([*ONE, "--rows", str(file), "--verbose"]) == 0
+    assert "neg int64 forward passed 1/1 (0.0 s)" in capsys.readouterr().out
+    assert file.read_text() == before
 
 
-def test_wrong_values_are_found(capsys: pytest.CaptureFixture[str]) -> None:
-    lowering("aten::cos")(jnp.sin)
-    assert run.main(["--ops", "cos", "--dtype", "float32", "--samples", "2"]) == 1
+def test_what_failed_is_run_again_when_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    row = rows.Row("neg", "int64", "forward", Outcome.WRONG, 1, 0, "sample 0: off")
+    strides = rows.Row("neg", "int64", "strides", Outcome.PASSED, 1, 1)
+    file.write_text("".join(rows.to_json(r) + "\n" for r in (row, strides)))
+    assert run.main([*ONE, "--rows", str(file)]) == 1
     shown = capsys.readouterr()
-    assert "cos float32 wrong 1/2 sample 0: Tensor-likes are not close!" in shown.out
-    assert "Fix it, or give the reason in exceptions.json" in shown.err
-
-
-def test_what_is_not_lowered_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run.main(["--ops", "tan", "--dtype", "float32", "--samples", "1"]) == 1
-    assert "tan float32 unsupported 0/1 sample 0: tpu: no lowering for" in capsys.readouterr().out
-
-
-def test_random_draws_have_their_distribution(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--ops", "randn_like", "--dtype", "float32", "--samples", "1"]
-    lowering("aten::randn_like", random=True)(lambda x, dtype=None, *, key: jnp.full_like(x, 0.5))
-    assert run.main(arguments) == 1
-    shown = capsys.readouterr().out
-    assert "randn_like float32 wrong" in shown
-
-
-def test_the_page_and_the_file(tmp_path: Path) -> None:
-    page, file = tmp_path / "page.md", tmp_path / "outcomes.json"
-    options = ["--page", str(page), "--json", str(file), "--samples", "1"]
-    run.main(["--ops", "mul,tan", "--dtype", "float32", *options])
-    assert [row["outcome"] for row in json.loads(file.read_text())] == ["passed", "unsupported"]
-    assert "- float32: 1 of 2 passed, 1 unsupported" in page.read_text()
-    assert "| mul | yes |  |" in page.read_text()
+    assert "neg int64 forward wrong 0/1 sample 0: off: passes in the golden" in shown.err
+    assert run.main([*ONE, "--rows", str(file), "--again"]) == 0
+    assert sweep.read(file)[row.key].outcome is Outcome.PASSED
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run.main(["--ops", "no_such"]) == 1
     assert capsys.readouterr().err == "run: no operator no_such in op_db. See --list\n"
+
+
+def test_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["--ops", "div.*,neg", "--dtype", "float32", "--list"]) == 0
+    assert capsys.readouterr().out.split() == [
+        "div.no_rounding_mode",
+        "div.trunc_rounding",
+        "div.floor_rounding",
+        "neg",
+    ]
+
+
+def test_shards_are_all_there_is() -> None:
+    whole = sweep.tasks(["fft.*"], ["float32"], ["forward", "out"], (0, 1))
+    parts = [sweep.tasks(["fft.*"], ["float32"], ["forward", "out"], (i, 3)) for i in range(3)]
+    assert sorted(map(str, whole)) == sorted(str(task) for part in parts for task in part)
+    assert len(parts[0]) - len(parts[2]) <= 1
+
+
+def test_a_process_that_dies_or_hangs_is_replaced() -> None:
+    with Worker(seconds=60) as worker:
+        assert worker.run("neg", "int64", "forward", 1)[0].good
+        (process,) = multiprocessing.active_children()
+        process.kill()
+        process.join()
+        dead = worker.run("neg", "int64", "inplace", 1)
+        assert [row.outcome for row in dead] == [Outcome.CRASHED]
+        assert dead[0].message == "the process ended with status -9"
+        assert worker.run("neg", "int64", "inplace", 1)[0].good
+    assert multiprocessing.active_children() == []
+    with Worker(seconds=0) as worker:
+        late = worker.run("neg", "int64", "forward", 1)
+    assert [row.outcome for row in late] == [Outcome.SLOW, Outcome.SLOW]
+    assert late[0].message == "more than 0 s"

@@ -34,18 +34,21 @@ def name(op: Any) -> str:
 
 
 def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sample]:
-    """Return the first sample and others, so many in all; always the same ones."""
+    """Return the first sample and others, so many in all; more of them are these and others."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
-    others = range(1, len(found))
     # At random: samples are often a product, and regular steps would meet one value of a factor.
-    chosen = sorted(random.Random(count).sample(others, min(count - 1, len(others))))
-    indices = [0, *chosen][: len(found)]
+    others = list(range(1, len(found)))
+    random.Random(0).shuffle(others)
+    indices = sorted([0, *others[: count - 1]][: len(found)])
     return [
         Sample(
-            i, (found[i].input, *found[i].args), dict(found[i].kwargs), found[i].output_process_fn_grad
+            i,
+            (found[i].input, *found[i].args),
+            dict(found[i].kwargs),
+            found[i].output_process_fn_grad,
         )
         for i in indices
     ]

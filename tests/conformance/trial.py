@@ -70,7 +70,9 @@ class _Tally:
         return Row(op, dtype, check, self.outcome, self.samples, self.passed, self.message)
 
 
-def _one(op: Any, dtype: torch.dtype, check: str, sample: Sample, expected: Seen) -> dict[str, Found]:
+def _one(
+    op: Any, dtype: torch.dtype, check: str, sample: Sample, expected: Seen
+) -> dict[str, Found]:
     look = partial(_look, op, check, sample)
     try:
         got = look(_TPU)

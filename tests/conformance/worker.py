@@ -35,9 +35,9 @@ class Worker:
 
     def run(self, op: str, dtype: str, check: str, samples: int) -> list[Row]:
         connection = self._started()
-        connection.send((op, dtype, check, samples))
         checks = ("forward", "strides") if check == "forward" else (check,)
         try:
+            connection.send((op, dtype, check, samples))
             if connection.poll(self._seconds):
                 rows: list[Row] = connection.recv()
                 self._trials += 1
@@ -46,7 +46,7 @@ class Worker:
                 return rows
             outcome, message = Outcome.SLOW, f"more than {self._seconds:g} s"
             self.stop()
-        except EOFError:
+        except (EOFError, ConnectionError):
             code = self.stop()
             outcome, message = Outcome.CRASHED, f"the process ended with status {code}"
         return [Row(op, dtype, name, outcome, samples, 0, message) for name in checks]
@@ -102,7 +102,7 @@ def _serve(connection: Connection) -> None:
 
     torch.set_num_threads(1)
     autoload()
-    torch.tpu.init()  # type: ignore[attr-defined]
+    torch.tpu.init()
     table = operators()
     gc.freeze()
     connection.send("ready")

@@ -58,8 +58,10 @@ def export_stablehlo(
         jax.ShapeDtypeStruct(leaves[place].shape, dtypes.to_jax(leaves[place].dtype))
         for place in places
     ]
-    key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
-    return str(jax.jit(exported).lower(shapes, key).as_text())
+    # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
+    with jax.enable_x64(True):
+        key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
+        return str(jax.jit(exported).lower(shapes, key).as_text())
 
 
 def _refuse_dynamic(program: ExportedProgram) -> None:

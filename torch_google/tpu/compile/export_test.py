@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import jax
 import torch
 from torch import nn
 
+import torch_google.tpu
+from torch_google.tpu import autoload
 from torch_google.tpu.compile import export_stablehlo
 
 
@@ -25,3 +28,23 @@ def test_an_exported_program_gives_what_its_module_gives() -> None:
     model, args = nn.Sequential(nn.Linear(3, 5), nn.ReLU()), (torch.ones(2, 3),)
     exported = torch.export.export(model, args)
     assert export_stablehlo(exported, args) == export_stablehlo(model, args)
+
+
+class Positions(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x) * torch.arange(5, device=x.device)
+
+
+def test_a_module_of_the_device_is_that_of_the_cpu() -> None:
+    autoload()
+    model = Positions().eval()
+    with jax.enable_x64(False):
+        text = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5),))
+    assert "tensor<5xi64>" in text
+    model.to("tpu")
+    ours = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5, device="tpu"),))
+    assert ours == text

@@ -3,40 +3,95 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
 
-from torch_google.tpu import _C
-from torch_google.tpu.runtime import platform
+from torch_google.tpu import _C, profiler
+from torch_google.tpu.runtime import memory, platform, random
+from torch_google.tpu.runtime.indices import Which, index_of
+from torch_google.tpu.runtime.memory import (
+    empty_cache,
+    ipc_collect,
+    max_memory_allocated,
+    max_memory_reserved,
+    mem_get_info,
+    memory_allocated,
+    memory_reserved,
+    memory_stats,
+    memory_stats_as_nested_dict,
+    memory_summary,
+    reset_accumulated_memory_stats,
+    reset_peak_memory_stats,
+)
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
 from torch_google.tpu.runtime.modes import cpu_fallback, eager_mode, get_eager_mode, set_eager_mode
+from torch_google.tpu.runtime.properties import (
+    DeviceProperties,
+    can_device_access_peer,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
+)
+from torch_google.tpu.runtime.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 
 __all__ = [
+    "DeviceProperties",
     "Event",
     "Metrics",
     "Stream",
+    "StreamContext",
+    "can_device_access_peer",
     "cpu_fallback",
     "current_device",
     "current_stream",
+    "default_stream",
     "device",
     "device_count",
+    "device_of",
     "eager_mode",
     "empty_cache",
     "get_amp_supported_dtype",
+    "get_arch_list",
+    "get_device_capability",
+    "get_device_name",
+    "get_device_properties",
     "get_eager_mode",
     "get_rng_state",
     "get_rng_state_all",
     "init",
     "initial_seed",
+    "ipc_collect",
     "is_available",
+    "is_bf16_supported",
     "is_initialized",
     "manual_seed",
     "manual_seed_all",
     "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory",
     "memory_allocated",
+    "memory_reserved",
     "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
     "metrics",
+    "profiler",
+    "random",
+    "reset_accumulated_memory_stats",
     "reset_metrics",
     "reset_peak_memory_stats",
     "seed",
@@ -49,8 +104,6 @@ __all__ = [
     "stream",
     "synchronize",
 ]
-
-Which: TypeAlias = torch.device | str | int | None
 
 
 def is_available() -> bool:
@@ -84,14 +137,14 @@ def current_device() -> int:
 
 def set_device(device: Which) -> None:
     """Make a device this thread's own."""
-    torch.accelerator.set_device_index(_index(device))
+    torch.accelerator.set_device_index(index_of(device))
 
 
 class device:  # noqa: N801 - as torch.cuda has it
     """Use a device within a `with` block."""
 
     def __init__(self, device: Which) -> None:
-        self._index = _index(device)
+        self._index = index_of(device)
         self._before = -1
 
     def __enter__(self) -> None:
@@ -102,10 +155,17 @@ class device:  # noqa: N801 - as torch.cuda has it
         set_device(self._before)
 
 
+class device_of(device):  # noqa: N801 - as torch.cuda has it
+    """Use the device of a tensor of tpu within a `with` block; of any other, change nothing."""
+
+    def __init__(self, obj: torch.Tensor) -> None:
+        super().__init__(obj.device if obj.device.type == "tpu" else None)
+
+
 def synchronize(device: Which = None) -> None:
     """Wait until every value on a device is there. Raises what its computation raised."""
     if _C.started():
-        torch.accelerator.synchronize(_index(device))
+        torch.accelerator.synchronize(index_of(device))
 
 
 class Stream(torch.Stream):
@@ -116,7 +176,7 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: Which = None, priority: int = 0) -> Stream:
         """Make a new stream of a device."""
-        made = super().__new__(cls, device=f"tpu:{_index(device)}", priority=priority)
+        made = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
         return made
 
 
@@ -128,12 +188,25 @@ class Event(torch.Event):
 
     def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> torch.Event:
         """Make an event; `enable_timing` notes when it is reached, for elapsed_time."""
-        return torch.Event(f"tpu:{_index(device)}", enable_timing=enable_timing)
+        return torch.Event(f"tpu:{index_of(device)}", enable_timing=enable_timing)
 
 
 def current_stream(device: Which = None) -> torch.Stream:
     """Return the stream of this thread on a device."""
-    return torch.accelerator.current_stream(_index(device))
+    return torch.accelerator.current_stream(index_of(device))
+
+
+def default_stream(device: Which = None) -> torch.Stream:
+    """Return the stream that a device's threads have until they set another."""
+    return torch.Stream(
+        stream_id=0,
+        device_index=index_of(device),
+        device_type=int(torch._C._autograd.DeviceType.PrivateUse1),
+    )
+
+
+# A stream is its own context.
+StreamContext = torch.Stream
 
 
 def set_stream(stream: torch.Stream) -> None:
@@ -146,91 +219,6 @@ def stream(stream: torch.Stream) -> Any:
     return stream
 
 
-def manual_seed(seed: int) -> None:
-    """Seed the generator of the current device."""
-    _generator(current_device()).manual_seed(int(seed))
-
-
-def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices; does not start the platform."""
-    _C.seed_all(int(seed) % 2**64)
-
-
-def seed() -> int:
-    """Seed the generator of the current device with a number that nobody knows."""
-    return _generator(current_device()).seed()
-
-
-def seed_all() -> None:
-    """Seed the generators of all devices with one number that nobody knows."""
-    manual_seed_all(seed())
-
-
-def initial_seed() -> int:
-    """Return the seed of the current device's generator."""
-    return _generator(current_device()).initial_seed()
-
-
-def get_rng_state(device: Which = "tpu") -> torch.Tensor:
-    """Return the state of a device's generator: 16 bytes on the CPU."""
-    return _generator(_index(device)).get_state()
-
-
-def set_rng_state(new_state: torch.Tensor, device: Which = "tpu") -> None:
-    """Set the state of a device's generator."""
-    _generator(_index(device)).set_state(new_state)
-
-
-def get_rng_state_all() -> list[torch.Tensor]:
-    """Return the states of all devices' generators."""
-    return [get_rng_state(index) for index in range(device_count())]
-
-
-def set_rng_state_all(new_states: list[torch.Tensor]) -> None:
-    """Set the states of all devices' generators."""
-    for index, state in enumerate(new_states):
-        set_rng_state(state, index)
-
-
-def memory_stats(device: Which = None) -> dict[str, Any]:
-    """Return the allocator's statistics, under torch's names."""
-    return dict(torch.accelerator.memory_stats(_index(device)))
-
-
-def memory_allocated(device: Which = None) -> int:
-    """Return the bytes of all live storages of a device."""
-    return int(torch.accelerator.memory_allocated(_index(device)))
-
-
-def max_memory_allocated(device: Which = None) -> int:
-    """Return the most bytes that were live at once since the last reset."""
-    return int(torch.accelerator.max_memory_allocated(_index(device)))
-
-
-def reset_peak_memory_stats(device: Which = None) -> None:
-    """Let max_memory_allocated begin at what is live now."""
-    torch.accelerator.reset_peak_memory_stats(_index(device))
-
-
-def empty_cache() -> None:
-    """Do nothing: memory that nobody uses is free already."""
-
-
 def get_amp_supported_dtype() -> list[torch.dtype]:
     """Return the dtypes of autocast, the default first."""
     return [torch.bfloat16, torch.float16]
-
-
-def _generator(index: int) -> torch.Generator:
-    return _C.default_generator(index)
-
-
-def _index(device: Which) -> int:
-    if device is None:
-        return current_device()
-    if isinstance(device, int):
-        return device
-    named = torch.device(device)
-    if named.type != "tpu":
-        raise ValueError(f"tpu: expected a device of type tpu, found '{named}'")
-    return current_device() if named.index is None else named.index

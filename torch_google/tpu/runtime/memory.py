@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch.tpu.memory`: what live storages hold, and what the device has."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime.indices import Which, index_of
+
+__all__ = [
+    "empty_cache",
+    "ipc_collect",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "mem_get_info",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_stats_as_nested_dict",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+]
+
+
+def memory_stats(device: Which = None) -> dict[str, Any]:
+    """Return the allocator's statistics, under torch's names."""
+    return dict(torch.accelerator.memory_stats(index_of(device)))
+
+
+def memory_allocated(device: Which = None) -> int:
+    """Return the bytes of all live storages of a device."""
+    return int(torch.accelerator.memory_allocated(index_of(device)))
+
+
+def max_memory_allocated(device: Which = None) -> int:
+    """Return the most bytes that were live at once since the last reset."""
+    return int(torch.accelerator.max_memory_allocated(index_of(device)))
+
+
+def reset_peak_memory_stats(device: Which = None) -> None:
+    """Let max_memory_allocated begin at what is live now."""
+    torch.accelerator.reset_peak_memory_stats(index_of(device))
+
+
+def empty_cache() -> None:
+    """Do nothing: memory that nobody uses is free already."""
+
+
+def ipc_collect() -> None:
+    """Do nothing: tensors of the device are sent to other processes by way of the host."""
+
+
+def memory_reserved(device: Which = None) -> int:
+    """Return what memory_allocated does: nothing is kept for later."""
+    return memory_allocated(device)
+
+
+def max_memory_reserved(device: Which = None) -> int:
+    """Return what max_memory_allocated does: nothing is kept for later."""
+    return max_memory_allocated(device)
+
+
+def memory_stats_as_nested_dict(device: Which = None) -> dict[str, Any]:
+    """Return the allocator's statistics by the parts of their names."""
+    nested: dict[str, Any] = {}
+    for name, value in memory_stats(device).items():
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested
+
+
+def reset_accumulated_memory_stats(device: Which = None) -> None:
+    """Count what is allocated and freed from zero again."""
+    torch.accelerator.reset_accumulated_memory_stats(index_of(device))
+
+
+def mem_get_info(device: Which = None) -> tuple[int, int]:
+    """Return the free and the total bytes of a device: the machine's where the platform is cpu.
+
+    Raises NotImplementedError where the platform does not say.
+    """
+    torch.tpu.init()
+    index = index_of(device)
+    if platform.name() == "cpu":
+        page = os.sysconf("SC_PAGE_SIZE")
+        return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
+    found = platform.device(index).memory_stats() or {}
+    if "bytes_limit" not in found:
+        raise NotImplementedError(
+            f"tpu: the platform {platform.name()} does not say how much memory tpu:{index} has. "
+            "memory_allocated has what live tensors hold"
+        )
+    return int(found["bytes_limit"] - found.get("bytes_in_use", 0)), int(found["bytes_limit"])
+
+
+def memory_summary(device: Which = None, abbreviated: bool = False) -> str:
+    """Return a table of what live storages hold; unless abbreviated, with what PJRT says too."""
+    torch.tpu.init()
+    index = index_of(device)
+    found = memory_stats(index)
+    rows: list[tuple[str, ...]] = [(f"tpu:{index}", "now", "peak", "allocated", "freed")]
+    for title, name in (("bytes", "allocated_bytes"), ("storages", "allocation")):
+        figures = (
+            found[f"{name}.all.{kind}"] for kind in ("current", "peak", "allocated", "freed")
+        )
+        rows.append((title, *(f"{figure:,}" for figure in figures)))
+    if not abbreviated:
+        told = platform.device(index).memory_stats() or {}
+        rows += [(f"pjrt {name}", f"{told[name]:,}", "", "", "") for name in sorted(told)]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    return "\n".join(
+        f"{row[0]:<{widths[0]}}  "
+        + "  ".join(f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        for row in rows
+    )
