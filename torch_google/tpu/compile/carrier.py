@@ -83,8 +83,10 @@ class Carrier(ABC):
         """Return where programs run."""
 
     @abstractmethod
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        """Return the executable of a program."""
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+    ) -> jax.stages.Compiled:
+        """Return the executable of a program, which its fingerprint tells from others."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -136,7 +138,9 @@ class _Host(Carrier):
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+    ) -> jax.stages.Compiled:
         return lower().compile()
 
     def count(self, event: str) -> None:

@@ -30,9 +30,11 @@ class Signature:
         self.metas = [node.meta.get("val") for node in self.inputs]
         self._places = places = {node: place for place, node in enumerate(self.inputs)}
         self.written: dict[int, Node] = {}
+        self._copies: dict[Node, int] = {}
         for node in nodes:
             if node.target is torch.ops.aten.copy_.default and node.args[0] in places:
                 self.written[places[node.args[0]]] = node.args[1]
+                self._copies[node] = places[node.args[0]]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))
@@ -55,9 +57,12 @@ class Signature:
             ]
         return self._carriers
 
-    def place(self, node: Node) -> int | None:
-        """Return the place of a node among the inputs, if it is one."""
-        return self._places.get(node)
+    def argument(self, node: Node) -> int | None:
+        """Return the place of the argument that a result is, once the graph has written to it."""
+        place = self._places.get(node)
+        if place is not None and place in self.written:
+            return None  # the value that it had before
+        return self._copies.get(node, place)
 
     def family(self, node: Node) -> list[Node]:
         """Return the outputs whose storage an output has, too; none where it has its own."""

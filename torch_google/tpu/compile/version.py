@@ -17,6 +17,7 @@ from torch.fx import Node
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.carrier import Carrier, Result, carrier_of
 from torch_google.tpu.compile.evaluate import Evaluation
+from torch_google.tpu.compile.fingerprint import fingerprint
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
@@ -84,7 +85,7 @@ class Version:
         self._shared = any(isinstance(result, _Seen) for result in self._results)
         self._order = [r.position for r in self._results if isinstance(r, _Made | _Seen)]
         with _precision(options.precision):
-            self._run = self._compile(arrays)
+            self._run = self._compile(arrays, options)
         # Only what is baked is still of use, and tensors must not be kept alive.
         self._args.clear()
 
@@ -118,8 +119,8 @@ class Version:
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
-        place = self._signature.place(output)
-        if place is not None and place not in self._signature.written:
+        place = self._signature.argument(output)
+        if place is not None:
             return _Input(place)
         if not isinstance(meta, torch.Tensor):
             return self._symbols.concrete(meta)
@@ -169,7 +170,7 @@ class Version:
             )
         return tensors
 
-    def _compile(self, arrays: Sequence[Any]) -> Any:
+    def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
         signature = self._signature
         carrier = signature.carrier()
         sharding = carrier.sharding(signature.device)
@@ -186,8 +187,10 @@ class Version:
             jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
             return jitted.lower(*specs)
 
+        baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
+        kept = (specs, self._layouts, baked, self._results, self._made, donated, options)
         carrier.count("compile")
-        return carrier.compile("torch.compile", lower)
+        return carrier.compile("torch.compile", lower, fingerprint(signature.graph, kept))
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature
