@@ -3,24 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from torch_google.tpu.runtime.transfer import to_host, transfer
+from torch_google.tpu.runtime.untraced import untraced
 
 _library = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
     """Register them for the device."""
-    for name, kernel in {
+    kernels: dict[str, Callable[..., Any]] = {
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": _equal,
-    }.items():
-        _library.impl(name, kernel, "PrivateUse1")
+        "_has_compatible_shallow_copy_type": _can_become,
+    }
+    for name, kernel in kernels.items():
+        _library.impl(name, untraced(kernel), "PrivateUse1")
 
 
 def _copy_from(
@@ -46,3 +50,13 @@ def _local_scalar_dense(tensor: torch.Tensor) -> Any:
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
         return one.shape == other.shape and bool(torch.eq(one, other).all().item())
+
+
+def _can_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether `tensor.data = other` may change the device: Module.to() keeps parameters so.
+
+    Without it each parameter would be replaced, and those that two modules share be two.
+    """
+    return all(
+        one.device.type in ("cpu", "tpu") and one.layout == torch.strided for one in (tensor, other)
+    )

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares the tpu device, on the CPU, with its peers; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from benchmarks.tpu_eager import first_steps, measure, report
+from benchmarks.tpu_eager.cases import CASES, PEERS
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    peers = [peer for peer in options.peers if peer != "torchax" or options.torchax]
+    pythons = {"torchax": options.torchax} if options.torchax else {}
+    tables = {}
+    for threads in options.threads:
+        tables[threads] = measure.interleaved(
+            options.cases,
+            peers,
+            pythons=pythons,
+            threads=threads,
+            rounds=options.rounds,
+            seconds=options.seconds,
+        )
+        for name, figures in tables[threads].items():
+            print(report.markdown(name, figures, threads=threads), flush=True)
+    starts = []
+    if options.first_steps:
+        threads = options.threads[0]
+        starts = [
+            first_steps.compare(peer, options.first_steps, threads=threads)
+            for peer in ("strict", "fused", "compile", "inductor")
+            if peer in peers
+        ]
+        print(report.first_steps(starts, case=options.first_steps, threads=threads), flush=True)
+    if options.json:
+        options.json.write_text(report.as_json(tables, starts))
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.tpu_eager", description=__doc__)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
+    parser.add_argument(
+        "--torchax", help="python of an environment with torchax; else it is absent"
+    )
+    parser.add_argument("--threads", type=_threads, nargs="+", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=0.5, help="of each peer in each round")
+    trained = [name for name, case in CASES.items() if case.kind == "train"]
+    parser.add_argument(
+        "--first-steps", choices=trained, help="also time fresh processes with this case"
+    )
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    return parser.parse_args(arguments)
+
+
+def _threads(text: str) -> int:
+    most = len(os.sched_getaffinity(0))
+    if not text.isdigit() or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"found {text}, this machine has 1 to {most}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

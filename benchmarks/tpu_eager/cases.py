@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is measured, and with which peers: a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EAGER = ("torch", "strict", "fused")
+COMPILED = ("inductor", "compile", "jax", "torchax")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One line of the report. Ratios are to the first peer.
+
+    `kind`: train (a step with its optimizer, and the loss read), infer, add (`x + y` of 8x8) or
+    record (the same, in the thread that issues it alone). `unit` is in seconds.
+    """
+
+    name: str
+    title: str
+    kind: str
+    peers: tuple[str, ...]
+    unit: float = 1e-3
+
+    @property
+    def unit_name(self) -> str:
+        return {1e-3: "ms", 1e-6: "us"}[self.unit]
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("record", "x + y of 8x8, recorded", "record", ("torch", "fused"), 1e-6),
+        Case("add", "x + y of 8x8", "add", (*EAGER, "jax", "torchax"), 1e-6),
+        Case("tiny_gpt", "tiny GPT, a step", "train", (*EAGER, *COMPILED)),
+        Case("mlp", "MLP 64x256, a step", "train", (*EAGER, *COMPILED)),
+        Case("gpt", "GPT, 4 layers of 256, 8x128, a step", "train", (*EAGER, *COMPILED)),
+        Case("resnet18", "ResNet-18, inference of 2", "infer", (*EAGER, *COMPILED)),
+    )
+}
+PEERS = tuple(dict.fromkeys(peer for case in CASES.values() for peer in case.peers))

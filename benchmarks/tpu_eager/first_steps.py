@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How soon a fresh process is through its second training step: without a compile cache, and with.
+
+`python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints, as JSON, the CPU and wall time from
+the first tensor to the end of the second step.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+
+from benchmarks.tpu_eager.measure import environment, pin
+
+
+@dataclass(frozen=True)
+class FirstSteps:
+    """Seconds of CPU and wall time: of the process that fills the cache, and of a second one."""
+
+    peer: str
+    cold_cpu: float
+    cold_wall: float
+    warm_cpu: float
+    warm_wall: float
+
+
+def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
+    """Run a peer twice with one cache, empty at first."""
+    cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
+    try:
+        cold, warm = (_run(peer, case, cache, threads) for _ in range(2))
+    finally:
+        shutil.rmtree(cache)
+    return FirstSteps(peer, cold["cpu"], cold["wall"], warm["cpu"], warm["wall"])
+
+
+def _run(peer: str, case: str, cache: str, threads: int) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.tpu_eager.first_steps", peer, case],
+        env={
+            **environment(threads),
+            "TORCH_TPU_COMPILE_CACHE": cache,
+            "TORCHINDUCTOR_CACHE_DIR": os.path.join(cache, "inductor"),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: pin(threads),
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main(argv: list[str]) -> int:
+    from benchmarks.tpu_eager.torch_peers import Torch
+
+    peer, case = argv
+    torch_peer = Torch(peer)
+    begin, started = time.process_time(), time.perf_counter()
+    step = torch_peer.train(case)
+    step()
+    step()
+    spent = {"cpu": time.process_time() - begin, "wall": time.perf_counter() - started}
+    print(json.dumps(spent))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the peers for their figures in turn, and takes medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tpu_eager.cases import CASES, Case
+
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What one run of a case costs a peer: medians over the rounds, in seconds.
+
+    `ratio` is the median of the ratios within each round to the case's first peer, of CPU time.
+    `value` is what its third run returned, so that a reader sees the peers agree. Where a peer has
+    no figures, `error` says why.
+    """
+
+    peer: str
+    cpu: float | None = None
+    wall: float | None = None
+    ratio: float | None = None
+    value: float | None = None
+    error: str | None = None
+
+
+class Worker:
+    """A peer's process, on as many processors as it has threads."""
+
+    def __init__(self, peer: str, *, python: str, threads: int) -> None:
+        self.peer = peer
+        self._process = subprocess.Popen(
+            [python, "-m", "benchmarks.tpu_eager.worker", peer],
+            env=environment(threads),
+            cwd=_ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            preexec_fn=lambda: pin(threads),
+        )
+
+    def ask(self, case: str, seconds: float) -> dict[str, Any]:
+        """Return a worker's answer; where it has died, an error that says so."""
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps({"case": case, "seconds": seconds}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            return {"error": f"its process ended with status {process.wait()}"}
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # where it has ended already
+            self._process.stdin.close()
+        self._process.wait()
+
+
+def environment(threads: int) -> dict[str, str]:
+    """Return the environment of a peer."""
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": str(threads),
+        "TORCH_TPU_PLATFORM": "cpu",
+        "JAX_PLATFORMS": "cpu",
+    }
+
+
+def pin(threads: int) -> None:
+    """Keep this process, and what it starts, on the last processors that it may use."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
+def interleaved(
+    cases: Sequence[str],
+    peers: Sequence[str],
+    *,
+    pythons: Mapping[str, str],
+    threads: int,
+    rounds: int,
+    seconds: float,
+) -> dict[str, list[Figure]]:
+    """Return the figures of each case. Each round begins with another peer, so load hits all."""
+    tables = {}
+    workers = {
+        peer: Worker(peer, python=pythons.get(peer, sys.executable), threads=threads)
+        for peer in peers
+    }
+    try:
+        for name in cases:
+            case = CASES[name]
+            taking = [peer for peer in case.peers if peer in workers]
+            answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
+            for number in range(-1, rounds):  # the first round warms, and does not count
+                first = number % len(taking)
+                for peer in (*taking[first:], *taking[:first]):
+                    if not any("error" in answer for answer in answers[peer]):
+                        answer = workers[peer].ask(name, seconds)
+                        if number >= 0 or "error" in answer:
+                            answers[peer].append(answer)
+            tables[name] = summarize(case, answers)
+    finally:
+        for worker in workers.values():
+            worker.close()
+    return tables
+
+
+def summarize(case: Case, answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Figure]:
+    """Return a figure for each peer of a case; one that was not asked is absent."""
+    figures = []
+    base = answers.get(case.peers[0], [])
+    for peer in case.peers:
+        found = answers.get(peer)
+        if not found:
+            figures.append(Figure(peer, error="absent"))
+            continue
+        errors = [answer["error"] for answer in found if "error" in answer]
+        if errors:
+            figures.append(Figure(peer, error=errors[0]))
+            continue
+        ratios = [
+            mine["cpu"] / its["cpu"] for mine, its in zip(found, base, strict=False) if "cpu" in its
+        ]
+        figures.append(
+            Figure(
+                peer,
+                statistics.median(answer["cpu"] for answer in found),
+                statistics.median(answer["wall"] for answer in found),
+                statistics.median(ratios) if ratios else None,
+                found[-1]["value"],
+            )
+        )
+    return figures

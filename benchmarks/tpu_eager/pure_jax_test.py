@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The peer in plain JAX computes what torch does: else its figures would say nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.tpu_eager import pure_jax
+from benchmarks.tpu_eager.torch_peers import Torch
+
+
+@pytest.mark.parametrize("name", ["mlp", "tiny_gpt", "gpt"])
+def test_training_follows_torch(name: str) -> None:
+    ours, theirs = pure_jax.train(name), Torch("torch").train(name)
+    for _ in range(3):
+        assert ours() == pytest.approx(theirs(), rel=2e-4)
+
+
+def test_inference_is_torch_s() -> None:
+    ours, theirs = pure_jax.infer("resnet18"), Torch("torch").infer("resnet18")
+    assert ours() == pytest.approx(theirs(), rel=1e-3, abs=0.05)
+
+
+def test_adding() -> None:
+    run, wait = pure_jax.add()
+    run()
+    wait()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workloads in torch: on the CPU, eagerly and by inductor, and on tpu in each mode."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from benchmarks.tpu_eager.models import workload
+
+# How a peer is set up: its device, its eager mode, whether models are compiled.
+SETTINGS: dict[str, tuple[str, str | None, bool]] = {
+    "torch": ("cpu", None, False),
+    "inductor": ("cpu", None, True),
+    "strict": ("tpu", "strict", False),
+    "fused": ("tpu", "fused", False),
+    "compile": ("tpu", "strict", True),
+}
+
+
+class Torch:
+    """One peer, for the life of a process."""
+
+    def __init__(self, name: str) -> None:
+        self.device, mode, self._compiled = SETTINGS[name]
+        if self.device == "tpu":
+            from torch_google.tpu import autoload
+
+            autoload()
+            torch.tpu.set_eager_mode(mode)
+
+    def train(self, name: str) -> Callable[[], float]:
+        """Return a training step, which returns its loss."""
+        work = workload(name)
+        model = copy.deepcopy(work.model).to(self.device)
+        inputs, targets = work.inputs.to(self.device), work.targets.to(self.device)
+        optimizer = work.optimizer(model)
+        called = torch.compile(model) if self._compiled else model
+
+        def run() -> float:
+            optimizer.zero_grad()
+            loss = work.loss(called, inputs, targets)
+            loss.backward()
+            optimizer.step()
+            return loss.item()
+
+        return run
+
+    def infer(self, name: str) -> Callable[[], float]:
+        """Return an inference, which returns the sum of its scores."""
+        work = workload(name)
+        model = copy.deepcopy(work.model).to(self.device).eval()
+        inputs = work.inputs.to(self.device)
+        called = torch.compile(model) if self._compiled else model
+
+        def run() -> float:
+            with torch.no_grad():
+                return called(inputs).sum().item()
+
+        return run
+
+    def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return `x + y` as one operator, and what waits for all of them."""
+        x, y = torch.ones(8, 8).to(self.device), torch.ones(8, 8).to(self.device)
+        held: list[Any] = [x]
+
+        def run() -> None:
+            held[0] = x + y
+
+        return run, self.wait
+
+    def wait(self) -> None:
+        """Wait for all that was issued."""
+        if self.device == "tpu":
+            torch.tpu.synchronize()
+
+    def settle(self, run: Callable[[], object], *, seconds: float = 60) -> None:
+        """Run until nothing is compiled any more, in the background neither."""
+        if self.device != "tpu":
+            return
+        end, quiet = time.monotonic() + seconds, 0
+        while quiet < 3 and time.monotonic() < end:
+            before = torch.tpu.metrics().compiles
+            for _ in range(3):
+                run()
+            self.wait()
+            time.sleep(0.3)
+            quiet = quiet + 1 if torch.tpu.metrics().compiles == before else 0

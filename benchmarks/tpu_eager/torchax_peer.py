@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The workloads by torchax: steps jitted whole, one operator at a time for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+from torch._ops import OpOverloadPacket
+
+from benchmarks.tpu_eager.models import workload
+from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
+
+
+class Torchax:
+    """The peer, for the life of a process: torchax claims the name of the backend for itself."""
+
+    def __init__(self) -> None:
+        with _overloads_that_are_gone():
+            torchax: Any = import_module("torchax")
+            self._env = torchax.default_env()
+
+    def train(self, name: str) -> Callable[[], float]:
+        """Return a training step, which returns its loss."""
+        interop: Any = import_module("torchax.interop")
+        work = workload(name)
+        optimizer = OPTIMIZERS[name]
+        with self._env:
+            model = work.model.to("jax")
+            inputs, targets = work.inputs.to("jax"), work.targets.to("jax")
+            parameters = {k: v.detach() for k, v in model.named_parameters()}
+            held: list[Any] = [parameters, zeros(parameters, optimizer)]
+
+            def loss(values: dict[str, Any]) -> Any:
+                def called(given: Any) -> Any:
+                    return torch.func.functional_call(model, values, (given,))
+
+                return work.loss(called, inputs, targets)
+
+            def step(values: dict[str, Any], moments: Any) -> Any:
+                found, grads = interop.jax_value_and_grad(loss)(values)
+                return found, *UPDATES[optimizer](values, grads, moments)
+
+            jitted = interop.jax_jit(step, kwargs_for_jax_jit={"donate_argnums": (0, 1)})
+
+        def run() -> float:
+            with self._env:
+                found, *held[:] = jitted(*held)
+                return float(found.item())
+
+        return run
+
+    def infer(self, name: str) -> Callable[[], float]:
+        """Return an inference, jitted, which returns the sum of its scores."""
+        interop: Any = import_module("torchax.interop")
+        work = workload(name)
+        with self._env:
+            model = interop.JittableModule(work.model.eval().to("jax"))
+            inputs = work.inputs.to("jax")
+
+        def run() -> float:
+            with self._env, torch.no_grad():
+                return float(model(inputs).sum().item())
+
+        return run
+
+    def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
+        """Return `x + y` as one operator, and what waits for all of them."""
+        with self._env:
+            x, y = torch.ones(8, 8).to("jax"), torch.ones(8, 8).to("jax")
+        held: list[Any] = [x]
+
+        def run() -> None:
+            with self._env:
+                held[0] = x + y
+
+        def wait() -> None:
+            held[0].jax().block_until_ready()
+
+        return run, wait
+
+
+@contextmanager
+def _overloads_that_are_gone() -> Iterator[None]:
+    """Let torchax name overloads that torch 2.13 has no more: those of named tensors."""
+    theirs = OpOverloadPacket.__getattr__
+
+    def found(self: OpOverloadPacket, key: str) -> Any:
+        try:
+            return theirs(self, key)
+        except AttributeError:
+            if key.startswith("_"):
+                raise
+            return f"{self}.{key}"
+
+    OpOverloadPacket.__getattr__ = found
+    try:
+        yield
+    finally:
+        OpOverloadPacket.__getattr__ = theirs

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One peer in a process of its own: reads the names of cases, answers with what they cost.
+
+`python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case", "seconds"}`; so
+is an answer: `{"cpu", "wall", "count", "value"}`, in seconds for one run, or `{"error"}`. The value
+is what the third run returned: a loss, or a sum of scores.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from benchmarks.tpu_eager.cases import CASES, Case
+from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
+
+# Operators of a burst: fewer than any mode would run at once of its own accord.
+_BURST = 64
+# Runs before any is measured; what the last of them returns tells whether peers agree.
+_WARM = 3
+
+
+@dataclass
+class _Ready:
+    """A case that is built and warm. `run` once is `size` of what is measured."""
+
+    run: Callable[[], Any]
+    wait: Callable[[], None]
+    clock: Callable[[], float]
+    size: int
+    value: Any
+    count: int = 1
+
+
+def main(argv: list[str]) -> int:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no answer
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    peer: Any = None
+    ready: dict[str, _Ready] = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        case = CASES[request["case"]]
+        try:
+            peer = peer or _peer(argv[0])
+            if case.name not in ready:
+                ready[case.name] = _prepare(peer, case)
+            answer = _measure(ready[case.name], request["seconds"])
+        except Exception as error:  # noqa: BLE001 - a peer that fails is a line of the report
+            text = str(error).strip().partition("\n")[0]
+            answer = {"error": f"{type(error).__name__}: {text}"}
+        print(json.dumps(answer), file=answers, flush=True)
+    return 0
+
+
+def _peer(name: str) -> Any:
+    if name == "torchax":
+        from benchmarks.tpu_eager.torchax_peer import Torchax
+
+        return Torchax()
+    if name == "jax":
+        from benchmarks.tpu_eager import pure_jax
+
+        return pure_jax
+    return Torch(name)
+
+
+def _prepare(peer: Any, case: Case) -> _Ready:
+    if case.kind in ("add", "record"):
+        run, wait = peer.add()
+
+        def burst() -> None:
+            for _ in range(_BURST):
+                run()
+
+        clock = time.thread_time if case.kind == "record" else time.process_time
+        made = _Ready(burst, wait, clock, _BURST, None)
+    else:
+        run = getattr(peer, case.kind)(case.name)
+        made = _Ready(run, lambda: None, time.process_time, 1, None)
+    for _ in range(_WARM):
+        made.value = made.run()
+        made.wait()
+    if isinstance(peer, Torch):
+        peer.settle(made.run)
+    return made
+
+
+def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
+    """Run for about as long as asked; record alone is not waited for within the time."""
+    spent, wall, runs = 0.0, 0.0, 0
+    alone = case.clock is time.thread_time
+    while runs == 0 or wall < seconds:
+        begin, started = case.clock(), time.perf_counter()
+        for _ in range(1 if alone else case.count):
+            case.run()
+        if not alone:
+            case.wait()
+        spent += case.clock() - begin
+        wall += time.perf_counter() - started
+        runs += 1 if alone else case.count
+        case.wait()
+        case.count = max(1, round(seconds / 4 / (wall / runs)))
+    each = runs * case.size
+    return {"cpu": spent / each, "wall": wall / each, "count": each, "value": case.value}
+
+
+if __name__ == "__main__":
+    assert sys.argv[1] in {*SETTINGS, "jax", "torchax"}
+    sys.exit(main(sys.argv[1:]))
