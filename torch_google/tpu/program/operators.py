@@ -59,7 +59,7 @@ def _direct(
         return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
 
     try:
-        meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
+        meta = _meta_results(op, lowering.meta or op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
         meta = lowerings.laid_out(
             op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
@@ -87,19 +87,23 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _meta_results(
-    op: Callable[..., Any], leaves: Sequence[Any], structure: Any, host_shape: bool
+    op: OpOverload,
+    kernel: Callable[..., Any],
+    leaves: Sequence[Any],
+    structure: Any,
+    host_shape: bool,
 ) -> Any:
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
-            return lowerings.laid_out(op.name(), op(*args, **kwargs), args, kwargs)
+            return lowerings.laid_out(op.name(), kernel(*args, **kwargs), args, kwargs)
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )
         with mode:
-            return op(*args, **kwargs)
+            return kernel(*args, **kwargs)
 
 
 # In place of what a meta kernel gives: take results as they are.
