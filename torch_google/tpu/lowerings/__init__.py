@@ -121,6 +121,9 @@ from torch_google.tpu.lowerings import (
 from torch_google.tpu.lowerings import (
     upsampling as upsampling,
 )
+from torch_google.tpu.lowerings import (
+    weight_norm as weight_norm,
+)
 from torch_google.tpu.lowerings.table import Lowering, find, lowering, name_of, names
 
 __all__ = ["Lowering", "find", "lowering", "name_of", "names"]

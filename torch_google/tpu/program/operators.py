@@ -33,7 +33,8 @@ def lower_op(
     depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
     """
     kwargs = dict(kwargs or {})
-    kwargs.pop("generator", None)  # a generator belongs to a device that is not meta
+    if "generator" in kwargs:
+        kwargs["generator"] = None  # a generator belongs to a device that is not meta
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
