@@ -4,27 +4,20 @@
 from __future__ import annotations
 
 import jax
-import torch
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
 
-def _meta(
-    grad: torch.Tensor, v: torch.Tensor, g: torch.Tensor, norms: torch.Tensor, dim: int
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """The shapes of what torch has no meta kernel for."""
-    return torch.empty_like(v), torch.empty_like(g)
-
-
-@lowering("aten::_weight_norm_interface_backward", meta=_meta)
+@lowering("aten::_weight_norm_interface_backward")
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
     """`norms` are the lengths of `v` along all dimensions but `dim`, of the sizes of `g`."""
+    kinds = (v.dtype, g.dtype)  # torch has no meta kernel that would say so
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)
     norms = norms.reshape(along.shape)
     of_v = g.reshape(along.shape) / norms * (grad - v * along / (norms * norms))
-    return of_v, (along / norms).reshape(g.shape)
+    return of_v.astype(kinds[0]), (along / norms).reshape(g.shape).astype(kinds[1])

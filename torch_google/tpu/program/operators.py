@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -40,7 +41,8 @@ def lower_op(
     lowering = lowerings.find(op)
     if lowering is not None:
         return _direct(op, lowering, tuple(args), kwargs)
-    return lower_graph(trace(op, args, kwargs), part_of=op.name())
+    program = lower_graph(trace(op, args, kwargs), part_of=op.name())
+    return replace(program, metas=tuple(lowerings.laid_out(op.name(), program.metas, args, kwargs)))
 
 
 def _direct(
@@ -58,9 +60,11 @@ def _direct(
         return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
 
     try:
-        meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
+        meta = _meta_results(op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
-        meta = _own_results(call, [leaves[i] for i in inputs])
+        meta = lowerings.laid_out(
+            op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
+        )
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         result = call(arrays, key, meta)
@@ -83,15 +87,13 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     )
 
 
-def _meta_results(
-    op: Callable[..., Any], leaves: Sequence[Any], structure: Any, host_shape: bool
-) -> Any:
+def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
-            return op(*args, **kwargs)
+            return lowerings.laid_out(op.name(), op(*args, **kwargs), args, kwargs)
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )
