@@ -89,6 +89,9 @@ from torch_google.tpu.lowerings import (
     pooling as pooling,
 )
 from torch_google.tpu.lowerings import (
+    prims as prims,
+)
+from torch_google.tpu.lowerings import (
     random as random,
 )
 from torch_google.tpu.lowerings import (
