@@ -109,7 +109,11 @@ def _values(
     if expected.random:
         return _distributed(check, sample, got, expected, look)
     exact = cache(lambda: _exact(op, check, sample))
-    return verify.differs(got.values, expected.values, verify.closeness(allowed, exact))
+    found = verify.differs(got.values, expected.values, verify.closeness(allowed, exact))
+    if found and check == "backward":
+        sums = verify.tied(op.name, sample, got.values, expected.values, allowed)
+        return found if sums is None else sums
+    return found
 
 
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:

@@ -40,6 +40,37 @@ def rebuilt(
     )
 
 
+def tied(
+    name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
+) -> str | None:
+    """Compare gradients of operators that pick: of equal elements, any may be the one picked.
+
+    What the gradients of equal elements add up to is unique. None: the operator does not pick.
+    """
+    if name not in _DIMENSIONS or len(got) != 1 or not _alike(got[0], expected[0]):
+        return None
+    source, position = sample.args[0].detach(), _DIMENSIONS[name]
+    dim = sample.kwargs.get("dim", sample.args[position] if len(sample.args) > position else -1)
+    sums = [
+        _sums(source, gradient, 0 if name == "msort" else dim) for gradient in (got[0], expected[0])
+    ]
+    return _near(tolerance, *(s.to(expected[0].dtype) for s in sums))
+
+
+def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tensor:
+    """Add up what belongs to equal elements along a dimension."""
+    if not source.numel():
+        return gradient.double()
+    last = source.movedim(dim, -1) if source.dim() else source.reshape(1)
+    lines = last.reshape(-1, last.shape[-1])
+    gradients = (gradient.movedim(dim, -1) if source.dim() else gradient).reshape(lines.shape)
+    found = []
+    for line, along in zip(lines, gradients.double(), strict=True):
+        values, places = line.unique(return_inverse=True)
+        found.append(along.new_zeros(len(values)).index_add(0, places, along))
+    return torch.cat(found)
+
+
 def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -> Close:
     """Return a comparison of values.
 
@@ -215,6 +246,9 @@ def _low_rank(
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}
+
+# Where the dimension is among the arguments.
+_DIMENSIONS = {"sort": 1, "msort": 1, "topk": 2, "kthvalue": 2, "mode": 1}
 
 _CHECKERS: dict[str, Checker] = {
     "argsort": _picks(1, indices_only=True),

@@ -78,3 +78,13 @@ def test_signs_of_a_decomposition_are_free() -> None:
 @pytest.mark.parametrize("name", ["add", "linalg.cholesky"])
 def test_most_operators_have_one_right_result(name: str) -> None:
     assert rebuilt(name, (A,), [A], [A]) is None
+
+
+def test_of_equal_elements_any_gets_the_gradient() -> None:
+    x = torch.tensor([[2.0, 1.0, 2.0], [1.0, 2.0, 3.0]])
+    sample = Sample(0, (x, 1), {}, lambda y: y)
+    one = torch.tensor([[5.0, 7.0, 6.0], [1.0, 2.0, 3.0]])
+    other = torch.tensor([[6.0, 7.0, 5.0], [1.0, 2.0, 3.0]])
+    assert verify.tied("sort", sample, [one], [other], DEFAULT) == ""
+    assert verify.tied("sort", sample, [one], [other.roll(1, 1)], DEFAULT)
+    assert verify.tied("cumsum", sample, [one], [other], DEFAULT) is None

@@ -167,9 +167,10 @@ class Call:
 def _resized(out: torch.Tensor, meta: torch.Tensor) -> bool:
     if out.shape == meta.shape:
         return False
-    out.resize_(meta.shape)
-    if meta.stride() != out.stride():
-        out.as_strided_(meta.shape, meta.stride())
+    # The storage first: results of LAPACK have columns longer than they are.
+    steps = zip(meta.shape, meta.stride(), strict=True)
+    out.resize_(1 + sum((size - 1) * step for size, step in steps) if meta.numel() else 0)
+    out.as_strided_(meta.shape, meta.stride())
     return True
 
 
