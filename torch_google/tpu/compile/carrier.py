@@ -72,8 +72,10 @@ class Carrier(ABC):
         """Return where programs run."""
 
     @abstractmethod
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        """Return the executable of a program."""
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], device: torch.device
+    ) -> jax.stages.Compiled:
+        """Return the executable of a program for a device."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -115,7 +117,9 @@ class _Host(Carrier):
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], device: torch.device
+    ) -> jax.stages.Compiled:
         return lower().compile()
 
     def count(self, event: str) -> None:

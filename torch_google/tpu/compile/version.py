@@ -143,7 +143,7 @@ class Version:
             return jitted.lower(*specs)
 
         carrier.count("compile")
-        return carrier.compile("torch.compile", lower)
+        return carrier.compile("torch.compile", lower, signature.device)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
@@ -72,10 +71,10 @@ class _Device(Carrier):
         platform.start()
         return SingleDeviceSharding(platform.device(device.index or 0))
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        lowered = lower()
-        fingerprint = hashlib.sha256(lowered.as_text().encode()).hexdigest()
-        return compiler.executable(name, lambda: lowered, fingerprint=fingerprint)
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], device: torch.device
+    ) -> jax.stages.Compiled:
+        return compiler.executable_of(name, lower(), device=device.index or 0)
 
     def count(self, event: str) -> None:
         metrics.graph(event)
