@@ -14,16 +14,27 @@ from torch_google.tpu.runtime import metrics, platform
 from torch_google.tpu.runtime.misses import CacheMissError
 
 
+def executable(
+    name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, device: int
+) -> jax.stages.Compiled:
+    """Return the executable of a program for a device; `lower` is called where it has to be made.
+
+    `fingerprint` says the same for the same program in every process. Raises CacheMissError where a
+    program has to be made and the thread may not.
+    """
+    found = kept(fingerprint, device)
+    if found is not None and found.executable is not None:
+        return found.executable
+    return compiled(name, lower, fingerprint=fingerprint, device=device)
+
+
 def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax.stages.Compiled:
     """Return the executable of a lowered program, which its text tells from every other.
 
     Raises CacheMissError where it has to be made and the thread may not.
     """
     fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
-    found = kept(fingerprint, device)
-    if found is not None and found.executable is not None:
-        return found.executable
-    return compiled(name, lambda: lowered, fingerprint=fingerprint, device=device)
+    return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
 
 
 def kept(fingerprint: str, device: int) -> cache.Entry | None:

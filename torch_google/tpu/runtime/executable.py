@@ -243,7 +243,7 @@ _OVERWRITING = frozenset(
 
 def _is_ours(call: Call) -> bool:
     """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
-    return call.op.namespace == "aten"
+    return call.op.namespace in ("aten", "torch_google")
 
 
 def _number_dtype(number: Number | torch.Tensor) -> Any:

@@ -72,6 +72,8 @@ def _miss(
         if program.host_shape:
             _host_shaped.add(op)
             return host_shapes.run(program, call)
+        if call.resize(program):
+            return None
         return compile_call(call, program, device)
     except BakedNumber:
         keep_baked(call, device)
