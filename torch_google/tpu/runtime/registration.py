@@ -38,6 +38,7 @@ def register() -> None:
                     "transfer": "transfer",
                     "mark": "events",
                     "fuse": "fused",
+                    "attempt": "fused",
                 }.items()
             },
         }
