@@ -16,7 +16,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import dtypes
+from torch_google.tpu import _C, dtypes
 from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
@@ -274,4 +274,4 @@ def _fingerprint(call: Call, device: int) -> str:
         return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
 
     arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
-    return f"{call.op.name()} tpu:{device} {arguments}"
+    return f"{call.op.name()} tpu:{device} precision {_C.precision()} {arguments}"

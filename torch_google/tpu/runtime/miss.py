@@ -35,13 +35,13 @@ def miss(
         torch._C._AutoDispatchBelowAutograd(),
         torch.no_grad(),
     ):
-        if takes_numbers(op):
+        if takes_numbers(op, args):
             _C.set_lift(op.name(), True)
             return None
         try:
             return _miss(op, args, bases, device)
         except BakedNumber:
-            takes_numbers(op, forget=True)
+            takes_numbers(op, (), forget=True)
             _C.set_lift(op.name(), False)
         except NotImplementedError as error:
             if not _C.fallback():
