@@ -95,13 +95,12 @@ class Call:
         """
         dropped = {source[1] for at in self.pure.dropped for source in self._sources[at]}
         results = zip(self.written(), program.metas[self.plain(program) :], strict=True)
-        return any(
-            [
-                _resized(self.tensors[at], meta)
-                for at, meta in results
-                if at in dropped and isinstance(meta, torch.Tensor)
-            ]
-        )
+        resized = [  # all of them, whatever the first is
+            _resized(self.tensors[at], meta)
+            for at, meta in results
+            if at in dropped and isinstance(meta, torch.Tensor)
+        ]
+        return any(resized)
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
