@@ -35,7 +35,7 @@ def miss(
         torch._C._AutoDispatchBelowAutograd(),
         torch.no_grad(),
     ):
-        if takes_numbers(op):
+        if takes_numbers(op, args):
             _C.set_lift(op.name(), True)
             return None
         try:
@@ -47,7 +47,7 @@ def miss(
                 raise
             _bake(op)
         except NotImplementedError as error:
-            if not _C.thread_fallback():
+            if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
         except (RuntimeError, IndexError, ValueError, TypeError):
@@ -58,7 +58,7 @@ def miss(
 
 
 def _bake(op: OpOverload) -> None:
-    takes_numbers(op, forget=True)
+    takes_numbers(op, (), forget=True)
     _C.set_lift(op.name(), False)
 
 
