@@ -34,15 +34,15 @@ def name(op: Any) -> str:
 
 
 def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sample]:
-    """Return the first sample and others, so many in all; more of them are these and others."""
+    """Return the first sample and others, so many in all; always the same ones."""
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
     # At random: samples are often a product, and regular steps would meet one value of a factor.
-    others = list(range(1, len(found)))
-    random.Random(0).shuffle(others)
-    indices = sorted([0, *others[: count - 1]][: len(found)])
+    others = range(1, len(found))
+    chosen = random.Random(count).sample(others, min(count - 1, len(others)))
+    indices = [0, *sorted(chosen)][: len(found)]
     return [
         Sample(
             i,
