@@ -3,6 +3,8 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <torch/csrc/autograd/engine.h>
+
 #include <array>
 #include <atomic>
 
@@ -61,6 +63,15 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     this_device = device.index();
+  }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    c10::DeviceCapability all;
+    auto& types = all.capability_data.supported_scalar_types;
+#define TORCH_GOOGLE_WITHOUT(_, name) types.has_##name = 0;
+    AT_FORALL_QINT_TYPES(TORCH_GOOGLE_WITHOUT)
+#undef TORCH_GOOGLE_WITHOUT
+    types.has_ComplexHalf = 0;
+    return all;
   }
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
@@ -165,6 +176,17 @@ void start() {
 
 bool started() {
   return state.load(std::memory_order_acquire) == State::running;
+}
+
+void finish() {
+  struct Engine : torch::autograd::Engine {
+    using torch::autograd::Engine::stop;
+  };
+  if (started()) {
+    PyThreadState* saved = PyEval_SaveThread();
+    (torch::autograd::Engine::get_default_engine().*(&Engine::stop))();
+    PyEval_RestoreThread(saved);
+  }
 }
 
 void forked() {
