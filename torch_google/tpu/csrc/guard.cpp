@@ -65,13 +65,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     this_device = device.index();
   }
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    c10::DeviceCapability all;
-    auto& types = all.capability_data.supported_scalar_types;
-#define TORCH_GOOGLE_WITHOUT(_, name) types.has_##name = 0;
-    AT_FORALL_QINT_TYPES(TORCH_GOOGLE_WITHOUT)
-#undef TORCH_GOOGLE_WITHOUT
-    types.has_ComplexHalf = 0;
-    return all;
+    // What dtypes.py has.
+    c10::DeviceCapability known;
+    known.capability_data.capability_bits = 0;
+    auto& types = known.capability_data.supported_scalar_types;
+    types.has_Bool = types.has_Byte = types.has_Char = types.has_Short = 1;
+    types.has_Int = types.has_Long = types.has_UInt16 = types.has_UInt32 = 1;
+    types.has_UInt64 = types.has_Half = types.has_BFloat16 = 1;
+    types.has_Float = types.has_Double = types.has_ComplexFloat = 1;
+    types.has_ComplexDouble = types.has_Float8_e5m2 = 1;
+    types.has_Float8_e4m3fn = types.has_Float8_e5m2fnuz = 1;
+    types.has_Float8_e4m3fnuz = 1;
+    return known;
   }
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
