@@ -75,10 +75,15 @@ class Worker:
             self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
             self._process.start()
             theirs.close()
-            if not self._connection.poll(60 + self._seconds):
-                self.stop()
-                raise RuntimeError("conformance: a process with the device does not start")
-            self._connection.recv()
+            try:
+                ready = self._connection.poll(60 + self._seconds) and self._connection.recv()
+            except EOFError:
+                ready = None
+            if not ready:
+                raise RuntimeError(
+                    f"conformance: no process with the device, status {self.stop()}. What it said "
+                    "stands above; `python -c 'import torch; torch.ones(1).tpu()'` says it too"
+                )
         return self._connection
 
     def __enter__(self) -> Self:
