@@ -91,7 +91,7 @@ class TestModules(TestCase):
         )
         module.to(device, dtype)
         forward = made.forward_input
-        (x,) = (*forward.args, *forward.kwargs.values())
+        x: torch.Tensor = (*forward.args, *forward.kwargs.values())[0]
         self.assertTrue(gradcheck(module, (x,)))
         self.assertTrue(torch.autograd.gradgradcheck(module, (x,)))
 
