@@ -84,9 +84,13 @@ class Carrier(ABC):
 
     @abstractmethod
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
-        """Return the executable of a program, which its fingerprint tells from others."""
+        """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -139,7 +143,11 @@ class _Host(Carrier):
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
         return lower().compile()
 

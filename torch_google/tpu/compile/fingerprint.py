@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule
 
 
@@ -23,6 +24,17 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
     for other in others:
         found.update(f"{other!r}\n".encode())
     return found.hexdigest()
+
+
+def is_ours(graph: GraphModule) -> bool:
+    """Whether a graph is of torch's operators alone: the code of others' may change."""
+    return all(
+        node.target.namespace in ("aten", "prims", "torch_google")
+        for module in graph.modules()
+        if isinstance(module, GraphModule)
+        for node in module.graph.nodes
+        if isinstance(node.target, OpOverload)
+    )
 
 
 def _constants(graph: GraphModule) -> Iterable[tuple[str, torch.Tensor]]:

@@ -17,7 +17,7 @@ from torch.fx import Node
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.carrier import Carrier, Result, carrier_of
 from torch_google.tpu.compile.evaluate import Evaluation
-from torch_google.tpu.compile.fingerprint import fingerprint
+from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
@@ -190,7 +190,9 @@ class Version:
         baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
         kept = (specs, self._layouts, baked, self._results, self._made, donated, options)
         carrier.count("compile")
-        return carrier.compile("torch.compile", lower, fingerprint(signature.graph, kept))
+        # Other libraries' operators may change under one name: the lowered text tells.
+        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return carrier.compile("torch.compile", lower, said, signature.device)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature

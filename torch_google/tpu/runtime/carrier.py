@@ -76,9 +76,16 @@ class _Device(Carrier):
         return SingleDeviceSharding(platform.device(device.index or 0))
 
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
-        return compiler.executable(name, lower, fingerprint=fingerprint)
+        index = device.index or 0
+        if fingerprint is None:
+            return compiler.executable_of(name, lower(), device=index)
+        return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
 
     def count(self, event: str) -> None:
         metrics.graph(event)

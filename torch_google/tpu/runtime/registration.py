@@ -36,6 +36,8 @@ def register() -> None:
                     "resized": "arrays",
                     "transfer": "transfer",
                     "mark": "events",
+                    "fuse": "fused",
+                    "attempt": "fused",
                 }.items()
             },
         }
