@@ -61,9 +61,9 @@ def _direct(
     try:
         meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
-        meta = lowerings.laid_out(
-            op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
-        )
+        meta = _own_results(call, [leaves[i] for i in inputs])
+    if not on_host:
+        meta = lowerings.laid_out(op.name(), meta, args, kwargs)
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         result = call(arrays, key, meta)
@@ -94,7 +94,7 @@ def _meta_results(
     args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
-            return lowerings.laid_out(op.name(), op(*args, **kwargs), args, kwargs)
+            return op(*args, **kwargs)
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )

@@ -44,6 +44,8 @@ class Call:
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
+        # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
+        self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
 
     def _source(self, leaf: Any) -> tuple[str, int]:
@@ -56,13 +58,10 @@ class Call:
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
-    def check(self) -> bool:
-        """Let torch's own kernel judge what is written; give out= arguments their sizes.
-
-        Raises what that kernel raises. Returns whether any argument was resized.
-        """
+    def check(self) -> None:
+        """Let torch's own kernel judge what is written. Raises what that kernel raises."""
         if not self.pure.written:
-            return False
+            return
         metas = [_as_meta(arg) for arg in self.args]
         names = [argument.name for argument in self.op._schema.arguments]
         positional = [
@@ -77,19 +76,30 @@ class Call:
                 **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
             )
         except NotImplementedError:
-            return False  # without a kernel for meta tensors, the pure operator judges
-        resized = False
+            return  # without a kernel for meta tensors, the pure operator judges
         for position in self.pure.dropped:
-            for out, meta in zip(
-                pytree.tree_leaves(self.args[position]),
-                pytree.tree_leaves(metas[position]),
-                strict=True,
-            ):
-                if out.shape != meta.shape:
-                    out.resize_(meta.shape)
-                    if meta.stride() != out.stride():
-                        out.as_strided_(meta.shape, meta.stride())
-                    resized = True
+            sources = [source[1] for source in self._sources[position]]
+            shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
+            self._sizes.update(zip(sources, shapes, strict=True))
+
+    def resize(self, program: Program) -> bool:
+        """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.
+
+        `program`: that of the pure operator, which knows how its results lie.
+        """
+        outs = {source[1] for position in self.pure.dropped for source in self._sources[position]}
+        metas = program.metas[self.plain(program) :]
+        resized = False
+        for at, meta in zip(self.written(), metas, strict=True):
+            out = self.tensors[at]
+            if at not in outs or meta is None:
+                continue
+            sizes = self._sizes.get(at, meta.shape)
+            if out.shape != sizes:
+                out.resize_(sizes)
+                if meta.shape == sizes and meta.stride() != out.stride():
+                    out.as_strided_(meta.shape, meta.stride())
+                resized = True
         return resized
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:

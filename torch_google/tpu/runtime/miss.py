@@ -69,9 +69,10 @@ def _miss(
         return [host_shapes.index(*args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
-    if call.check():
-        return None
+    call.check()
     program = lower_op(call.pure.op, *call.pure_arguments())
     if program.host_shape:
         return host_shapes.run(program, call)
+    if call.resize(program):
+        return None
     return compile_call(call, program, device)

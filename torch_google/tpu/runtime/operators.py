@@ -13,7 +13,9 @@ _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift_
 # The steps of optimizers, whose numbers schedulers change.
 _LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 # torch's own kernels return views, though the schemas do not say so.
-_VIEWS = ("aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+_VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+# torch's own kernels are made of helpers that write to their arguments, or ask for known devices.
+_OUTS = ("aten::cummax.out", "aten::cummin.out", "aten::mode.values")
 _known: set[str] = set()
 
 
@@ -59,7 +61,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
         return False  # about memory and not about values: torch's own kernel is right
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
-    if has(name, "CompositeExplicitAutograd") and not lowered:
+    if has(name, "CompositeExplicitAutograd") and not lowered and name not in _OUTS:
         return False
     if not (lowered or has(name, "CPU") or has(name, "Meta")):
         return False
