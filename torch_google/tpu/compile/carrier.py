@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from torch_google.tpu.program import constant, tensor_of
@@ -32,8 +33,8 @@ class Carrier(ABC):
     """
 
     @abstractmethod
-    def take(self, tensor: torch.Tensor) -> Any:
-        """Return the array of a tensor's storage."""
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """Return the arrays of tensors' storages, each of which has one reference."""
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -56,24 +57,49 @@ class Carrier(ABC):
         """Return the array of a new tensor."""
 
     @abstractmethod
-    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        """Return a flat array with other values where a view of it would see them."""
+
+    @abstractmethod
+    def plan(self, results: Sequence[Result]) -> Any:
+        """Return what `give` needs to know of new tensors, all of one device."""
+
+    @abstractmethod
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
         """Return new tensors over packed arrays."""
+
+    @abstractmethod
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        """Whether something other than arrays may look at what lies in a tensor's storage."""
+
+    @abstractmethod
+    def precision(self) -> str:
+        """Return the precision of products that holds in this thread: a name of JAX's."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
         """Return a seed, and how often was drawn with it: never twice the same."""
 
     @abstractmethod
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        """Whether nobody but this tensor's storage and the caller's list has the array."""
-
-    @abstractmethod
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         """Return where programs run."""
 
     @abstractmethod
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        """Return the executable of a program."""
+    def compile(
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
+    ) -> jax.stages.Compiled:
+        """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -83,9 +109,9 @@ class Carrier(ABC):
 class _Host(Carrier):
     """Tensors of the CPU: numbers beside those of a device, or whole graphs where there is none."""
 
-    def take(self, tensor: torch.Tensor) -> Any:
-        # A copy: programs run later, and the array may share memory with the tensor.
-        return constant(tensor.detach().clone())
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        # Copies: programs run later, and the arrays may share memory with the tensors.
+        return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
         return None
@@ -103,19 +129,44 @@ class _Host(Carrier):
     def pack(self, values: jax.Array, result: Result) -> jax.Array:
         return values
 
-    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
-        return [_strided(tensor_of(a), r) for a, r in zip(arrays, results, strict=True)]
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        at = np.full(tuple(sizes), offset)
+        for stride, grid in zip(strides, np.indices(tuple(sizes)), strict=True):
+            at += grid * stride
+        return array.at[at].set(values)
+
+    def plan(self, results: Sequence[Result]) -> Any:
+        return results
+
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
+        return [_strided(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
+
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return True
+
+    def precision(self) -> str:
+        return "default"
 
     def draw(self, device: torch.device) -> tuple[int, int]:
         return int(torch.randint(2**62, (), device="cpu")), 0
 
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return False
-
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+    def compile(
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
+    ) -> jax.stages.Compiled:
         return lower().compile()
 
     def count(self, event: str) -> None:

@@ -92,6 +92,9 @@ from torch_google.tpu.lowerings import (
     pooling as pooling,
 )
 from torch_google.tpu.lowerings import (
+    prims as prims,
+)
+from torch_google.tpu.lowerings import (
     random as random,
 )
 from torch_google.tpu.lowerings import (
@@ -123,6 +126,9 @@ from torch_google.tpu.lowerings import (
 )
 from torch_google.tpu.lowerings import (
     upsampling as upsampling,
+)
+from torch_google.tpu.lowerings import (
+    weight_norm as weight_norm,
 )
 from torch_google.tpu.lowerings.layouts import laid_out
 from torch_google.tpu.lowerings.table import Lowering, find, lowering, name_of, names

@@ -39,7 +39,7 @@ def ldl_solve(
     size = packed.shape[-1]
     lead = jnp.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
     hermitian = hermitian and jnp.iscomplexobj(packed)
-    found = jax.vmap(lambda *one: _solve(*one, hermitian))(
+    found = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
         jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
         jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
         jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),

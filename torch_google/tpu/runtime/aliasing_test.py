@@ -233,6 +233,7 @@ def test_lazily_conjugated_and_negated() -> None:
         lambda x: x.conj(),
         lambda x: x.conj().imag,
         lambda x: x[1].conj().t(),
+        torch._neg_view,
     ]
     for view in views:
         same(view(ours), view(theirs))

@@ -58,10 +58,13 @@ class Call:
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
-    def check(self) -> None:
-        """Let torch's own kernel judge what is written. Raises what that kernel raises."""
+    def check(self) -> bool:
+        """Let torch's own kernel judge what is written. Raises what that kernel raises.
+
+        Returns whether an out= argument has other sizes than it will have: `resize` gives them.
+        """
         if not self.pure.written:
-            return
+            return False
         metas = [_as_meta(arg) for arg in self.args]
         names = [argument.name for argument in self.op._schema.arguments]
         positional = [
@@ -76,11 +79,12 @@ class Call:
                 **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
             )
         except NotImplementedError:
-            return  # without a kernel for meta tensors, the pure operator judges
+            return False  # without a kernel for meta tensors, the pure operator judges
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
             self._sizes.update(zip(sources, shapes, strict=True))
+        return any(self.tensors[at].shape != sizes for at, sizes in self._sizes.items())
 
     def resize(self, program: Program) -> bool:
         """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C, profiler
+from torch_google.tpu.cache import get_compile_cache, set_compile_cache
 from torch_google.tpu.runtime import memory, platform, random
 from torch_google.tpu.runtime.indices import Which, index_of
 from torch_google.tpu.runtime.memory import (
@@ -25,7 +26,17 @@ from torch_google.tpu.runtime.memory import (
     reset_peak_memory_stats,
 )
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
-from torch_google.tpu.runtime.modes import cpu_fallback, eager_mode, get_eager_mode, set_eager_mode
+from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime.modes import (
+    cache_only,
+    cpu_fallback,
+    eager_mode,
+    get_eager_mode,
+    set_cache_only,
+    set_eager_mode,
+    set_fused_limits,
+    wait_for_compiles,
+)
 from torch_google.tpu.runtime.properties import (
     DeviceProperties,
     can_device_access_peer,
@@ -48,11 +59,13 @@ from torch_google.tpu.runtime.random import (
 )
 
 __all__ = [
+    "CacheMissError",
     "DeviceProperties",
     "Event",
     "Metrics",
     "Stream",
     "StreamContext",
+    "cache_only",
     "can_device_access_peer",
     "cpu_fallback",
     "current_device",
@@ -65,6 +78,7 @@ __all__ = [
     "empty_cache",
     "get_amp_supported_dtype",
     "get_arch_list",
+    "get_compile_cache",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -96,13 +110,17 @@ __all__ = [
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
+    "set_cache_only",
+    "set_compile_cache",
     "set_device",
     "set_eager_mode",
+    "set_fused_limits",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
     "stream",
     "synchronize",
+    "wait_for_compiles",
 ]
 
 
@@ -114,6 +132,13 @@ def is_available() -> bool:
 def init() -> None:
     """Start the platform now, instead of at the first tensor."""
     _C.start()
+
+
+def __getattr__(name: str) -> bool:
+    """`_initialized`: what checkpointing asks before it keeps the state of random numbers."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module 'torch.tpu' has no attribute {name!r}")
 
 
 def is_initialized() -> bool:

@@ -3,20 +3,33 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu import _C, lowerings
 
-# The exponent decides what is computed: x**2 is a product. Few programs are behind these anyway.
+# The exponent decides what is computed: x**2 is a product. Until there are too many of them.
+_MOST_BAKED = 8
 _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
 # The steps of optimizers, whose numbers schedulers change.
 _LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 # torch's own kernels return views, though the schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
-# torch's own kernels are made of helpers that write to their arguments, or ask for known devices.
-_OUTS = ("aten::cummax.out", "aten::cummin.out", "aten::mode.values")
+
+# torch would make these of kernels for devices that it knows; their pure operators are lowered.
+_OURS = (
+    "aten::conj_physical_",
+    "aten::cummax.out",
+    "aten::cummin.out",
+    "aten::logcumsumexp.out",
+    "aten::mode.values",
+)
 _known: set[str] = set()
+_baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
 def record() -> None:
@@ -30,16 +43,23 @@ def names() -> list[str]:
     return [name for name in _all_names() if _is_recorded(name, name in lowered)]
 
 
-def takes_numbers(op: OpOverload, *, forget: bool = False) -> bool:
-    """Whether numbers become inputs of an operator from now on: the first time that one is asked.
+def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
+    """Whether numbers become inputs of an operator from now on: True once, when it is to begin.
 
     `forget` settles that they do not.
     """
+    if forget:
+        _known.add(op.name())
     if op.name() in _known:
         return False
+    if op.name().startswith(_BAKED):
+        # As in beta ** step: a step is not a reason to compile.
+        _baked[op.name()].update(arg for arg in args if isinstance(arg, int | float))
+        if len(_baked[op.name()]) <= _MOST_BAKED:
+            return False
+        _known.add(op.name())
+        return True
     _known.add(op.name())
-    if forget or op.name().startswith(_BAKED):
-        return False
     if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
         return True
     return op.name().startswith(_LIFTED)
@@ -52,7 +72,7 @@ def _all_names() -> list[str]:
 
 def _is_recorded(name: str, lowered: bool) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    if name == "aten::copy_":
+    if name == "aten::copy_" or name in _OURS:
         return True
     if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd") or name in _VIEWS:
         return False
@@ -61,7 +81,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
         return False  # about memory and not about values: torch's own kernel is right
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
-    if has(name, "CompositeExplicitAutograd") and not lowered and name not in _OUTS:
+    if has(name, "CompositeExplicitAutograd") and not lowered:
         return False
     if not (lowered or has(name, "CPU") or has(name, "Meta")):
         return False

@@ -29,13 +29,14 @@ def start() -> int:
             found = _start()
             # Imported here, as these load JAX.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import carrier, kernels, operators
+            from torch_google.tpu.runtime import carrier, fused, kernels, operators
 
             carrier.register()
             kernels.register()
             # The recorder takes what has no kernel yet.
             composites.register()
             operators.record()
+            fused.register()
             _devices.extend(found)
     return len(_devices)
 
