@@ -25,6 +25,8 @@ def ldl_factor_ex(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """The factors in the lower triangle, LAPACK's pivots, and where a pivot was exactly zero."""
     size = a.shape[-1]
+    if not a.size:
+        return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)
     flat = a.reshape(-1, size, size)
     hermitian = hermitian and jnp.iscomplexobj(a)
     packed, pivots, info = jax.vmap(lambda one: _factor(one, hermitian))(flat)
@@ -38,6 +40,8 @@ def ldl_solve(
 ) -> jax.Array:
     size = packed.shape[-1]
     lead = jnp.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
+    if not (packed.size and b.size):
+        return jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
     hermitian = hermitian and jnp.iscomplexobj(packed)
     found = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
         jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
@@ -54,7 +58,7 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
     whole = below + (below.conj().T if hermitian else below.T) + jnp.diag(diagonal)
     start = (whole, jnp.zeros(size, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
     step = lambda state: _step(state, hermitian)  # noqa: E731
-    found = jax.lax.while_loop(lambda state: state[2] < size, step, start) if size else start
+    found = jax.lax.while_loop(lambda state: state[2] < size, step, start)
     return found[0], found[1], found[3]
 
 
@@ -152,8 +156,6 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
         x = x.at[before].set(jnp.where(second[k], paired, x[before]))
         return exchange(x, k)
 
-    if not size:
-        return b
     x = jax.lax.fori_loop(0, size, forward, b)
     x = jnp.linalg.solve(block, x)
     return jax.lax.fori_loop(0, size, backward, x)

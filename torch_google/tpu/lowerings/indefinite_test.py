@@ -31,4 +31,7 @@ def test_as_lapack(dtype: torch.dtype, hollow: bool, hermitian: bool) -> None:
 def test_singular_and_empty() -> None:
     zeros = torch.zeros(3, 3)
     assert to_tensor(lowered(aten.linalg_ldl_factor_ex.default, zeros)[2]) == 1
-    check(aten.linalg_ldl_factor_ex.default, torch.zeros(2, 0, 0))
+    nothing = torch.zeros(2, 0, 0)
+    check(aten.linalg_ldl_factor_ex.default, nothing)
+    pivots = torch.zeros(2, 0, dtype=torch.int32)
+    check(aten.linalg_ldl_solve.default, nothing, pivots, torch.zeros(2, 0, 3))
