@@ -56,11 +56,17 @@ class Body:
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
         self._jitted = jax.jit(function, out_shardings=on)
         self._specs = specs
+        self._precision = _C.precision()
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
-        """Return the function as JAX has traced it."""
-        return self._jitted.trace(*self._specs)
+        """Return the function as JAX has traced it, with the precision of when it was called."""
+        before = _C.thread_precision()
+        _C.set_thread_precision(self._precision)
+        try:
+            return self._jitted.trace(*self._specs)
+        finally:
+            _C.set_thread_precision(before)
 
 
 def kept_call(call: Call, device: int) -> Compiled | None:
