@@ -53,6 +53,9 @@ from torch_google.tpu.lowerings import (
     histograms as histograms,
 )
 from torch_google.tpu.lowerings import (
+    indefinite as indefinite,
+)
+from torch_google.tpu.lowerings import (
     indexing as indexing,
 )
 from torch_google.tpu.lowerings import (
