@@ -54,7 +54,7 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(
     c10::DeviceIndex device) {
   check_device(device);
   auto& of = statistics_[device];
-  std::lock_guard<std::mutex> lock(of.mutex);
+  std::lock_guard<std::mutex> lock(Box::mutex());
   c10::CachingDeviceAllocator::DeviceStats result;
   for (auto* bytes : {&result.allocated_bytes, &result.active_bytes,
                       &result.reserved_bytes, &result.requested_bytes}) {
@@ -70,7 +70,7 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(
 void Allocator::resetAccumulatedStats(c10::DeviceIndex device) {
   check_device(device);
   auto& of = statistics_[device];
-  std::lock_guard<std::mutex> lock(of.mutex);
+  std::lock_guard<std::mutex> lock(Box::mutex());
   of.bytes.reset_accumulated();
   of.storages.reset_accumulated();
 }
@@ -78,7 +78,7 @@ void Allocator::resetAccumulatedStats(c10::DeviceIndex device) {
 void Allocator::resetPeakStats(c10::DeviceIndex device) {
   check_device(device);
   auto& of = statistics_[device];
-  std::lock_guard<std::mutex> lock(of.mutex);
+  std::lock_guard<std::mutex> lock(Box::mutex());
   of.bytes.reset_peak();
   of.storages.reset_peak();
 }
@@ -86,7 +86,6 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 void Allocator::count(c10::DeviceIndex device, int64_t bytes,
                       int64_t storages) {
   auto& of = statistics_[device];
-  std::lock_guard<std::mutex> lock(of.mutex);
   change(of.bytes, bytes);
   change(of.storages, storages);
 }

@@ -30,12 +30,11 @@ class Allocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
-  // Called by boxes as they come, go and change their size.
+  // Called by boxes as they come, go and change their size, with their mutex.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
 
  private:
   struct Statistics {
-    std::mutex mutex;
     c10::CachingAllocator::Stat bytes;
     c10::CachingAllocator::Stat storages;
   };

@@ -11,20 +11,26 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
 namespace {
 
 // Every box of the process, in a list through the boxes themselves.
-std::mutex live_mutex;
 Box* live = nullptr;
 
 }  // namespace
 
+std::mutex& Box::mutex() {
+  // Never destroyed: boxes in statics outlive everything.
+  static auto* instance = new std::mutex;
+  return *instance;
+}
+
 Box::Box(c10::DeviceIndex device_index, size_t size)
     : device(device_index), bytes_(size) {
+  std::lock_guard<std::mutex> lock(mutex());
   Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
-  std::lock_guard<std::mutex> lock(live_mutex);
   next_ = live;
   if (live) {
     live->previous_ = this;
@@ -34,14 +40,27 @@ Box::Box(c10::DeviceIndex device_index, size_t size)
 
 Box::~Box() {
   {
-    std::lock_guard<std::mutex> lock(live_mutex);
+    std::lock_guard<std::mutex> lock(mutex());
+    unlink();
     (previous_ ? previous_->next_ : live) = next_;
     if (next_) {
       next_->previous_ = previous_;
     }
+    Allocator::get().count(device, -static_cast<int64_t>(bytes_), -1);
   }
-  Allocator::get().count(device, -static_cast<int64_t>(bytes_), -1);
   release(value_);
+  release(error_);
+}
+
+void Box::unlink() {
+  if (writer_) {
+    writer_->forget_slot(slot_);
+    writer_ = nullptr;
+  }
+  if (reader_) {
+    reader_->forget_external(external_);
+    reader_ = nullptr;
+  }
 }
 
 void Box::settle(const c10::TensorImpl& tensor) {
@@ -70,7 +89,13 @@ void Box::settle(const c10::TensorImpl& tensor) {
   dtype = tensor.dtype().toScalarType();
 }
 
-PyObject* Box::value() {
+PyObject* Box::value(Reason reason) {
+  while (writer_) {
+    writer_->finish(reason);
+  }
+  if (error_) {
+    throw_again(error_);
+  }
   if (!value_) {
     Ref sizes =
         Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
@@ -88,22 +113,35 @@ PyObject* Box::value() {
 
 void Box::store(PyObject* array) {
   stream_ = current_stream(device).id();
-  PyObject* old = std::exchange(value_, array);
-  Py_XDECREF(old);
+  {
+    std::lock_guard<std::mutex> lock(mutex());
+    unlink();
+  }
+  shared_ = false;
+  // Giving back may run whatever Python likes to run.
+  Ref error(std::exchange(error_, nullptr));
+  Ref old(std::exchange(value_, array));
+}
+
+void Box::share() {
+  std::lock_guard<std::mutex> lock(mutex());
+  shared_ = true;
+  if (reader_) {
+    reader_->share_external(external_);
+  }
 }
 
 void Box::resize(size_t bytes) {
   if (bytes == bytes_) {
     return;
   }
-  Allocator::get().count(
-      device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
   if (has_shape()) {
     const int64_t elements =
         static_cast<int64_t>(bytes / c10::elementSize(dtype));
-    if (value_) {
+    if (value_ || writer_) {
       Ref grown = Ref::checked(PyObject_CallFunction(
-          callbacks().resized, "OL", value_, static_cast<long long>(elements)));
+          callbacks().resized, "OL", value(Reason::host_read),
+          static_cast<long long>(elements)));
       store(grown.give());
       shape.assign({elements});
     } else {
@@ -112,13 +150,17 @@ void Box::resize(size_t bytes) {
       shape.clear();
     }
   }
+  std::lock_guard<std::mutex> lock(mutex());
+  Allocator::get().count(
+      device, static_cast<int64_t>(bytes) - static_cast<int64_t>(bytes_), 0);
   bytes_ = bytes;
 }
 
 std::vector<PyObject*> Box::values(c10::DeviceIndex device,
                                    std::optional<c10::StreamId> stream) {
+  Trace::finish_all(device, Reason::sync);
   std::vector<PyObject*> found;
-  std::lock_guard<std::mutex> lock(live_mutex);
+  std::lock_guard<std::mutex> lock(mutex());
   for (Box* box = live; box; box = box->next_) {
     if (box->value_ && box->device == device &&
         (!stream || box->stream_ == *stream)) {

@@ -11,6 +11,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/util/SmallVector.h>
 
+#include <mutex>
 #include <optional>
 #include <vector>
 
@@ -18,7 +19,23 @@ namespace torch_google::tpu {
 
 using Sizes = c10::SmallVector<int64_t, 5>;
 
-// `value` and `shape` are read and written under the GIL.
+class Trace;
+
+// Why a trace ends.
+enum class Reason : int {
+  host_read,
+  sync,
+  strict,  // an operator of another mode takes a value of the trace
+  collective,
+  optimizer_step,
+  length,
+  bytes,
+  repetition,
+};
+constexpr size_t kReasons = 8;
+
+// Values and shapes are read and written under the GIL. Links between boxes and
+// traces are guarded by mutex() as well, as a box may die without the GIL.
 class Box {
  public:
   Box(c10::DeviceIndex device, size_t bytes);
@@ -36,23 +53,43 @@ class Box {
   // Gives a box its natural shape, if it has none, from the first tensor that
   // looks at it.
   void settle(const c10::TensorImpl& tensor);
-  // A borrowed reference; a box that nobody wrote reads as zeros.
-  PyObject* value();
+  // A borrowed reference; a box that nobody wrote reads as zeros. Runs the
+  // trace that the value is yet to come from, or waits for the thread that
+  // does.
+  PyObject* value(Reason reason);
   // Replaces the value; takes the reference.
   void store(PyObject* array);
   // Makes the storage this long: old elements stay, new ones are zeros.
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
+  // Others may look at the memory of the value: it is not to be reused.
+  void share();
+  bool is_shared() const { return shared_; }
 
   // New references to the values that exist on a device, of one stream or of
   // all.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
+  static std::mutex& mutex();
 
  private:
+  friend class Trace;
+
+  // Forgets the traces that know this box. Called with the mutex.
+  void unlink();
+
   PyObject* value_ = nullptr;
+  // The exception of the program that was to compute the value.
+  PyObject* error_ = nullptr;
   size_t bytes_;
   c10::StreamId stream_ = 0;
+  bool shared_ = false;
+  // The trace that computes the value, and where in it.
+  Trace* writer_ = nullptr;
+  uint32_t slot_ = 0;
+  // The trace that has taken the value as an input, and as which.
+  Trace* reader_ = nullptr;
+  uint32_t external_ = 0;
   Box* previous_ = nullptr;
   Box* next_ = nullptr;
 };

@@ -43,7 +43,9 @@ def main(argv: list[str]) -> int:
     aside = objects / output.name
     try:
         prefix = _prefix(objects)
-        compiled = [_compile(source, objects, prefix) for source in sorted(_HERE.glob("*.cpp"))]
+        # The newest first: what was just written is what may be wrong.
+        newest = sorted(_HERE.glob("*.cpp"), key=lambda path: -path.stat().st_mtime)
+        compiled = sorted(_compile(source, objects, prefix) for source in newest)
         _run(
             "-shared",
             *map(str, compiled),

@@ -31,6 +31,8 @@ enum Word : int64_t {
   kGenerator,
   kNumber,
   kShared,
+  kLazyBits,  // a tensor is to be read conjugated or negated
+  kPrecision,
 };
 
 class Describer {
@@ -38,8 +40,11 @@ class Describer {
   Describer(const c10::FunctionSchema& schema, bool lift, Call& call)
       : schema_(schema), lift_(lift), call_(call) {}
 
-  void argument(const c10::Argument& argument, const c10::IValue& value) {
-    if (is_number(argument, value, lift_)) {
+  void argument(const Signature& signature, size_t position,
+                const c10::IValue& value) {
+    if (value.isTensor()) {
+      tensor(value.toTensor());
+    } else if (signature.is_number(position, value, lift_)) {
       word(kNumber);
       if (value.isDouble()) {
         word(kDouble);
@@ -48,9 +53,9 @@ class Describer {
         word(kInteger);
         call_.numbers.emplace_back(value.toInt());
       }
-      return;
+    } else {
+      this->value(value);
     }
-    this->value(value);
   }
 
   // Two arguments that are written to may be one storage: which, belongs to the
@@ -142,6 +147,10 @@ class Describer {
       call_.key.insert(call_.key.end(), strides.begin(), strides.end());
       word(implementation->storage_offset());
       call_.key.insert(call_.key.end(), box.shape.begin(), box.shape.end());
+    }
+    if (C10_UNLIKELY(implementation->is_conj() || implementation->is_neg())) {
+      word(kLazyBits);
+      word(implementation->is_conj() + 2 * implementation->is_neg());
     }
     call_.tensors.push_back(&tensor);
   }
@@ -249,39 +258,39 @@ void Call::clear() {
   generator = {};
 }
 
-void describe(const c10::FunctionSchema& schema,
-              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call) {
-  call.clear();
-  Describer describer(schema, lift, call);
-  bool writes = false;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const auto& argument = schema.arguments()[i];
-    describer.argument(argument, arguments[i]);
+Signature::Signature(const c10::FunctionSchema& described)
+    : schema(&described) {
+  for (const auto& argument : described.arguments()) {
+    auto type = argument.type();
+    if (const auto* optional = type->castRaw<c10::OptionalType>()) {
+      type = optional->getElementType();
+    }
+    const bool scalar = type->kind() == c10::TypeKind::NumberType;
+    // alpha is nearly always the integer 1, which a program may know.
+    arguments.push_back({scalar || type->kind() == c10::TypeKind::FloatType,
+                         scalar && argument.name() != "alpha"});
     writes |= argument.is_out() ||
               (argument.alias_info() && argument.alias_info()->isWrite());
   }
-  if (writes) {
+}
+
+void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
+              bool lift, int precision, Call& call) {
+  call.clear();
+  Describer describer(*signature.schema, lift, call);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    describer.argument(signature, i, arguments[i]);
+  }
+  if (signature.writes) {
     describer.sharing();
   }
   if (call.device < 0) {
     call.device = current_device();
     call.key.push_back(call.device);
   }
-}
-
-bool is_number(const c10::Argument& argument, const c10::IValue& value,
-               bool lift) {
-  if (!lift || !(value.isDouble() || value.isInt())) {
-    return false;
+  if (precision) {
+    call.key.insert(call.key.end(), {kPrecision, precision});
   }
-  auto kind = argument.type()->kind();
-  if (kind == c10::TypeKind::OptionalType) {
-    kind =
-        argument.type()->castRaw<c10::OptionalType>()->getElementType()->kind();
-  }
-  // alpha is nearly always the integer 1, which a program may know.
-  return kind == c10::TypeKind::NumberType &&
-         (value.isDouble() || argument.name() != "alpha");
 }
 
 bool is_number(const at::Tensor& tensor, bool lift) {

@@ -23,6 +23,26 @@ struct KeyHash {
 // A Python number that is an input of the program.
 using Number = std::variant<double, int64_t>;
 
+// What a schema says of a call's description, worked out once.
+struct Signature {
+  explicit Signature(const c10::FunctionSchema& schema);
+
+  // Whose this is: an operator may be defined anew.
+  const c10::FunctionSchema* schema;
+  // Whether numbers may be inputs of the program, for each argument.
+  struct Argument {
+    bool doubles = false;
+    bool integers = false;
+  };
+  c10::SmallVector<Argument, 8> arguments;
+  bool writes = false;
+
+  bool is_number(size_t argument, const c10::IValue& value, bool lift) const {
+    return lift && ((value.isDouble() && arguments[argument].doubles) ||
+                    (value.isInt() && arguments[argument].integers));
+  }
+};
+
 struct Call {
   Key key;
   // The tensors of the device, in the order of the arguments.
@@ -36,14 +56,12 @@ struct Call {
 };
 
 // Fills a call from the operator's arguments on the stack. Tensors on several
-// devices raise.
-void describe(const c10::FunctionSchema& schema,
-              c10::ArrayRef<c10::IValue> arguments, bool lift, Call& call);
+// devices raise. `precision` is of products, where it is not the platform's.
+void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
+              bool lift, int precision, Call& call);
 
-// Whether describe() takes this argument out of the key, as a number.
-bool is_number(const c10::Argument& argument, const c10::IValue& value,
-               bool lift);
-// The same for a tensor that is a wrapped Python number.
+// Whether describe() takes a tensor that is a wrapped Python number out of the
+// key.
 bool is_number(const at::Tensor& tensor, bool lift);
 
 }  // namespace torch_google::tpu

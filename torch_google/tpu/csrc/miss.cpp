@@ -30,13 +30,14 @@ py::object plain_number(const at::Tensor& tensor) {
 
 class Translator {
  public:
-  explicit Translator(bool lift)
-      : lift_(lift),
+  Translator(const Signature& signature, bool lift)
+      : signature_(signature),
+        lift_(lift),
         number_(
             py::module_::import("torch_google.tpu.program").attr("Number")) {}
 
-  py::object argument(const c10::Argument& argument,
-                      const c10::IValue& value) const {
+  py::object argument(size_t position, const c10::IValue& value) const {
+    const auto& argument = signature_.schema->arguments()[position];
     if (value.isInt() && is_kind<c10::ScalarTypeType>(*argument.real_type())) {
       return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(
           torch::getTHPDtype(static_cast<c10::ScalarType>(value.toInt()))));
@@ -48,7 +49,8 @@ class Translator {
               static_cast<c10::MemoryFormat>(value.toInt())));
     }
     py::object plain = this->value(value);
-    return is_number(argument, value, lift_) ? number_(plain) : plain;
+    return signature_.is_number(position, value, lift_) ? number_(plain)
+                                                        : plain;
   }
 
  private:
@@ -74,6 +76,7 @@ class Translator {
     return torch::jit::toPyObject(value);
   }
 
+  const Signature& signature_;
   const bool lift_;
   const py::object number_;
 };
@@ -94,14 +97,14 @@ py::object base_of(const at::Tensor& tensor) {
 }  // namespace
 
 Miss build(const c10::OperatorHandle& handle,
-           c10::ArrayRef<c10::IValue> arguments, const Call& call, bool lift) {
+           c10::ArrayRef<c10::IValue> arguments, const Call& call,
+           const Signature& signature, bool lift) {
   Ref answer;
   {
-    const auto& schema = handle.schema();
-    const Translator translator(lift);
+    const Translator translator(signature, lift);
     py::list values;
     for (size_t i = 0; i < arguments.size(); ++i) {
-      values.append(translator.argument(schema.arguments()[i], arguments[i]));
+      values.append(translator.argument(i, arguments[i]));
     }
     py::list bases;
     for (const auto* tensor : call.tensors) {
@@ -122,8 +125,8 @@ Miss build(const c10::OperatorHandle& handle,
   return {Miss::compiled, std::make_unique<Program>(answer.get()), Ref()};
 }
 
-void push_results(const c10::FunctionSchema& schema,
-                  std::vector<at::Tensor> results, torch::jit::Stack& stack) {
+void push_results(const c10::FunctionSchema& schema, Results results,
+                  torch::jit::Stack& stack) {
   const auto& returns = schema.returns();
   if (returns.size() == 1 &&
       returns[0].type()->kind() == c10::TypeKind::ListType) {

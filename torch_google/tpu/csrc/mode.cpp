@@ -7,57 +7,52 @@
 
 #include <atomic>
 #include <memory>
-
-#include "torch_google/tpu/csrc/python.h"
+#include <string>
 
 namespace torch_google::tpu {
 namespace {
 
-std::atomic<Mode> process_mode{Mode::strict};
+std::atomic<int64_t> process{0};
 // Whether any thread has ever set anything: most processes never look any
 // further.
 std::atomic<bool> threads_differ{false};
 
-constexpr const char* kModeKey = "torch_google.tpu.mode";
-constexpr const char* kFallbackKey = "torch_google.tpu.cpu_fallback";
+// Short, so that it is no allocation.
+const std::string& name() {
+  static const auto* name = new std::string("tpu.settings");
+  return *name;
+}
 
 using Objects = at::impl::ThreadLocalPythonObjects;
 
-long setting(const char* key, long otherwise) {
-  if (!threads_differ || !Objects::contains(key)) {
-    return otherwise;
+Settings thread() {
+  if (!threads_differ.load(std::memory_order_relaxed) ||
+      !Objects::contains(name())) {
+    return Settings();
   }
-  return PyLong_AsLong(Objects::get(key)->ptr(getPyInterpreter()));
+  return Settings(
+      PyLong_AsLongLong(Objects::get(name())->ptr(getPyInterpreter())));
 }
-
-void set(const char* key, long value) {
-  threads_differ = true;
-  Objects::set(key, std::make_shared<c10::SafePyObject>(PyLong_FromLong(value),
-                                                        getPyInterpreter()));
-}
-
-constexpr long kUnset = -1;
 
 }  // namespace
 
-void set_global_mode(Mode mode) { process_mode = mode; }
-
-Mode global_mode() { return process_mode; }
-
-void set_thread_mode(std::optional<Mode> mode) {
-  set(kModeKey, mode ? static_cast<long>(*mode) : kUnset);
+void set_global(Setting setting, int value) {
+  process = Settings(process).with(setting, value).word();
 }
 
-std::optional<Mode> thread_mode() {
-  const long value = setting(kModeKey, kUnset);
-  return value == kUnset ? std::nullopt
-                         : std::optional(static_cast<Mode>(value));
+int global(Setting setting) {
+  return Settings(process).get(setting).value_or(0);
 }
 
-void set_thread_fallback(bool allowed) { set(kFallbackKey, allowed); }
+void set_thread(Setting setting, std::optional<int> value) {
+  const auto word = thread().with(setting, value).word();
+  threads_differ = true;
+  Objects::set(name(), std::make_shared<c10::SafePyObject>(
+                           PyLong_FromLongLong(word), getPyInterpreter()));
+}
 
-bool thread_fallback() { return setting(kFallbackKey, 0) == 1; }
+std::optional<int> of_thread(Setting setting) { return thread().get(setting); }
 
-Mode mode() { return thread_mode().value_or(process_mode); }
+Here::Here() : process_(process), thread_(thread()) {}
 
 }  // namespace torch_google::tpu

@@ -1,26 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operators run: the process's way, unless a thread has set its own.
+// How operators run: the process's settings, unless a thread has its own.
 #pragma once
 
 #include <Python.h>
 
+#include <cstdint>
 #include <optional>
 
 namespace torch_google::tpu {
 
-enum class Mode : int { strict = 0, debug = 1 };
+enum class Mode : int { strict = 0, debug = 1, fused = 2 };
 
-void set_global_mode(Mode mode);
-Mode global_mode();
+// Small numbers, each of which a process has and a thread may have.
+enum class Setting : int { mode, fallback, precision, cache_only };
 
-// Settings of a thread, which autograd's threads take over from the one that
-// calls backward().
-void set_thread_mode(std::optional<Mode> mode);
-std::optional<Mode> thread_mode();
-void set_thread_fallback(bool allowed);
-bool thread_fallback();
+// All settings in one word: four bits each, zero where nothing was set.
+class Settings {
+ public:
+  explicit Settings(int64_t word = 0) : word_(word) {}
 
-// What holds here.
-Mode mode();
+  std::optional<int> get(Setting setting) const {
+    const auto bits = static_cast<int>(word_ >> shift(setting)) & 15;
+    return bits ? std::optional(bits - 1) : std::nullopt;
+  }
+  Settings with(Setting setting, std::optional<int> value) const {
+    const auto cleared = word_ & ~(int64_t{15} << shift(setting));
+    return Settings(cleared |
+                    (int64_t{value ? *value + 1 : 0} << shift(setting)));
+  }
+  int64_t word() const { return word_; }
+
+ private:
+  static int shift(Setting setting) { return 4 * static_cast<int>(setting); }
+
+  int64_t word_;
+};
+
+void set_global(Setting setting, int value);
+int global(Setting setting);
+
+// Autograd's threads take a thread's settings over from the one that calls
+// backward().
+void set_thread(Setting setting, std::optional<int> value);
+std::optional<int> of_thread(Setting setting);
+
+// What holds here: under the GIL.
+class Here {
+ public:
+  Here();
+  int get(Setting setting) const {
+    return thread_.get(setting).value_or(process_.get(setting).value_or(0));
+  }
+  Mode mode() const { return static_cast<Mode>(get(Setting::mode)); }
+
+ private:
+  Settings process_;
+  Settings thread_;
+};
 
 }  // namespace torch_google::tpu

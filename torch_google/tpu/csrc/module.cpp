@@ -9,8 +9,11 @@
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/hooks.h"
 #include "torch_google/tpu/csrc/mode.h"
+#include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/recorder.h"
+#include "torch_google/tpu/csrc/run.h"
+#include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -24,6 +27,7 @@ void connect(const py::dict& functions) {
       {"explain", &to.explain},   {"debug", &to.debug},
       {"zeros", &to.zeros},       {"resized", &to.resized},
       {"transfer", &to.transfer}, {"mark", &to.mark},
+      {"fuse", &to.fuse},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -33,7 +37,90 @@ void connect(const py::dict& functions) {
 py::object value_of(const at::Tensor& tensor) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
-  return py::reinterpret_borrow<py::object>(box.value());
+  return py::reinterpret_borrow<py::object>(box.value(Reason::host_read));
+}
+
+py::list values_of(const std::vector<at::Tensor>& tensors) {
+  py::list values;
+  for (const auto& tensor : tensors) {
+    values.append(value_of(tensor));
+  }
+  return values;
+}
+
+// New tensors that hold these arrays, one for each Fresh of runtime/call.py.
+std::vector<at::Tensor> fresh(const py::sequence& arrays,
+                              const py::sequence& results,
+                              c10::DeviceIndex device) {
+  std::vector<at::Tensor> tensors;
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const auto result = read_result(py::object(results[i]).ptr());
+    tensors.push_back(make_tensor(result.sizes, result.strides, result.natural,
+                                  result.dtype, device));
+    box_of(*tensors.back().unsafeGetTensorImpl())
+        .store(py::object(arrays[i]).release().ptr());
+  }
+  return tensors;
+}
+
+Box& box_in(const at::Tensor& tensor) {
+  return box_of(*tensor.unsafeGetTensorImpl());
+}
+
+const std::pair<const char*, Reason> kReasonNames[kReasons] = {
+    {"host read", Reason::host_read},
+    {"sync", Reason::sync},
+    {"mode change", Reason::strict},
+    {"collective", Reason::collective},
+    {"optimizer step", Reason::optimizer_step},
+    {"length", Reason::length},
+    {"bytes", Reason::bytes},
+    {"repetition", Reason::repetition},
+};
+
+void flush(const std::string& name) {
+  for (const auto& [known, reason] : kReasonNames) {
+    if (name == known) {
+      Trace::finish_all(-1, reason);
+      return;
+    }
+  }
+  TORCH_CHECK_VALUE(false, "tpu: no reason '", name,
+                    "' for a flush. See "
+                    "torch_google/tpu/csrc/module.cpp");
+}
+
+py::dict flushes() {
+  py::dict found;
+  const auto counted = fused_counts().flushes;
+  for (const auto& [name, reason] : kReasonNames) {
+    if (const auto count = counted[static_cast<size_t>(reason)]) {
+      found[name] = count;
+    }
+  }
+  return found;
+}
+
+// A setting of the process, of this thread, and what holds here.
+template <typename Value>
+void define_setting(py::module_& module, const std::string& name,
+                    Setting setting) {
+  module.def(("set_global_" + name).c_str(), [setting](Value value) {
+    set_global(setting, static_cast<int>(value));
+  });
+  module.def(("global_" + name).c_str(),
+             [setting] { return static_cast<Value>(global(setting)); });
+  module.def(
+      ("set_thread_" + name).c_str(), [setting](std::optional<Value> value) {
+        set_thread(setting, value ? std::optional(static_cast<int>(*value))
+                                  : std::nullopt);
+      });
+  module.def(("thread_" + name).c_str(), [setting]() -> std::optional<Value> {
+    const auto value = of_thread(setting);
+    return value ? std::optional(static_cast<Value>(*value)) : std::nullopt;
+  });
+  module.def(name.c_str(),
+             [setting] { return static_cast<Value>(Here().get(setting)); });
 }
 
 py::tuple shape_of(const at::Tensor& tensor) {
@@ -70,7 +157,8 @@ PYBIND11_MODULE(_C, module) {
 
   py::enum_<Mode>(module, "Mode")
       .value("strict", Mode::strict)
-      .value("debug", Mode::debug);
+      .value("debug", Mode::debug)
+      .value("fused", Mode::fused);
   module.def("connect", connect);
   module.def("record_operators", record_operators);
   module.def("set_lift", set_lift);
@@ -83,12 +171,33 @@ PYBIND11_MODULE(_C, module) {
   module.def("default_generator", default_generator);
   module.def("seed_all", seed_all);
   module.def("expect_devices", expect_devices);
-  module.def("set_global_mode", set_global_mode);
-  module.def("global_mode", global_mode);
-  module.def("set_thread_mode", set_thread_mode);
-  module.def("thread_mode", thread_mode);
-  module.def("set_thread_fallback", set_thread_fallback);
-  module.def("thread_fallback", thread_fallback);
+  define_setting<Mode>(module, "mode", Setting::mode);
+  define_setting<bool>(module, "fallback", Setting::fallback);
+  define_setting<int>(module, "precision", Setting::precision);
+  define_setting<bool>(module, "cache_only", Setting::cache_only);
+  module.def("flush", flush);
+  module.def("set_limits", [](size_t operators, size_t bytes) {
+    limits() = {operators, bytes};
+  });
+  module.def("limits",
+             [] { return std::make_pair(limits().operators, limits().bytes); });
+  module.def("resolve_fused", [](uint64_t token, const py::object& executable) {
+    resolve_fused(token, executable.ptr());
+  });
+  module.def("fused_counts", [] {
+    const auto now = fused_counts();
+    return std::make_tuple(now.hits, now.misses, now.served);
+  });
+  module.def("flushes", flushes);
+  module.def("draw", [](c10::DeviceIndex device) {
+    return default_generator(device).get<Generator>()->draw();
+  });
+  module.def("share", [](const at::Tensor& tensor) { box_in(tensor).share(); });
+  module.def("shared", [](const at::Tensor& tensor) {
+    return box_in(tensor).is_shared();
+  });
+  module.def("values", values_of);
+  module.def("fresh", fresh);
   module.def("value", value_of);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", dtype_of);

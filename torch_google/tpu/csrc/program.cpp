@@ -5,7 +5,6 @@
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
-#include "torch_google/tpu/csrc/mode.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -28,6 +27,25 @@ void read_integers(PyObject* object, Out& out) {
   }
 }
 
+Ref number(const Number& number) {
+  return Ref::checked(std::holds_alternative<double>(number)
+                          ? PyFloat_FromDouble(std::get<double>(number))
+                          : PyLong_FromLongLong(std::get<int64_t>(number)));
+}
+
+std::string read_text(PyObject* object, const char* name) {
+  const Ref text = attribute(object, name);
+  const char* characters = PyUnicode_AsUTF8(text.get());
+  if (!characters) {
+    raise();
+  }
+  return characters;
+}
+
+uint32_t next_id = 0;
+
+}  // namespace
+
 Result read_result(PyObject* object) {
   Result result;
   if (object == Py_None) {
@@ -46,31 +64,12 @@ Result read_result(PyObject* object) {
   return result;
 }
 
-// The error of a program in the user's terms; Python raises it.
-[[noreturn]] void explain(const c10::FunctionSchema& schema) {
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  if (trace) {
-    PyException_SetTraceback(value, trace);
-  }
-  Ref kind(type), error(value), traceback(trace);
-  const auto name = c10::toString(schema.operator_name());
-  Ref::checked(PyObject_CallFunction(callbacks().explain, "sO", name.c_str(),
-                                     error.get()));
-  raise();
-}
-
-Ref number(const Number& number) {
-  return Ref::checked(std::holds_alternative<double>(number)
-                          ? PyFloat_FromDouble(std::get<double>(number))
-                          : PyLong_FromLongLong(std::get<int64_t>(number)));
-}
-
-}  // namespace
-
 Program::Program(PyObject* compiled)
-    : function_(attribute(compiled, "function")) {
+    : id_(next_id++),
+      compiled_(Ref::borrow(compiled)),
+      function_(attribute(compiled, "function")),
+      name_(read_text(compiled, "name")),
+      numbers_(read_text(compiled, "numbers")) {
   read_integers(attribute(compiled, "inputs").get(), inputs_);
   read_integers(attribute(compiled, "written").get(), written_);
   Ref results = Ref::checked(
@@ -81,8 +80,7 @@ Program::Program(PyObject* compiled)
   random_ = PyObject_IsTrue(attribute(compiled, "random").get()) == 1;
 }
 
-std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema,
-                                     const Call& call) const {
+Results Program::run(const Call& call, bool debug) const {
   // Own references: while the function runs, another thread may replace a box's
   // value.
   c10::SmallVector<Ref, 12> owned;
@@ -92,58 +90,38 @@ std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema,
     owned.push_back(std::move(argument));
   };
   for (const size_t input : inputs_) {
-    pass(Ref::borrow(
-        box_of(*call.tensors[input]->unsafeGetTensorImpl()).value()));
+    pass(Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl())
+                         .value(Reason::strict)));
   }
   for (const auto& value : call.numbers) {
     pass(number(value));
   }
   if (random_) {
-    const auto& generator = call.generator.defined()
-                                ? call.generator
-                                : default_generator(call.device);
-    TORCH_CHECK(generator.device().is_privateuseone(), schema.operator_name(),
-                ": expected a generator of tpu, but found one of ",
-                generator.device(),
-                ". Make it with torch.Generator(device='tpu')");
-    const auto [seed, offset] = generator.get<Generator>()->draw();
-    pass(number(static_cast<int64_t>(seed)));
-    pass(number(static_cast<int64_t>(offset)));
+    const auto [seed, offset] = draw(call);
+    pass(number(seed));
+    pass(number(offset));
   }
-  const size_t count = arguments.size() - 1;
-  PyObject* returned;
-  if (mode() == Mode::debug) {
-    Ref list = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(count)));
-    for (size_t i = 0; i < count; ++i) {
+  Ref arrays;
+  if (debug) {
+    Ref list = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(owned.size())));
+    for (size_t i = 0; i < owned.size(); ++i) {
       PyTuple_SET_ITEM(list.get(), i, owned[i].give());
     }
-    const auto name = c10::toString(schema.operator_name());
-    returned = PyObject_CallFunction(callbacks().debug, "sOO", name.c_str(),
-                                     function_.get(), list.get());
-    if (!returned) {
-      raise();
-    }
+    arrays = Ref::checked(PyObject_CallFunction(
+        callbacks().debug, "sOO", name_.c_str(), function_.get(), list.get()));
   } else {
-    returned =
-        PyObject_Vectorcall(function_.get(), arguments.data() + 1,
-                            count | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr);
-    if (!returned) {
-      explain(schema);
-    }
+    arrays = this->call(arguments);
   }
-  Ref arrays(returned);
-  TORCH_INTERNAL_ASSERT(PyTuple_CheckExact(returned));
+  Results results = this->results(call);
   Py_ssize_t next = 0;
-  const auto store = [&](const at::Tensor& tensor) {
-    PyObject* array = PyTuple_GET_ITEM(returned, next++);
-    Py_INCREF(array);
-    box_of(*tensor.unsafeGetTensorImpl()).store(array);
-  };
-  for (const size_t position : written_) {
-    store(*call.tensors[position]);
-  }
-  std::vector<at::Tensor> results;
-  results.reserve(results_.size());
+  each_target(call, results, [&](Box& box) {
+    box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next++)).give());
+  });
+  return results;
+}
+
+Results Program::results(const Call& call) const {
+  Results results;
   for (const auto& result : results_) {
     switch (result.kind) {
       case Result::argument:
@@ -156,10 +134,32 @@ std::vector<at::Tensor> Program::run(const c10::FunctionSchema& schema,
         results.push_back(make_tensor(result.sizes, result.strides,
                                       result.natural, result.dtype,
                                       call.device));
-        store(results.back());
     }
   }
   return results;
+}
+
+Ref Program::call(c10::SmallVectorImpl<PyObject*>& arguments) const {
+  Ref returned(PyObject_Vectorcall(
+      function_.get(), arguments.data() + 1,
+      (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+  if (!returned.get()) {
+    explain(name_);
+  }
+  TORCH_INTERNAL_ASSERT(PyTuple_CheckExact(returned.get()));
+  return returned;
+}
+
+std::pair<int64_t, int64_t> Program::draw(const Call& call) const {
+  const auto& generator = call.generator.defined()
+                              ? call.generator
+                              : default_generator(call.device);
+  TORCH_CHECK(generator.device().is_privateuseone(), name_,
+              ": expected a generator of tpu, but found one of ",
+              generator.device(),
+              ". Make it with torch.Generator(device='tpu')");
+  const auto [seed, offset] = generator.get<Generator>()->draw();
+  return {static_cast<int64_t>(seed), static_cast<int64_t>(offset)};
 }
 
 }  // namespace torch_google::tpu

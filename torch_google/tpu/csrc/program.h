@@ -6,13 +6,18 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/key.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/tensors.h"
 
 namespace torch_google::tpu {
+
+using Results = c10::SmallVector<at::Tensor, 3>;
 
 // One result of an operator: a new tensor, one of its arguments, or none.
 struct Result {
@@ -24,23 +29,58 @@ struct Result {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
 };
 
+// Reads what runtime/call.py calls a result: a Fresh, a position or None.
+Result read_result(PyObject* object);
+
 class Program {
  public:
-  // Reads what miss() returned: see runtime/miss.py, class Compiled.
+  // Reads what miss() returned: see runtime/executable.py, class Compiled.
   explicit Program(PyObject* compiled);
 
   // Runs on the values of a call that has this program's key; stores what it
-  // wrote.
-  std::vector<at::Tensor> run(const c10::FunctionSchema& schema,
-                              const Call& call) const;
+  // wrote. In debug mode it waits for all of it.
+  Results run(const Call& call, bool debug) const;
+
+  // The parts of run(), for who runs it later.
+  Results results(const Call& call) const;
+  // The boxes that the values are for, in their order.
+  template <typename Function>
+  void each_target(const Call& call, const Results& results,
+                   Function function) const {
+    for (const size_t position : written_) {
+      function(box_of(*call.tensors[position]->unsafeGetTensorImpl()));
+    }
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (results_[i].kind == Result::fresh) {
+        function(box_of(*results[i].unsafeGetTensorImpl()));
+      }
+    }
+  }
+  // The values, as a tuple, for arguments behind one place that is left free.
+  Ref call(c10::SmallVectorImpl<PyObject*>& arguments) const;
+  // The seed and the offset of a call.
+  std::pair<int64_t, int64_t> draw(const Call& call) const;
+
+  // Known by this number to all traces of the process.
+  uint32_t id() const { return id_; }
+  const std::string& name() const { return name_; }
+  // Whose values the function takes, among the tensors.
+  c10::ArrayRef<size_t> inputs() const { return inputs_; }
+  // The kinds of the numbers that follow, 'f' or 'i': with seed and offset.
+  const std::string& numbers() const { return numbers_; }
+  bool random() const { return random_; }
+  PyObject* compiled() const { return compiled_.get(); }
 
  private:
+  const uint32_t id_;
+  Ref compiled_;
   Ref function_;
-  std::vector<size_t>
-      inputs_;  // whose values the function takes, among the tensors
-  std::vector<size_t>
-      written_;  // whose boxes get a new value: the function's first results
-  std::vector<Result> results_;
+  std::string name_;
+  c10::SmallVector<size_t, 4> inputs_;
+  // Whose boxes get a new value: the function's first results.
+  c10::SmallVector<size_t, 4> written_;
+  c10::SmallVector<Result, 1> results_;
+  std::string numbers_;
   bool random_;
 };
 
@@ -51,10 +91,11 @@ struct Miss {
 };
 
 Miss build(const c10::OperatorHandle& handle,
-           c10::ArrayRef<c10::IValue> arguments, const Call& call, bool lift);
+           c10::ArrayRef<c10::IValue> arguments, const Call& call,
+           const Signature& signature, bool lift);
 
-void push_results(const c10::FunctionSchema& schema,
-                  std::vector<at::Tensor> results, torch::jit::Stack& stack);
+void push_results(const c10::FunctionSchema& schema, Results results,
+                  torch::jit::Stack& stack);
 void push_python(const c10::OperatorHandle& handle, PyObject* results,
                  torch::jit::Stack& stack);
 

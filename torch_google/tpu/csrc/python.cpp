@@ -52,10 +52,37 @@ void release(PyObject* object) {
   }
 }
 
+Ref caught() {
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  if (trace) {
+    PyException_SetTraceback(value, trace);
+  }
+  Py_XDECREF(type);
+  Py_XDECREF(trace);
+  return Ref(value);
+}
+
+void throw_again(PyObject* error) {
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  raise();
+}
+
+void explain(const std::string& program) {
+  const Ref error = caught();
+  Ref::checked(PyObject_CallFunction(callbacks().explain, "sO", program.c_str(),
+                                     error.get()));
+  raise();
+}
+
 void raise() {
-  python_error error;
-  error.persist();
-  throw error;
+  const Ref error = caught();
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
+                  error.get());
+  python_error thrown;
+  thrown.persist();
+  throw thrown;
 }
 
 }  // namespace torch_google::tpu

@@ -6,6 +6,7 @@
 #include <Python.h>
 #include <torch/csrc/Exceptions.h>
 
+#include <string>
 #include <utility>
 
 namespace torch_google::tpu {
@@ -24,6 +25,7 @@ struct Callbacks {
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
   PyObject* mark = nullptr;  // (arrays, timing) -> Marker
+  PyObject* fuse = nullptr;  // see fused.cpp
 };
 
 Callbacks& callbacks();
@@ -31,8 +33,13 @@ Callbacks& callbacks();
 // Gives a reference back; may be called without the GIL.
 void release(PyObject* object);
 
+// Throws, for the Python error that is set, what runtime/errors.py makes of it
+// for the user.
+[[noreturn]] void explain(const std::string& program);
+
 // Throws the Python error that is set, with its type and traceback.
 [[noreturn]] void raise();
+[[noreturn]] void throw_again(PyObject* error);
 
 // Holds the GIL.
 class Gil {
@@ -77,5 +84,8 @@ class Ref {
  private:
   PyObject* object_ = nullptr;
 };
+
+// The Python error that is set, and no longer is.
+Ref caught();
 
 }  // namespace torch_google::tpu

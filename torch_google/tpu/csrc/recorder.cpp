@@ -15,6 +15,8 @@
 #include "torch_google/tpu/csrc/mode.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/run.h"
+#include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 struct Operator {
   bool lift = false;
   bool crosses_devices = false;
+  std::optional<Signature> signature;
   // Shared: a program may be forgotten while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
@@ -71,7 +74,11 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     return;
   }
   const auto& schema = handle.schema();
+  if (!self.signature || self.signature->schema != &schema) {
+    self.signature.emplace(schema);
+  }
   const size_t arity = schema.arguments().size();
+  const Here here;
   // Not thread_local: a program that is built runs operators of its own.
   thread_local std::vector<std::unique_ptr<Call>> spare;
   std::unique_ptr<Call> call;
@@ -83,14 +90,15 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   }
   for (;;) {
     const auto arguments = torch::jit::last(stack, arity);
-    describe(schema, arguments, self.lift, *call);
+    describe(*self.signature, arguments, self.lift,
+             here.get(Setting::precision), *call);
     const auto found = self.programs.find(call->key);
     std::shared_ptr<const Program> program;
     if (found != self.programs.end()) {
       ++counters.hits;
       program = found->second;
     } else {
-      Miss miss = build(handle, arguments, *call, self.lift);
+      Miss miss = build(handle, arguments, *call, *self.signature, self.lift);
       if (miss.outcome == Miss::again) {
         continue;
       }
@@ -103,7 +111,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       program = std::move(miss.program);
       self.programs.insert_or_assign(call->key, program);
     }
-    auto results = program->run(schema, *call);
+    auto results = here.mode() == Mode::fused
+                       ? Trace::record(std::move(program), *call)
+                       : program->run(*call, here.mode() == Mode::debug);
     torch::jit::drop(stack, arity);
     push_results(schema, std::move(results), stack);
     break;
@@ -162,12 +172,16 @@ void set_lift(const std::string& name, bool lift) {
 
 Counts counts() { return counters; }
 
-void reset_counts() { counters = {}; }
+void reset_counts() {
+  counters = {};
+  reset_fused_counts();
+}
 
 void clear_programs() {
   for (auto& [name, cleared] : operators()) {
     cleared->programs.clear();
   }
+  clear_fused();
 }
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {

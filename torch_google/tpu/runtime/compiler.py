@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import jax
 
+from torch_google.tpu import _C
 from torch_google.tpu.runtime import metrics
+from torch_google.tpu.runtime.misses import CacheMissError
 
 
 def executable(
@@ -15,7 +17,19 @@ def executable(
 ) -> jax.stages.Compiled:
     """Return the executable of a program; `lower` is called where it has to be made.
 
-    `fingerprint` says the same for the same program in every process.
+    `fingerprint` says the same for the same program in every process. Raises CacheMissError where a
+    program has to be made and the thread may not.
     """
+
+    def allowed() -> jax.stages.Lowered:
+        check_allowed(name, fingerprint)
+        return lower()
+
     with metrics.compiling():
-        return lower().compile()
+        return allowed().compile()
+
+
+def check_allowed(name: str, fingerprint: str) -> None:
+    """Raise CacheMissError in cache-only mode."""
+    if _C.cache_only():
+        raise CacheMissError(name, fingerprint)

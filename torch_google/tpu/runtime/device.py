@@ -25,7 +25,17 @@ from torch_google.tpu.runtime.memory import (
     reset_peak_memory_stats,
 )
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
-from torch_google.tpu.runtime.modes import cpu_fallback, eager_mode, get_eager_mode, set_eager_mode
+from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime.modes import (
+    cache_only,
+    cpu_fallback,
+    eager_mode,
+    get_eager_mode,
+    set_cache_only,
+    set_eager_mode,
+    set_fused_limits,
+    wait_for_compiles,
+)
 from torch_google.tpu.runtime.properties import (
     DeviceProperties,
     can_device_access_peer,
@@ -48,11 +58,13 @@ from torch_google.tpu.runtime.random import (
 )
 
 __all__ = [
+    "CacheMissError",
     "DeviceProperties",
     "Event",
     "Metrics",
     "Stream",
     "StreamContext",
+    "cache_only",
     "can_device_access_peer",
     "cpu_fallback",
     "current_device",
@@ -96,13 +108,16 @@ __all__ = [
     "reset_peak_memory_stats",
     "seed",
     "seed_all",
+    "set_cache_only",
     "set_device",
     "set_eager_mode",
+    "set_fused_limits",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
     "stream",
     "synchronize",
+    "wait_for_compiles",
 ]
 
 

@@ -29,14 +29,17 @@ class Compiled:
 
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
     offset. It returns new arrays for `written`, then one for each Fresh in `results`. A result that
-    is an int is the argument itself, one that is None is undefined. `body` is what `function` was
+    is an int is the argument itself, one that is None is undefined. `numbers` has an `f` for each float
+    among the numbers, and an `i` for each integer, with seed and offset. `body` is what `function` was
     compiled from, and `fingerprint` tells it from every other program of this version.
     """
 
+    name: str
     function: Any
     inputs: tuple[int, ...]
     written: tuple[int, ...]
     results: tuple[Fresh | int | None, ...]
+    numbers: str
     random: bool
     fingerprint: str
     body: Body
@@ -68,8 +71,9 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
         jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
         for shape, dtype, _ in (call.bases[at] for at in plan.inputs)
     ]
-    specs += [_example(number) for number in call.numbers]
-    specs += [0, 0] if program.random else []
+    examples = [_example(number) for number in call.numbers]
+    examples += [0, 0] if program.random else []
+    specs += examples
     name = call.op.name()
 
     def function(*values: Any) -> tuple[jax.Array, ...]:
@@ -79,10 +83,12 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
     body = Body(function, specs, sharding)
     fingerprint = _fingerprint(call, device)
     return Compiled(
+        name,
         compiler.executable(name, lambda: body.traced.lower(), fingerprint=fingerprint),
         plan.inputs,
         plan.targets,
         tuple(call.results(program)),
+        "".join("f" if isinstance(example, float) else "i" for example in examples),
         bool(program.random),
         fingerprint,
         body,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -22,6 +23,10 @@ class Metrics:
     values, which need none. `fallbacks` counts operators that ran on the CPU, by name; `graphs` what
     happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another)
     and `copy` (of an array that could not be donated).
+
+    A trace of the fused mode is a hit where its program is there, and a miss where it is new; `served`
+    counts those that ran operator by operator while their program was compiled. `flushes` says how
+    often a trace ended, by reason.
     """
 
     operators: int
@@ -33,12 +38,18 @@ class Metrics:
     fallbacks: dict[str, int]
     graphs: dict[str, int]
     live_bytes: int
+    fused_hits: int
+    fused_misses: int
+    fused_served: int
+    flushes: dict[str, int]
 
 
 _compiles = [0, 0.0]
 _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
+# Programs are compiled by several threads.
+_lock = threading.Lock()
 
 
 def metrics() -> Metrics:
@@ -55,13 +66,16 @@ def metrics() -> Metrics:
         dict(_fallbacks),
         dict(_graphs),
         live,
+        *_C.fused_counts(),
+        _C.flushes(),
     )
 
 
 def reset_metrics() -> None:
     """Count from zero again."""
     _C.reset_counts()
-    _compiles[:] = [0, 0.0]
+    with _lock:
+        _compiles[:] = [0, 0.0]
     _host_shapes[0] = 0
     _fallbacks.clear()
     _graphs.clear()
@@ -72,8 +86,9 @@ def compiling() -> Iterator[None]:
     """Count one compilation, and its time."""
     begin = time.perf_counter()
     yield
-    _compiles[0] += 1
-    _compiles[1] += time.perf_counter() - begin
+    with _lock:
+        _compiles[0] += 1
+        _compiles[1] += time.perf_counter() - begin
 
 
 def host_shapes() -> None:

@@ -47,7 +47,7 @@ def miss(
                 raise
             _bake(op)
         except NotImplementedError as error:
-            if not _C.thread_fallback():
+            if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
         except (RuntimeError, IndexError, ValueError, TypeError):

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operators run. Strict: asynchronously. Debug: each waits, and its error names your line."""
+"""How operators run, by process, thread or `with` block.
+
+Strict: asynchronously, each as a program. Debug: each waits, and its error names your line. Fused: they
+are recorded, and run as one program when somebody looks at a value, when an optimizer has stepped, or
+when a loop repeats itself; such programs are compiled in the background.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from typing import Literal
 
 from torch_google.tpu import _C
 
-Name = Literal["strict", "debug"]
+Name = Literal["strict", "debug", "fused"]
 
 
 def set_eager_mode(mode: Name) -> None:
@@ -53,6 +58,37 @@ def cpu_fallback(enabled: bool = True) -> Iterator[None]:
         yield
     finally:
         _C.set_thread_fallback(before)
+
+
+@contextmanager
+def cache_only(enabled: bool = True) -> Iterator[None]:
+    """Let this thread, and its backward passes, compile nothing: CacheMissError says what it would."""
+    before = _C.thread_cache_only()
+    _C.set_thread_cache_only(enabled)
+    try:
+        yield
+    finally:
+        _C.set_thread_cache_only(before)
+
+
+def set_cache_only(enabled: bool) -> None:
+    """Set the same for every thread that is not within `cache_only()`."""
+    _C.set_global_cache_only(enabled)
+
+
+def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
+    """Let a trace of the fused mode end at a number of operators, or of bytes of their results."""
+    if operators < 1 or memory < 1:
+        raise ValueError(f"tpu: limits of {operators} operators, {memory} bytes. Give at least 1")
+    _C.set_limits(operators, memory)
+
+
+def wait_for_compiles() -> None:
+    """Wait until no program of the fused mode is being compiled in the background."""
+    if _C.started():
+        from torch_google.tpu.runtime import fused  # loads JAX
+
+        fused.wait_for_compiles()
 
 
 def _parse(mode: str) -> _C.Mode:

@@ -29,12 +29,13 @@ def start() -> int:
             found = _start()
             # Imported here, as these load JAX.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import carrier, kernels, operators
+            from torch_google.tpu.runtime import carrier, fused, kernels, operators
 
             carrier.register()
             kernels.register()
             operators.record()
             composites.register()
+            fused.register()
             _devices.extend(found)
     return len(_devices)
 

@@ -36,6 +36,7 @@ def register() -> None:
                     "resized": "arrays",
                     "transfer": "transfer",
                     "mark": "events",
+                    "fuse": "fused",
                 }.items()
             },
         }

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether what was recorded is some number of equal rounds: a loop that never
+// looks at a value.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace torch_google::tpu {
+
+// A sequence of words and the lengths of its borders (Knuth, Morris and Pratt):
+// the shortest period of n words is n less their longest border.
+class Rounds {
+ public:
+  // Whether the sequence, with this word, is `least` or more equal rounds.
+  bool add(uint32_t word, size_t least) {
+    words_.push_back(word);
+    size_t border = borders_.empty() ? 0 : borders_.back();
+    if (words_.size() == 1) {
+      borders_.push_back(0);
+      return false;
+    }
+    while (border && words_[border] != word) {
+      border = borders_[border - 1];
+    }
+    borders_.push_back(border + (words_[border] == word));
+    const size_t period = words_.size() - borders_.back();
+    return words_.size() % period == 0 && words_.size() >= least * period;
+  }
+  void clear() {
+    words_.clear();
+    borders_.clear();
+  }
+  size_t size() const { return words_.size(); }
+
+ private:
+  std::vector<uint32_t> words_;
+  std::vector<uint32_t> borders_;
+};
+
+class Repetition {
+ public:
+  // Whether a trace should end with this word, so that the next one begins
+  // where a round does.
+  bool add(uint32_t word) {
+    if (whole_.add(word, 2) && whole_.size() >= kShort) {
+      return true;
+    }
+    // What precedes a loop hides it from `whole_`. A second look begins anew
+    // with each doubling; it asks for more rounds, as layers of a network are
+    // rounds too.
+    if (whole_.size() == next_) {
+      recent_.clear();
+      next_ *= 2;
+    }
+    return whole_.size() > kLong && recent_.add(word, 4) &&
+           recent_.size() >= kLong / 2;
+  }
+  void clear() {
+    whole_.clear();
+    recent_.clear();
+    next_ = kLong;
+  }
+
+ private:
+  static constexpr size_t kShort = 64;
+  static constexpr size_t kLong = 512;
+
+  Rounds whole_;
+  Rounds recent_;
+  size_t next_ = kLong;
+};
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/run.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <pybind11/numpy.h>
+
+namespace torch_google::tpu {
+namespace {
+
+namespace py = pybind11;
+
+// A shorter trace is not worth a program of its own.
+constexpr size_t kFewest = 4;
+
+struct Fused {
+  enum State { compiling, ready, failed } state = compiling;
+  Ref function;
+};
+
+// All of this is read and written under the GIL.
+struct Cache {
+  std::unordered_map<Key, std::shared_ptr<Fused>, KeyHash> programs;
+  std::unordered_map<uint64_t, std::shared_ptr<Fused>> unresolved;
+  uint64_t next_token = 0;
+};
+
+Cache& cache() {
+  static auto* instance = new Cache;
+  return *instance;
+}
+
+FusedCounts counters{};
+
+// While a trace runs, boxes are without values that exist: no finalizer of
+// Python's should look.
+class NoCollection {
+ public:
+  NoCollection() : was_enabled_(PyGC_Disable() == 1) {}
+  ~NoCollection() {
+    if (was_enabled_) {
+      PyGC_Enable();
+    }
+  }
+  NoCollection(const NoCollection&) = delete;
+  NoCollection& operator=(const NoCollection&) = delete;
+
+ private:
+  const bool was_enabled_;
+};
+
+bool is_deleted(PyObject* array) {
+  Ref answer = Ref::checked(PyObject_CallMethod(array, "is_deleted", nullptr));
+  return PyObject_IsTrue(answer.get()) == 1;
+}
+
+template <typename Items>
+py::list list_of(const Items& items) {
+  py::list list;
+  for (const auto item : items) {
+    list.append(item);
+  }
+  return list;
+}
+
+// One run of one trace.
+class Run {
+ public:
+  explicit Run(Trace& trace) : trace_(trace), values_(trace.slots.size()) {
+    trace_.detach(kept_, donated_);
+  }
+
+  void run() {
+    if (kept_.empty()) {
+      return;
+    }
+    try {
+      if (trace_.steps.size() < kFewest || !run_fused()) {
+        run_each();
+      }
+    } catch (python_error& error) {
+      fail(error.value);
+      throw;
+    } catch (const std::exception& error) {
+      fail(py::module_::import("builtins")
+               .attr("RuntimeError")(error.what())
+               .ptr());
+      throw;
+    }
+    if (refused_.get()) {
+      throw_again(refused_.get());
+    }
+  }
+
+ private:
+  // Whether there is a fused program and it ran.
+  bool run_fused() {
+    const auto program = find();
+    if (program->state != Fused::ready) {
+      counters.served += program->state == Fused::compiling;
+      return false;
+    }
+    ++counters.hits;
+    own_what_is_donated();
+    c10::SmallVector<PyObject*, 64> arguments{nullptr};
+    for (const auto& external : trace_.externals) {
+      arguments.push_back(external.array.get());
+    }
+    py::object floats, integers;
+    if (!trace_.floats.empty()) {
+      floats = py::array_t<double>(
+          static_cast<py::ssize_t>(trace_.floats.size()), trace_.floats.data());
+      arguments.push_back(floats.ptr());
+    }
+    if (!trace_.integers.empty()) {
+      integers =
+          py::array_t<int64_t>(static_cast<py::ssize_t>(trace_.integers.size()),
+                               trace_.integers.data());
+      arguments.push_back(integers.ptr());
+    }
+    // Own reference: the cache may be cleared meanwhile.
+    const Ref function = Ref::borrow(program->function.get());
+    const Ref arrays(PyObject_Vectorcall(
+        function.get(), arguments.data() + 1,
+        (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
+    if (arrays.get()) {
+      trace_.store(kept_, arrays.get());
+      return true;
+    }
+    // Operator by operator it may need less memory, unless its inputs are gone.
+    const Ref error = caught();
+    for (const uint32_t i : donated_) {
+      if (is_deleted(trace_.externals[i].array.get())) {
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.get())),
+                        error.get());
+        explain("a fused program of " + std::to_string(trace_.steps.size()) +
+                " operators");
+      }
+    }
+    return false;
+  }
+
+  std::shared_ptr<Fused> find() {
+    Key key = trace_.key;
+    for (const auto* part : {&kept_, &donated_}) {
+      key.push_back(static_cast<int64_t>(part->size()));
+      key.insert(key.end(), part->begin(), part->end());
+    }
+    auto& found = cache().programs[key];
+    if (found) {
+      return found;
+    }
+    ++counters.misses;
+    found = std::make_shared<Fused>();
+    // `found` may move while Python runs.
+    const auto made = found;
+    const auto token = cache().next_token++;
+    cache().unresolved.emplace(token, made);
+    const py::list steps = described();
+    const Ref executable(PyObject_CallFunction(
+        callbacks().fuse, "KiOOO", static_cast<unsigned long long>(token),
+        static_cast<int>(trace_.device), steps.ptr(), list_of(kept_).ptr(),
+        list_of(donated_).ptr()));
+    if (!executable.get()) {
+      // Refused for now: the values come first, then the error.
+      refused_ = caught();
+      cache().unresolved.erase(token);
+      cache().programs.erase(key);
+    } else if (executable.get() != Py_None) {
+      resolve_fused(token, executable.get());
+    }
+    return made;
+  }
+
+  // For each step its Compiled, and where its inputs come from.
+  py::list described() const {
+    py::list steps;
+    for (const auto& step : trace_.steps) {
+      const size_t count = step.program->inputs().size();
+      py::tuple wires(count);
+      for (size_t i = 0; i < count; ++i) {
+        wires[i] = trace_.wires[step.wires + i];
+      }
+      steps.append(py::make_tuple(py::handle(step.program->compiled()), wires));
+    }
+    return steps;
+  }
+
+  // Somebody else may hold an array that the trace may reuse: the trace takes a
+  // copy then, as its program is the same.
+  void own_what_is_donated() {
+    for (const uint32_t i : donated_) {
+      auto& array = trace_.externals[i].array;
+      if (Py_REFCNT(array.get()) > 1) {
+        array = Ref::checked(PyObject_CallMethod(array.get(), "copy", nullptr));
+      }
+    }
+  }
+
+  void run_each() {
+    const auto last = last_uses();
+    size_t next_float = 0;
+    size_t next_integer = 0;
+    size_t dead = 0;
+    for (size_t at = 0; at < trace_.steps.size(); ++at) {
+      const auto& step = trace_.steps[at];
+      c10::SmallVector<PyObject*, 13> arguments{nullptr};
+      c10::SmallVector<Ref, 8> numbers;
+      for (size_t i = 0; i < step.program->inputs().size(); ++i) {
+        const auto wire = trace_.wires[step.wires + i];
+        arguments.push_back(wire < 0 ? trace_.externals[~wire].array.get()
+                                     : values_[wire].get());
+      }
+      for (const char kind : step.program->numbers()) {
+        numbers.push_back(Ref::checked(
+            kind == 'f'
+                ? PyFloat_FromDouble(trace_.floats[next_float++])
+                : PyLong_FromLongLong(trace_.integers[next_integer++])));
+        arguments.push_back(numbers.back().get());
+      }
+      const Ref arrays = step.program->call(arguments);
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arrays.get()); ++i) {
+        values_[step.slots + i] =
+            Ref::borrow(PyTuple_GET_ITEM(arrays.get(), i));
+      }
+      for (; dead < last.size() && last[dead].first <= at; ++dead) {
+        values_[last[dead].second] = Ref();
+      }
+    }
+    Ref arrays =
+        Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(kept_.size())));
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      PyTuple_SET_ITEM(arrays.get(), i, values_[kept_[i]].give());
+    }
+    trace_.store(kept_, arrays.get());
+  }
+
+  // (step, slot), by step: behind which nobody asks for a slot that is not
+  // kept. What a box held before is of use until its next value is there.
+  std::vector<std::pair<size_t, uint32_t>> last_uses() const {
+    std::vector<size_t> uses(trace_.slots.size());
+    size_t slot = 0;
+    for (size_t at = 0; at < trace_.steps.size(); ++at) {
+      const auto& step = trace_.steps[at];
+      const size_t end = at + 1 < trace_.steps.size()
+                             ? trace_.steps[at + 1].slots
+                             : trace_.slots.size();
+      for (; slot < end; ++slot) {
+        uses[slot] = at;
+        if (const auto previous = trace_.slots[slot].previous; previous >= 0) {
+          uses[previous] = at;
+        }
+      }
+      for (size_t i = 0; i < step.program->inputs().size(); ++i) {
+        if (const auto wire = trace_.wires[step.wires + i]; wire >= 0) {
+          uses[wire] = at;
+        }
+      }
+    }
+    std::vector<std::pair<size_t, uint32_t>> last;
+    auto kept = kept_.begin();
+    for (uint32_t i = 0; i < uses.size(); ++i) {
+      if (kept != kept_.end() && *kept == i) {
+        ++kept;
+      } else {
+        last.emplace_back(uses[i], i);
+      }
+    }
+    std::sort(last.begin(), last.end());
+    return last;
+  }
+
+  void fail(PyObject* error) {
+    std::vector<bool> deleted;
+    for (const auto& external : trace_.externals) {
+      deleted.push_back(is_deleted(external.array.get()));
+    }
+    trace_.fail(values_, error, deleted);
+  }
+
+  Trace& trace_;
+  std::vector<Ref> values_;
+  std::vector<uint32_t> kept_;
+  std::vector<uint32_t> donated_;
+  // What Python said to a program that it may not compile.
+  Ref refused_;
+};
+
+}  // namespace
+
+void run(Trace& trace, Reason reason) {
+  ++counters.flushes[static_cast<size_t>(reason)];
+  const NoCollection quiet;
+  Run(trace).run();
+}
+
+void resolve_fused(uint64_t token, PyObject* executable) {
+  const auto found = cache().unresolved.find(token);
+  if (found == cache().unresolved.end()) {
+    return;  // all were forgotten meanwhile
+  }
+  auto& program = *found->second;
+  if (executable == Py_None) {
+    program.state = Fused::failed;
+  } else {
+    program.function = Ref::borrow(executable);
+    program.state = Fused::ready;
+  }
+  cache().unresolved.erase(found);
+}
+
+void clear_fused() {
+  // What is given back may run anything: not while the maps are in use.
+  const auto programs = std::exchange(cache().programs, {});
+  cache().unresolved.clear();
+}
+
+FusedCounts fused_counts() { return counters; }
+
+void reset_fused_counts() { counters = {}; }
+
+}  // namespace torch_google::tpu

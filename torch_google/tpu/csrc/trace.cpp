@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/trace.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <thread>
+
+#include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/run.h"
+
+namespace torch_google::tpu {
+namespace {
+
+// What each device records now.
+std::array<std::unique_ptr<Trace>, kMostDevices>& traces() {
+  static auto* all = new std::array<std::unique_ptr<Trace>, kMostDevices>;
+  return *all;
+}
+
+// The traces that threads run at this moment.
+class Running {
+ public:
+  void begin(const Trace& trace) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    traces_.push_back({trace.serial, trace.device, std::this_thread::get_id()});
+  }
+  void end(const Trace& trace) {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      std::erase_if(traces_, [&](const Entry& entry) {
+        return entry.serial == trace.serial;
+      });
+    }
+    ended_.notify_all();
+  }
+  // Waits, without the GIL, until none is left that `which` says yes to.
+  template <typename Which>
+  void wait(Which which) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (std::none_of(traces_.begin(), traces_.end(), which)) {
+      return;
+    }
+    TORCH_CHECK(std::none_of(traces_.begin(), traces_.end(),
+                             [&](const Entry& entry) {
+                               return which(entry) &&
+                                      entry.thread ==
+                                          std::this_thread::get_id();
+                             }),
+                "tpu: a value is read while this thread computes it, by a "
+                "signal handler or a finalizer. Read it later");
+    lock.unlock();
+    PyThreadState* saved = PyEval_SaveThread();
+    lock.lock();
+    ended_.wait(lock, [&] {
+      return std::none_of(traces_.begin(), traces_.end(), which);
+    });
+    lock.unlock();
+    PyEval_RestoreThread(saved);
+  }
+
+  struct Entry {
+    uint64_t serial;
+    c10::DeviceIndex device;
+    std::thread::id thread;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<Entry> traces_;
+};
+
+Running& running() {
+  static auto* instance = new Running;
+  return *instance;
+}
+
+uint64_t next_serial = 0;
+
+void run_now(std::unique_ptr<Trace> trace, Reason reason) {
+  struct Scope {
+    explicit Scope(const Trace& trace) : trace_(trace) {
+      running().begin(trace_);
+    }
+    ~Scope() { running().end(trace_); }
+    const Trace& trace_;
+  } scope(*trace);
+  run(*trace, reason);
+}
+
+}  // namespace
+
+Limits& limits() {
+  static Limits instance;
+  return instance;
+}
+
+Trace::Trace(c10::DeviceIndex index) : device(index), serial(next_serial++) {}
+
+Results Trace::record(std::shared_ptr<const Program> program,
+                      const Call& call) {
+  auto& now = traces()[call.device];
+  for (bool ready = false; !ready;) {
+    if (!now) {
+      now = std::make_unique<Trace>(call.device);
+    }
+    ready = true;
+    for (const size_t input : program->inputs()) {
+      Box& box = box_of(*call.tensors[input]->unsafeGetTensorImpl());
+      if (!now->is_ready_for(box)) {
+        // Others may run meanwhile, and end this trace.
+        box.value(Reason::strict);
+        ready = false;
+        break;
+      }
+    }
+  }
+  std::pair<int64_t, int64_t> drawn;
+  if (program->random()) {
+    drawn = program->draw(call);
+  }
+  Results results = program->results(call);
+  // From here on nothing raises, and nobody else gets the GIL.
+  Trace& trace = *now;
+  const auto stream = current_stream(call.device).id();
+  {
+    std::lock_guard<std::mutex> lock(Box::mutex());
+    trace.steps.push_back({nullptr, static_cast<uint32_t>(trace.wires.size()),
+                           static_cast<uint32_t>(trace.slots.size())});
+    trace.key.push_back(program->id());
+    for (const size_t input : program->inputs()) {
+      const Wire wire =
+          trace.wire(box_of(*call.tensors[input]->unsafeGetTensorImpl()));
+      trace.wires.push_back(wire);
+      trace.key.push_back(wire);
+    }
+    program->each_target(call, results,
+                         [&](Box& box) { trace.wait(box, stream); });
+  }
+  for (const auto& number : call.numbers) {
+    if (std::holds_alternative<double>(number)) {
+      trace.floats.push_back(std::get<double>(number));
+    } else {
+      trace.integers.push_back(std::get<int64_t>(number));
+    }
+  }
+  if (program->random()) {
+    trace.integers.push_back(drawn.first);
+    trace.integers.push_back(drawn.second);
+  }
+  trace.repeats_ = trace.repetition_.add(program->id());
+  trace.steps.back().program = std::move(program);
+  if (const auto reason = trace.end()) {
+    trace.finish(*reason);
+  }
+  return results;
+}
+
+bool Trace::is_ready_for(Box& box) const {
+  return box.writer_ == this || (!box.writer_ && box.value_ && !box.error_);
+}
+
+Trace::Wire Trace::wire(Box& box) {
+  if (box.writer_ == this) {
+    return static_cast<Wire>(box.slot_);
+  }
+  if (box.reader_ != this) {
+    box.reader_ = this;
+    box.external_ = static_cast<uint32_t>(externals.size());
+    externals.push_back({Ref::borrow(box.value_), &box, box.shared_, -1});
+    bytes_ += box.bytes_;
+  }
+  return ~static_cast<Wire>(box.external_);
+}
+
+void Trace::wait(Box& box, c10::StreamId stream) {
+  int64_t previous = -1;
+  if (box.writer_ == this) {
+    previous = box.slot_;
+  }
+  if (box.writer_) {
+    box.writer_->forget_slot(box.slot_);
+  }
+  box.writer_ = this;
+  box.slot_ = static_cast<uint32_t>(slots.size());
+  box.stream_ = stream;
+  slots.push_back({&box, previous});
+  bytes_ += box.bytes_;
+}
+
+std::optional<Reason> Trace::end() const {
+  if (repeats_) {
+    return Reason::repetition;
+  }
+  if (steps.size() >= limits().operators) {
+    return Reason::length;
+  }
+  if (bytes_ >= limits().bytes) {
+    return Reason::bytes;
+  }
+  return std::nullopt;
+}
+
+void Trace::finish(Reason reason) {
+  auto& now = traces()[device];
+  if (now.get() == this) {
+    run_now(std::move(now), reason);
+    return;
+  }
+  running().wait([serial = serial](const Running::Entry& entry) {
+    return entry.serial == serial;
+  });
+}
+
+void Trace::finish_all(c10::DeviceIndex device, Reason reason) {
+  for (c10::DeviceIndex i = 0; i < kMostDevices; ++i) {
+    if ((device < 0 || i == device) && traces()[i]) {
+      run_now(std::move(traces()[i]), reason);
+    }
+  }
+  running().wait([device](const Running::Entry& entry) {
+    return device < 0 || entry.device == device;
+  });
+}
+
+void Trace::detach(std::vector<uint32_t>& kept,
+                   std::vector<uint32_t>& donated) {
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  for (uint32_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].box) {
+      kept.push_back(i);
+    }
+  }
+  for (uint32_t i = 0; i < externals.size(); ++i) {
+    auto& external = externals[i];
+    Box* box = std::exchange(external.box, nullptr);
+    if (box) {
+      box->reader_ = nullptr;
+    }
+    if (external.shared || (box && box->writer_ != this)) {
+      continue;
+    }
+    donated.push_back(i);
+    if (box) {
+      // Not the last reference: the external has its own.
+      Py_DECREF(box->value_);
+      box->value_ = nullptr;
+      external.slot = box->slot_;
+    }
+  }
+}
+
+void Trace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
+  // Given back when the mutex is free: that may run anything.
+  std::vector<Ref> replaced;
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  Py_ssize_t next = 0;
+  for (const uint32_t slot : kept) {
+    PyObject* array = PyTuple_GET_ITEM(arrays, next++);
+    put(slot, Ref::borrow(array), replaced);
+  }
+}
+
+void Trace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
+                 const std::vector<bool>& deleted) {
+  // References are given back when the mutex is free: that may run anything.
+  std::vector<Ref> replaced;
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  for (size_t i = 0; i < externals.size(); ++i) {
+    const auto& external = externals[i];
+    Box* box = external.slot < 0 ? nullptr : slots[external.slot].box;
+    if (box && !box->value_ && !deleted[i]) {
+      box->value_ = Ref::borrow(external.array.get()).give();
+    }
+  }
+  for (uint32_t i = 0; i < slots.size(); ++i) {
+    Box* box = slots[i].box;
+    if (!box) {
+      continue;
+    }
+    int64_t found = i;
+    while (found >= 0 && !computed[found].get()) {
+      found = slots[found].previous;
+    }
+    if (found >= 0) {
+      put(i, Ref::borrow(computed[found].get()), replaced);
+      continue;
+    }
+    if (!box->value_) {
+      box->error_ = Ref::borrow(error).give();
+    }
+    box->writer_ = nullptr;
+    slots[i].box = nullptr;
+  }
+}
+
+void Trace::put(uint32_t slot, Ref array, std::vector<Ref>& replaced) {
+  Box* box = std::exchange(slots[slot].box, nullptr);
+  if (!box) {
+    return;  // it died meanwhile
+  }
+  box->writer_ = nullptr;
+  box->shared_ = false;
+  replaced.emplace_back(std::exchange(box->error_, nullptr));
+  replaced.emplace_back(std::exchange(box->value_, array.give()));
+}
+
+}  // namespace torch_google::tpu

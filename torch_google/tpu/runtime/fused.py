@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the fused mode: what a thread has recorded, as one function, compiled behind its back.
+
+C++ calls `fuse` for a trace that it has not seen before. Until its program is there, such traces run
+operator by operator, which gives the same values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+from jax.extend.core import jaxpr_as_fun
+from jax.sharding import SingleDeviceSharding
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime.background import Background
+from torch_google.tpu.runtime.executable import Compiled
+
+# A program of an operator, and where its inputs come from: a slot, or ~external.
+Step = tuple[Compiled, tuple[int, ...]]
+
+
+def fuse(
+    token: int, device: int, steps: Sequence[Step], kept: Sequence[int], donated: Sequence[int]
+) -> jax.stages.Compiled | None:
+    """Return the executable of a trace, or None where it has to be compiled: it will follow.
+
+    Results of steps are slots, in order. `kept` are the slots that the program returns, `donated`
+    the externals whose memory it may reuse. Raises CacheMissError in cache-only mode.
+    """
+    fusion = Fusion(device, steps, kept, donated)
+    compiler.check_allowed(fusion.name, fusion.fingerprint)
+    _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
+    return None
+
+
+def register() -> None:
+    """Let a trace end where an optimizer has stepped, so that steps have the same programs."""
+    register_optimizer_step_post_hook(_after_step)
+
+
+def wait_for_compiles() -> None:
+    """Wait until no program is being compiled in the background."""
+    _background.wait()
+
+
+class Fusion:
+    """A trace, to be compiled. Its inputs are the externals, all floats, then all integers."""
+
+    def __init__(
+        self, device: int, steps: Sequence[Step], kept: Sequence[int], donated: Sequence[int]
+    ) -> None:
+        self.name = f"a trace of {len(steps)} operators"
+        self._device = device
+        self._steps = steps
+        self._kept = kept
+        self._donated = donated
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return what tells this program from all others, in every process."""
+        digest = hashlib.sha256()
+        for compiled, wires in self._steps:
+            digest.update(f"{compiled.fingerprint} {wires}\n".encode())
+        digest.update(f"{self._kept} {self._donated}".encode())
+        return f"fused tpu:{self._device} {len(self._steps)} {digest.hexdigest()}"
+
+    def compile(self) -> jax.stages.Compiled:
+        """Return the executable."""
+        return compiler.executable(self.name, self.lower, fingerprint=self.fingerprint)
+
+    def lower(self) -> jax.stages.Lowered:
+        """Return the program for XLA."""
+        sharding = SingleDeviceSharding(platform.device(self._device))
+        externals = self._externals()
+        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
+        specs = [jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding) for s in externals]
+        specs += [
+            jax.ShapeDtypeStruct((kinds.count(kind),), dtype, sharding=sharding)
+            for kind, dtype in (("f", "float64"), ("i", "int64"))
+            if kind in kinds
+        ]
+
+        def fused(*values: Any) -> tuple[Any, ...]:
+            return self._run(values[: len(externals)], *values[len(externals) :])
+
+        jitted = jax.jit(fused, out_shardings=sharding, donate_argnums=self._reusable(externals))
+        return jitted.lower(*specs)
+
+    def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
+        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
+        present = [kind for kind in "fi" if kind in kinds]
+        vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}
+        slots: list[Any] = []
+        for compiled, wires in self._steps:
+            given = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
+            given += [next(vectors[kind]) for kind in compiled.numbers]
+            slots += jaxpr_as_fun(compiled.jaxpr)(*given)
+        return tuple(slots[slot] for slot in self._kept)
+
+    def _externals(self) -> list[Any]:
+        """Return the kind of each external: the first program that takes it knows."""
+        kinds: dict[int, Any] = {}
+        for compiled, wires in self._steps:
+            for wire, aval in zip(wires, compiled.jaxpr.in_avals, strict=False):
+                if wire < 0:
+                    kinds.setdefault(~wire, aval)
+        return [kinds[at] for at in range(len(kinds))]
+
+    def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
+        """Return those of the donated that are of a result's kind: JAX warns of all others."""
+        slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
+        wanted = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
+        reusable = []
+        for at in self._donated:
+            kind = (externals[at].shape, externals[at].dtype)
+            if wanted[kind]:
+                wanted[kind] -= 1
+                reusable.append(at)
+        return tuple(reusable)
+
+
+def _after_step(*_: object) -> None:
+    if _C.mode() == _C.Mode.fused:
+        _C.flush("optimizer step")
+
+
+_background = Background("tpu-compile")

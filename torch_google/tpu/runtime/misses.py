@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The error of cache-only mode."""
+
+from __future__ import annotations
+
+
+class CacheMissError(RuntimeError):
+    """A program is not in any cache, and was not to be compiled."""
+
+    def __init__(self, name: str, key: str) -> None:
+        super().__init__(
+            f"tpu: {name} is not compiled, and this is cache-only mode: {key}. "
+            "Run it once outside of torch.tpu.cache_only(), or fill the compile cache"
+        )
