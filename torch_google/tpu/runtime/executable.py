@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import jax
@@ -20,6 +21,7 @@ from torch_google.tpu import dtypes
 from torch_google.tpu.program import Number, Program, constant
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
+from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 
 
@@ -56,11 +58,13 @@ class Body:
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
         self._jitted = jax.jit(function, out_shardings=on)
         self._specs = specs
+        self._precision = get_precision()
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
         """Return the function as JAX has traced it."""
-        return self._jitted.trace(*self._specs)
+        with lowering_at(self._precision):
+            return self._jitted.trace(*self._specs)
 
 
 def compile_call(call: Call, program: Program, device: int) -> Compiled:
@@ -81,7 +85,11 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
 
     function.__name__ = name.replace("::", "_").replace(".", "_")
     body = Body(function, specs, sharding)
-    fingerprint = _fingerprint(call, device)
+    fingerprint = f"{_fingerprint(call, device)} {get_precision()}"
+    if call.op.namespace not in _OURS:
+        # What somebody else's function does is no part of any version.
+        text = body.traced.lower().as_text()
+        fingerprint += f" {sha256(text.encode()).hexdigest()}"
     return Compiled(
         name,
         compiler.executable(name, lambda: body.traced.lower(), fingerprint=fingerprint),
@@ -169,6 +177,9 @@ class _Plan:
             value = jnp.real(value)
         return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
 
+
+# Operators whose programs change with the versions of torch and of this package only.
+_OURS = frozenset({"aten", "prims", "torch_google"})
 
 # In-place operators that do not look at what they replace.
 _OVERWRITING = frozenset(
