@@ -1,18 +1,39 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of one to three spatial axes, transposed ones, and their gradients."""
+"""Convolutions of one to three spatial axes, transposed ones, and their gradients.
+
+Channels come last: TPUs tile that way, and XLA on CPUs is faster so too. Between convolutions XLA
+cancels the transposes. A kernel is transposed at each call, which costs more than the convolution
+itself where it is large and meets few places of an image: there the product of the gathered windows
+with the kernel as it lies is the faster one.
+"""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
+import torch
+from torch._prims_common import suggest_memory_format
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
+_LARGE = 1 << 20  # elements of a kernel whose transpose misses the caches
 
-@lowering("aten::convolution", "aten::convolution_overrideable")
+
+def _meta(x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
+    """The result lies channels last where an operand does, as on the CPU."""
+    result = torch.ops.aten.convolution.default(x, weight, *rest)
+    formats = (suggest_memory_format(x), suggest_memory_format(weight))
+    chosen = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
+    return torch.empty_like(result, memory_format=chosen)
+
+
+@lowering("aten::convolution", "aten::convolution_overrideable", meta=_meta)
 def convolution(
     x: jax.Array,
     weight: jax.Array,
@@ -41,6 +62,7 @@ def convolution(
     else:
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
     out = _channels_last(x, weight, steps, pads, spread, dilation, groups)
+    out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
     return out if bias is None else out + bias.reshape(-1, *[1] * rank)
 
 
@@ -95,18 +117,56 @@ def _channels_last(
     dilation: Sequence[int],
     groups: int,
 ) -> jax.Array:
-    """Convolve with channels last: TPUs tile that way, and XLA on CPUs is faster so too."""
+    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O)."""
     last = (0, *range(2, x.ndim), 1)
+    x = x.transpose(last)
+    if groups == 1 and all(s == 1 for s in spread):
+        sizes = [
+            (size + sum(pad) - d * (kernel - 1) - 1) // s + 1
+            for size, pad, d, kernel, s in zip(
+                x.shape[1:-1], pads, dilation, weight.shape[2:], stride, strict=True
+            )
+        ]
+        if _as_product(x.shape[0] * math.prod(sizes), weight.shape):
+            return _product(x, weight, stride, pads, dilation, sizes)
     letters = "DHW"[3 - (x.ndim - 2) :]
-    layout = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
-    out = jax.lax.conv_general_dilated(
-        x.transpose(last),
+    return jax.lax.conv_general_dilated(
+        x,
         weight.transpose((*range(2, x.ndim), 1, 0)),
         window_strides=stride,
         padding=pads,
         lhs_dilation=spread,
         rhs_dilation=dilation,
-        dimension_numbers=layout,
+        dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
         feature_group_count=groups,
     )
-    return out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def _as_product(windows: int, weight: Sequence[int]) -> bool:
+    """Whether to gather the windows: there is nothing to gather, or they are few."""
+    return math.prod(weight[2:]) == 1 or (windows < weight[0] and math.prod(weight) >= _LARGE)
+
+
+def _product(
+    x: jax.Array,
+    weight: jax.Array,
+    stride: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilation: Sequence[int],
+    sizes: Sequence[int],
+) -> jax.Array:
+    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O): a product of rows with rows."""
+    wide = jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)])
+    windows = []
+    for taps in itertools.product(*map(range, weight.shape[2:])):
+        starts = [t * d for t, d in zip(taps, dilation, strict=True)]
+        ends = [
+            start + (size - 1) * s + 1 for start, size, s in zip(starts, sizes, stride, strict=True)
+        ]
+        windows.append(
+            jax.lax.slice(wide, (0, *starts, 0), (x.shape[0], *ends, x.shape[-1]), (1, *stride, 1))
+        )
+    rows = windows[0] if len(windows) == 1 else jnp.stack(windows, axis=-1)
+    kernel = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
+    rows = rows.reshape(*x.shape[:1], *sizes, kernel.shape[1])
+    return jax.lax.dot_general(rows, kernel, (((rows.ndim - 1,), (1,)), ((), ())))

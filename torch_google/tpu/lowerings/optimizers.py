@@ -143,15 +143,16 @@ def _adam(
     for i, step in enumerate(state_steps):
         unscaled = _unscaled(grads[i], grad_scale)
         p, mean, square = opmath(params[i]), opmath(exp_avgs[i]), opmath(exp_avg_sqs[i])
-        rate, decay, b1, b2 = (_as(v, p) for v in (lr, weight_decay, beta1, beta2))
+        rate, decay, b2 = (_as(v, p) for v in (lr, weight_decay, beta2))
         grad = -unscaled if maximize else unscaled
         if decoupled:
             p = p * (1 - rate * decay)
         else:
             grad = grad + p * decay
-        mean = mean + (grad - mean) * (1 - b1)
-        square = square * b2 + grad * grad * (1 - b2)
-        correction1, correction2 = 1 - b1 ** _as(step, p), 1 - b2 ** _as(step, p)
+        # What is left to 1 is taken before the numbers are narrowed: there 1 - 0.999 is 4e-5 off.
+        mean = mean + (grad - mean) * _as(1 - beta1, p)
+        square = square * b2 + grad * grad * _as(1 - beta2, p)
+        correction1, correction2 = _correction(beta1, step, p), _correction(beta2, step, p)
         largest = jnp.maximum(opmath(max_exp_avg_sqs[i]), square) if amsgrad else square
         denominator = jnp.sqrt(largest) / jnp.sqrt(correction2) + _as(eps, p)
         p = p - rate / correction1 * mean / denominator
@@ -176,6 +177,11 @@ def _append(
 def _as(number: Any, like: jax.Array) -> jax.Array:
     """A Python number, a traced one, or a tensor of one element, in the dtype of the arithmetic."""
     return jnp.asarray(number).astype(like.dtype).reshape(())
+
+
+def _correction(beta: Any, step: jax.Array, like: jax.Array) -> jax.Array:
+    """1 - beta ** step."""
+    return -jnp.expm1(_as(step, like) * _as(jnp.log(beta), like))
 
 
 def _unscaled(grad: jax.Array, grad_scale: jax.Array | None) -> jax.Array:

@@ -83,6 +83,13 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
     return lax.div(*jnp.broadcast_arrays(x, y))
 
 
+@lowering("prims::div")
+def cut_quotient(self: Array, other: Operand) -> Array:
+    """Divide; of the quotients of integers, the whole parts."""
+    inexact = _is_inexact(computed(self, other)[0])
+    return div_mode(self, other, rounding_mode=None if inexact else "trunc")
+
+
 @lowering("aten::floor_divide", "aten::floor_divide.Scalar")
 def floor_divide(self: Array, other: Operand) -> Array:
     x, y = computed(self, other)

@@ -54,6 +54,13 @@ def test_remainders(op: torch._ops.OpOverloadPacket, dtype: torch.dtype) -> None
     check(op.Scalar, x, 2.5)
 
 
+def test_the_quotient_that_decompositions_end_in() -> None:
+    for dtype in (torch.float32, torch.complex64, torch.int64):
+        x, y = torch.tensor([7, -7, 1]).to(dtype), torch.tensor([2, 2, -3]).to(dtype)
+        check(torch.ops.prims.div.default, x, y)
+        check(torch.ops.prims.div.default, x, 2)
+
+
 def test_signs_of_quotients_of_zero() -> None:
     x, y = torch.tensor([0.0, -0.0, 1.0, -1.0]), torch.tensor([[3.0], [-3.0], [INF], [-INF]])
     for mode in ("floor", "trunc"):

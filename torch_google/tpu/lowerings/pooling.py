@@ -171,51 +171,55 @@ def _per_axis(values: Any, rank: int) -> list[int]:
 
 
 def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
-    """The running maximum over the elements of a window, as torch scans: first wins, last NaN."""
-    lead = x.ndim - len(axes)
+    """The running maximum over the elements of a window, as torch scans: first wins, last NaN.
+
+    Channels come last meanwhile, as in convolutions, next to which XLA drops the transposes.
+    """
+    rank = len(axes)
+    x = jnp.moveaxis(x, -rank - 1, -1)
+    lead = x.ndim - 1 - rank
+    # Never a winner: neither above what is best so far, nor NaN.
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
-    pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes]
+    pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes] + [(0, 0, 0)]
     padded = jax.lax.pad(x, jnp.asarray(lowest, x.dtype), pads)
     sizes = [(a.out - 1) * a.stride + 1 if a.out else 0 for a in axes]
-    strides = [1] * lead + [a.stride for a in axes]
+    strides = [1] * lead + [a.stride for a in axes] + [1]
 
     def step(taps: Sequence[Any], best: jax.Array, index: jax.Array) -> tuple[jax.Array, jax.Array]:
-        starts = [0] * lead + [t * a.dilation for t, a in zip(taps, axes, strict=True)]
-        span = [*x.shape[:lead], *sizes]
+        starts = [0] * lead + [t * a.dilation for t, a in zip(taps, axes, strict=True)] + [0]
+        span = [*x.shape[:lead], *sizes, x.shape[-1]]
         window = jax.lax.dynamic_slice(padded, starts, span)
         window = jax.lax.slice(window, [0] * x.ndim, span, strides)
-        here, inside = _flat([a.position(t) for t, a in zip(taps, axes, strict=True)], axes)
+        here = _flat([a.position(t) for t, a in zip(taps, axes, strict=True)], axes)
         wins = (window > best) | (window != window)
-        wins = wins & inside
         return jnp.where(wins, window, best), jnp.where(wins, here, index)
 
-    shape = [*x.shape[:lead], *[a.out for a in axes]]
+    shape = [*x.shape[:lead], *[a.out for a in axes], x.shape[-1]]
     # Where all are the lowest, the index is that of the first element that lies inside.
     first = [np.maximum(-(a.position(0) // a.dilation), 0) for a in axes]
-    start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)[0]
-    state = (jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape))
+    start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)
+    best, index = jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape)
     kernels = [a.kernel for a in axes]
     if math.prod(kernels) <= _UNROLLED:
         for taps in itertools.product(*map(range, kernels)):
-            state = step(taps, *state)
-        return state
+            best, index = step(taps, best, index)
+    else:
+        best, index = jax.lax.fori_loop(
+            0,
+            math.prod(kernels),
+            lambda i, state: step(jnp.unravel_index(i, kernels), *state),
+            (best, index),
+        )
+    return jnp.moveaxis(best, -1, -rank - 1), jnp.moveaxis(index, -1, -rank - 1)
 
-    def body(i: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        return step(jnp.unravel_index(i, kernels), *state)
 
-    best, index = jax.lax.fori_loop(0, math.prod(kernels), body, state)
-    return best, index
-
-
-def _flat(positions: list[Any], axes: list[_Axis]) -> tuple[Any, Any]:
-    """Index into the flattened spatial axes for each window, and whether it lies inside."""
+def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
+    """Index into the flattened spatial axes for each window, of any channel."""
     index: Any = 0
-    inside: Any = True
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
-        column = position.reshape(-1, *[1] * (len(axes) - 1 - i))
-        index = index * axis.size + column
-        inside = inside & (column >= 0) & (column < axis.size)
-    return index, inside
+        index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))
+    # Elements in the padding have an index too: it fits where those of the input do.
+    return index.astype(np.int32 if math.prod(a.size for a in axes) < 2**30 else np.int64)
 
 
 def _avg_pool(

@@ -19,6 +19,7 @@ def register() -> None:
         "_copy_from_and_resize": _copy_from_and_resize,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": _equal,
+        "_has_compatible_shallow_copy_type": _can_become,
     }.items():
         _library.impl(name, kernel, "PrivateUse1")
 
@@ -46,3 +47,13 @@ def _local_scalar_dense(tensor: torch.Tensor) -> Any:
 def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
         return one.shape == other.shape and bool(torch.eq(one, other).all().item())
+
+
+def _can_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether `tensor.data = other` may change the device: Module.to() keeps parameters so.
+
+    Without it each parameter would be replaced, and those that two modules share be two.
+    """
+    return all(
+        one.device.type in ("cpu", "tpu") and one.layout == torch.strided for one in (tensor, other)
+    )

@@ -10,6 +10,8 @@ from torch_google.tpu import _C, lowerings
 
 # The exponent decides what is computed: x**2 is a product. Few programs are behind these anyway.
 _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
+# The steps of optimizers, whose numbers schedulers change.
+_LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 # torch's own kernels return views, though the schemas do not say so.
 _VIEWS = ("aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 _known: set[str] = set()
@@ -36,7 +38,9 @@ def takes_numbers(op: OpOverload, *, forget: bool = False) -> bool:
     _known.add(op.name())
     if forget or op.name().startswith(_BAKED):
         return False
-    return torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_")
+    if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
+        return True
+    return op.name().startswith(_LIFTED)
 
 
 def _all_names() -> list[str]:

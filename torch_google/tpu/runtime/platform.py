@@ -66,12 +66,18 @@ def expected_devices() -> int:
 
 def _start() -> list[jax.Device]:
     wanted = _forced()
-    # XLA reads this when the first client of the CPU is made.
-    import jax
+    try:
+        import jax
+    except ImportError as error:
+        raise ImportError(
+            f"tpu: the device runs on JAX, which is not here ({error}). "
+            "Install torch_google with what it requires: pip install torch_google"
+        ) from error
 
     jax.config.update("jax_enable_x64", True)
     # Without the variable JAX may have been in use: its clients stay as they are.
     if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
+        # XLA reads this when the first client of the CPU is made.
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     for platform in _PLATFORMS if wanted is None else (wanted,):
         try:

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known not to pass, with the reason for each row: exceptions.json, kept by hand."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.upstream.row import Outcome, Result, Row
+
+FILE = Path(__file__).with_name("exceptions.json")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`rows` is a row as its str() has it, or a pattern of several."""
+
+    rows: str
+    reason: str
+
+    def covers(self, row: Row) -> bool:
+        return fnmatch.fnmatchcase(str(row), self.rows)
+
+
+class Exceptions:
+    """The entries of the file."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        self.entries = tuple(entries)
+
+    def reason(self, row: Row) -> str:
+        """Return why a row need not pass, or nothing."""
+        return next((entry.reason for entry in self.entries if entry.covers(row)), "")
+
+    def surprises(self, results: Iterable[Result]) -> list[str]:
+        """Return what is not as the file says: failures it does not know, entries without need.
+
+        An entry is needless when every row that it covers passes, of those that were run.
+        """
+        results = [result for result in results if result.outcome is not Outcome.EMPTY]
+        failed = [result for result in results if result.outcome is not Outcome.PASSED]
+        found = [
+            f"{result.row} {result.outcome.value}: {result.message}. Fix it, or give the reason in "
+            f"{FILE.name}"
+            for result in failed
+            if not self.reason(result.row)
+        ]
+        for entry in self.entries:
+            covered = [result for result in results if entry.covers(result.row)]
+            if covered and all(result.outcome is Outcome.PASSED for result in covered):
+                found.append(f"{entry.rows}: passes now. Take it out of {FILE.name}")
+        return found
+
+
+def load(path: Path = FILE) -> Exceptions:
+    """Read the file. Raises ValueError, which names the entry, for one without a reason."""
+    entries = []
+    for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+        if set(row) != {"rows", "reason"} or not row["reason"]:
+            raise ValueError(f"{path}: entry {number}: expected rows and reason, found {row}")
+        entries.append(Entry(**row))
+    return Exceptions(entries)

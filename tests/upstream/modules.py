@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's table of modules: what each gives, learns, remembers and carries from place to place."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.utils.rnn import PackedSequence
+from torch.testing._internal.common_modules import module_db
+from torch.utils import _pytree as pytree
+
+from tests.upstream import agreement
+from tests.upstream.row import Mismatch, Outcome, Result, Row, Table, first_line, outcome_of
+
+_INFOS = {info.name: info for info in module_db}
+_FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+
+def rows() -> list[Row]:
+    """Return a row for every module, dtype that torch declares, and mode that makes a difference."""
+    return [
+        Row(Table.MODULES, name, dtype, variant)
+        for name, info in _INFOS.items()
+        for dtype in sorted(info.dtypes, key=str)
+        for variant in (("train", "eval") if info.train_and_eval_differ else ("train",))
+    ]
+
+
+def run(row: Row, *, samples: int) -> Result:
+    """Run the first samples of a row; where a sample goes wrong, the row does."""
+    tried = 0
+    for index, sample in enumerate(itertools.islice(_samples(row), samples)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                expected = _expected(sample)
+                if expected is None:
+                    continue
+                tried += 1
+                _compare(sample, expected)
+                if tried == 1:
+                    _carry(sample, expected)
+        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
+            return Result(row, outcome_of(error), tried, f"sample {index}: {first_line(error)}")
+    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How one module of a row is made and called; all on the CPU."""
+
+    info: Any
+    training: bool
+    dtype: torch.dtype
+    made_of: Any
+    called_with: Any
+
+    def module(self) -> torch.nn.Module:
+        torch.manual_seed(0)
+        module = self.info.module_cls(*self.made_of.args, **self.made_of.kwargs)
+        assert isinstance(module, torch.nn.Module)
+        return module.train(self.training)
+
+    def inputs(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of a call: tensors of their own, that gradients end in."""
+        return _moved((self.called_with.args, self.called_with.kwargs), device)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A module after one forward and one backward pass, and what came of them."""
+
+    module: torch.nn.Module
+    results: Any
+    gradients: list[Any]
+
+
+def _samples(row: Row) -> Iterator[Sample]:
+    info = _INFOS[row.name]
+    training = row.variant == "train"
+    torch.manual_seed(0)
+    for made in info.module_inputs_func(
+        info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
+    ):
+        given = made.constructor_input.kwargs
+        if "_random_samples" in given:  # float64 for every dtype, which the operator refuses
+            given["_random_samples"] = given["_random_samples"].to(row.dtype)
+        yield Sample(info, training, row.dtype, made.constructor_input, made.forward_input)
+
+
+def _expected(sample: Sample) -> Run | None:
+    """Return what the CPU gives, or None where it refuses the sample itself."""
+    try:
+        return _pass(sample.module(), sample, "cpu")
+    except (RuntimeError, NotImplementedError, ValueError, TypeError):
+        return None
+
+
+def _pass(module: torch.nn.Module, sample: Sample, device: str) -> Run:
+    args, kwargs = sample.inputs(device)
+    results = module(*args, **kwargs)
+    outputs = [leaf for leaf in _tensors(results) if leaf.requires_grad]
+    generator = torch.Generator().manual_seed(1)
+    cotangents = [
+        torch.randn(leaf.shape, dtype=leaf.dtype, generator=generator).to(device)
+        for leaf in outputs
+    ]
+    wanted = [*_tensors((args, kwargs)), *module.parameters()]
+    wanted = [leaf for leaf in wanted if leaf.requires_grad]
+    gradients: list[Any] = []
+    if outputs and wanted:
+        gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))
+    return Run(module, results, gradients)
+
+
+def _compare(sample: Sample, expected: Run) -> None:
+    module = sample.module().to("tpu")
+    if sample.info.is_lazy:  # the first call gives it parameters, each device its own
+        args, kwargs = sample.inputs("tpu")
+        module(*args, **kwargs)
+        module.load_state_dict(expected.module.state_dict())
+    ours = _pass(module, sample, "tpu")
+    agreement.check("result", ours.results, expected.results, strides=True)
+    agreement.check("gradient", ours.gradients, expected.gradients)
+    agreement.check("state after the call", dict(module.state_dict()), _state(expected.module))
+    if sample.training:
+        return
+    with torch.no_grad():
+        args, kwargs = sample.inputs("tpu")
+        theirs, named = sample.inputs("cpu")
+        result = expected.module(*theirs, **named)
+        agreement.check("result without gradients", module(*args, **kwargs), result)
+
+
+def _carry(sample: Sample, expected: Run) -> None:
+    """Check what becomes of a module on its way: in files, as a copy, to devices and back."""
+    module = sample.module()
+    if sample.info.is_lazy:
+        args, kwargs = sample.inputs("cpu")
+        module(*args, **kwargs)
+    state = _state(module)
+    there = copy.deepcopy(module).to("tpu")
+    agreement.on_device("Module.to('tpu')", dict(there.state_dict()))
+    agreement.equal("state_dict of the device", dict(there.state_dict()), state)
+    agreement.equal("Module.cpu()", _state(copy.deepcopy(there).cpu()), state)
+
+    file = io.BytesIO()
+    torch.save(there.state_dict(), file)
+    file.seek(0)
+    loaded = torch.load(file, map_location="cpu")
+    if any(leaf.device.type != "cpu" for leaf in loaded.values()):
+        raise Mismatch("map_location='cpu': a tensor is elsewhere")
+    back = copy.deepcopy(module)
+    for leaf in back.state_dict().values():
+        leaf.zero_()
+    back.load_state_dict(loaded)
+    agreement.equal("state_dict through a file", _state(back), state)
+    there.load_state_dict(loaded)
+    agreement.on_device("load_state_dict", dict(there.state_dict()))
+    agreement.equal("load_state_dict on the device", dict(there.state_dict()), state)
+
+    copied = copy.deepcopy(there)
+    for leaf in there.state_dict().values():
+        leaf.zero_()
+    agreement.on_device("deepcopy", dict(copied.state_dict()))
+    agreement.equal("deepcopy, once the first is zero", dict(copied.state_dict()), state)
+    agreement.check("deepcopy's result", _pass(copied, sample, "tpu").results, expected.results)
+    _born_there(sample, state)
+    _channels_last(sample, module)
+
+
+def _born_there(sample: Sample, state: dict[str, Any]) -> None:
+    """Check a module that is made on the device, where its constructor can."""
+    if "device" not in sample.made_of.kwargs or sample.info.is_lazy:
+        return
+    args, kwargs = _moved((sample.made_of.args, sample.made_of.kwargs), "tpu")
+    module = sample.info.module_cls(*args, **{**kwargs, "device": "tpu", "dtype": sample.dtype})
+    ours = dict(module.state_dict())
+    agreement.on_device("a module with device='tpu'", ours)
+    if {n: (t.shape, t.dtype) for n, t in ours.items()} != {
+        n: (t.shape, t.dtype) for n, t in state.items()
+    }:
+        raise Mismatch("a module with device='tpu': its state has other names, sizes or dtypes")
+
+
+def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
+    """Check that a module in channels_last gives the same, and where torch says so, lies so."""
+    format_ = next(
+        (
+            _FORMATS[leaf.dim()]
+            for leaf in _tensors(sample.called_with.args)
+            if leaf.dim() in _FORMATS
+        ),
+        None,
+    )
+    if format_ is None:
+        return
+    found = []
+    for device in ("tpu", "cpu"):
+        placed = copy.deepcopy(module).to(device)
+        try:
+            placed.to(memory_format=format_)
+        except RuntimeError:  # some parameter has neither 4 nor 5 dimensions
+            return
+        args, kwargs = pytree.tree_map_only(
+            torch.Tensor,
+            lambda leaf: (
+                leaf.contiguous(memory_format=format_)
+                if _FORMATS.get(leaf.dim()) is format_
+                else leaf
+            ),
+            sample.inputs(device),
+        )
+        found.append(placed(*args, **kwargs))
+    agreement.check(
+        "result in channels_last", *found, strides=sample.info.module_memformat_affects_out
+    )
+
+
+def _moved(structure: Any, device: str) -> Any:
+    def one(leaf: torch.Tensor) -> torch.Tensor:
+        return leaf.detach().clone().to(device).requires_grad_(leaf.requires_grad)
+
+    return pytree.tree_map(
+        lambda leaf: leaf.to(device) if isinstance(leaf, PackedSequence) else leaf,
+        pytree.tree_map_only(torch.Tensor, one, structure),
+        is_leaf=lambda leaf: isinstance(leaf, PackedSequence),
+    )
+
+
+def _state(module: torch.nn.Module) -> dict[str, Any]:
+    return {name: leaf.detach().clone() for name, leaf in module.state_dict().items()}
+
+
+def _tensors(structure: Any) -> list[torch.Tensor]:
+    leaves = []
+    for leaf in pytree.tree_leaves(structure, is_leaf=lambda x: isinstance(x, PackedSequence)):
+        leaves.append(leaf.data if isinstance(leaf, PackedSequence) else leaf)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]

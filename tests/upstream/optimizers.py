@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's table of optimizers: steps, states that travel, and numbers that change."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal.common_optimizers import optim_db
+
+from tests.upstream import agreement
+from tests.upstream.row import Mismatch, Outcome, Result, Row, Table, first_line, outcome_of
+
+_INFOS = {info.name: info for info in optim_db}
+_STEPS = 3
+_SIZES = ((3, 4), (5,), ())
+_MATRICES = ((3, 4), (4, 2))
+_FLAGS = ("foreach", "fused", "differentiable")
+# A step of RAdam is of another kind from the sixth on.
+_WARM = 3
+
+
+def rows() -> list[Row]:
+    """Return a row for every optimizer, dtype of its parameters, and implementation."""
+    return [
+        Row(Table.OPTIMIZERS, name, dtype, variant)
+        for name, info in _INFOS.items()
+        for dtype in (torch.float32, torch.float64, *_others(info))
+        for variant in ("single", *info.supported_impls)
+        if not (variant == "fused" and dtype.is_complex)
+    ]
+
+
+def run(row: Row, *, samples: int) -> Result:
+    """Run the first configurations of a row; where one goes wrong, the row does."""
+    tried = 0
+    for sample in itertools.islice(_samples(row), samples):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = _expected(sample)
+                if theirs is None:
+                    continue
+                tried += 1
+                _compare(sample, theirs)
+        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
+            return Result(row, outcome_of(error), tried, f"{sample.name}: {first_line(error)}")
+    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One configuration of an optimizer."""
+
+    name: str
+    info: Any
+    dtype: torch.dtype
+    options: dict[str, Any]
+
+
+class Training:
+    """Parameters on a device and their optimizer; gradients are the same wherever it runs."""
+
+    def __init__(self, sample: Sample, device: str) -> None:
+        self._info = sample.info
+        self._random = torch.Generator().manual_seed(0)
+        sizes = _MATRICES if sample.info.name == "Muon" else _SIZES
+        self.differentiable = bool(sample.options.get("differentiable", False))
+        self.device = device
+        self.parameters = [self._draw(size, sample.dtype) for size in sizes]
+        for parameter in self.parameters:
+            parameter.requires_grad_()
+        options = copy.deepcopy(sample.options)
+        if device == "cpu":
+            options.pop("capturable", None)
+        # As after a backward pass through the steps: leaves cannot be written to in place.
+        trained = [p.clone() for p in self.parameters] if self.differentiable else self.parameters
+        self.trained = trained
+        self.optimizer = sample.info.optim_cls(trained, **options)
+
+    def steps(self, count: int) -> None:
+        """Take steps, with gradients that are drawn anew for each."""
+        for _ in range(count):
+            if self._info.step_requires_closure:
+                self.optimizer.step(self._closure)
+                continue
+            for parameter in self.trained:
+                parameter.grad = self._gradient(parameter)
+            self.optimizer.step()
+
+    def gradients(self) -> list[Any]:
+        """Return the gradients of the first parameters, through every step."""
+        total = sum(parameter.abs().pow(2).sum() for parameter in self.trained)
+        found = torch.autograd.grad(total, self.parameters, allow_unused=True, retain_graph=True)
+        return list(found)
+
+    def _closure(self) -> torch.Tensor:
+        """A bowl whose bottom stays where it is: on its way there rounding does not add up."""
+        self.optimizer.zero_grad()
+        loss = sum((i + 1) * (p - 0.5).abs().pow(2).sum() for i, p in enumerate(self.parameters))
+        assert isinstance(loss, torch.Tensor)
+        loss.backward()
+        return loss
+
+    def _gradient(self, parameter: torch.Tensor) -> torch.Tensor:
+        drawn = self._draw(parameter.shape, parameter.dtype)
+        return drawn.to_sparse() if self._info.only_supports_sparse_grads else drawn
+
+    def _draw(self, size: Any, dtype: torch.dtype) -> torch.Tensor:
+        return torch.randn(size, dtype=dtype, generator=self._random).to(self.device)
+
+
+def _others(info: Any) -> tuple[torch.dtype, ...]:
+    return (torch.complex64,) if info.supports_complex else ()
+
+
+def _samples(row: Row) -> Iterator[Sample]:
+    info = _INFOS[row.name]
+    # Of a GPU: with the configurations that are not for the CPU's memory, as capturable.
+    for made in info.optim_inputs_func("cuda"):
+        options = copy.deepcopy(made.kwargs)
+        options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
+        if options.get("capturable") and row.variant == "differentiable":
+            continue  # there is no other device to compare with: the CPU has no capturable
+        yield Sample(made.desc or "default", info, row.dtype, options)
+
+
+def _expected(sample: Sample) -> Training | None:
+    """Return the CPU's training after its first steps, or None where it refuses them."""
+    try:
+        theirs = Training(sample, "cpu")
+        theirs.steps(_STEPS)
+        if theirs.differentiable:
+            theirs.gradients()
+    except (RuntimeError, NotImplementedError, ValueError, TypeError):
+        return None
+    return theirs
+
+
+def _compare(sample: Sample, theirs: Training) -> None:
+    ours = Training(sample, "tpu")
+    ours.steps(_STEPS)
+    # What is capturable counts in tensors of float32, whatever the parameters are.
+    like = torch.float32 if sample.options.get("capturable") else None
+    agreement.check("parameter", ours.trained, theirs.trained, like=like)
+    _same_state("state", ours, theirs, like)
+    if ours.differentiable:
+        agreement.check("gradient through the steps", ours.gradients(), theirs.gradients())
+        return
+    _exchange(ours, theirs)
+    agreement.check("parameter, with states exchanged", ours.trained, theirs.trained, like=like)
+    _change_of_lr(ours, theirs)
+    agreement.check("parameter, with another lr", ours.trained, theirs.trained, like=like)
+
+
+def _exchange(ours: Training, theirs: Training) -> None:
+    """Let the state of each device go on, on the other."""
+    here, there = _through_a_file(ours, "cpu"), _through_a_file(theirs, "tpu")
+    ours.optimizer.load_state_dict(there)
+    for parameter, state in ours.optimizer.state.items():
+        for name, leaf in state.items():
+            if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.device != parameter.device:
+                raise Mismatch(f"load_state_dict: '{name}' lies on {leaf.device}")
+    ours.steps(1)
+    capturable = [group.get("capturable") for group in theirs.optimizer.param_groups]
+    theirs.optimizer.load_state_dict(here)
+    for group, value in zip(theirs.optimizer.param_groups, capturable, strict=True):
+        if value is not None:
+            group["capturable"] = value
+    theirs.steps(1)
+
+
+def _through_a_file(training: Training, device: str) -> Any:
+    file = io.BytesIO()
+    torch.save(training.optimizer.state_dict(), file)
+    file.seek(0)
+    return torch.load(file, map_location=device)
+
+
+def _change_of_lr(ours: Training, theirs: Training) -> None:
+    """Change a number, which must be an input of every program: nothing may compile."""
+    for training in (ours, theirs):
+        for group in training.optimizer.param_groups:
+            if isinstance(group["lr"], int):
+                group["lr"] = float(group["lr"])
+    ours.steps(_WARM)
+    theirs.steps(_WARM)
+    for training in (ours, theirs):
+        for group in training.optimizer.param_groups:
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].mul_(0.5)
+            else:
+                group["lr"] *= 0.5
+    torch.tpu.reset_metrics()
+    ours.steps(1)
+    theirs.steps(1)
+    if compiles := torch.tpu.metrics().compiles:
+        raise Mismatch(f"another lr: {compiles} programs were compiled")
+
+
+def _same_state(what: str, ours: Training, theirs: Training, like: torch.dtype | None) -> None:
+    if ours.optimizer.defaults.keys() >= {"history_size"}:
+        return  # LBFGS stops where rounding says: how often it tried is not comparable
+    for mine, other in zip(ours.trained, theirs.trained, strict=True):
+        one, two = ours.optimizer.state[mine], theirs.optimizer.state[other]
+        if one.keys() != two.keys():
+            raise Mismatch(f"{what}: {sorted(one)} for {sorted(two)}")
+        for name, leaf in two.items():
+            if not isinstance(leaf, torch.Tensor) or not leaf.dim():
+                # Steps and their like, which torch keeps on the CPU unless they are capturable.
+                agreement.check(f"{what} '{name}'", one[name], leaf, anywhere=True, like=like)
+            else:
+                agreement.check(f"{what} '{name}'", one[name], leaf, like=like)

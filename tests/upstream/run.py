@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run torch's modules and optimizers on tpu, and compare with the CPU.
+
+    python -m tests.upstream.run modules --names 'nn.Conv*,nn.LSTM' --dtype float32 --samples 3
+
+Prints what does not pass, and sums. Exit status 0: every outcome is as exceptions.json has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import fnmatch
+import sys
+from collections.abc import Sequence
+
+import torch
+
+from tests.upstream import modules, optimizers
+from tests.upstream.exceptions import load
+from tests.upstream.row import Outcome, Result, Row, Table
+from torch_google.tpu import autoload
+
+
+def main(argv: Sequence[str]) -> int:
+    options = _parse(argv)
+    autoload()
+    torch.set_num_threads(1)
+    tables = [Table(options.table)] if options.table != "all" else list(Table)
+    known = load()
+    results: list[Result] = []
+    for table in tables:
+        chosen = [row for row in _rows(table) if _is_chosen(row, options)]
+        if not chosen:
+            print(f"run: no row of {table.value} is like that. See --list", file=sys.stderr)
+            return 1
+        if options.list:
+            print("\n".join(str(row) for row in chosen))
+            continue
+        for row in chosen:
+            result = _run(row, options.samples)
+            results.append(result)
+            if options.verbose or result.outcome is not Outcome.PASSED:
+                print(f"{row} {result.outcome.value} {result.message}".rstrip(), flush=True)
+    for table in tables:
+        print("\n".join(_sums(table, [r for r in results if r.row.table is table])))
+    surprises = known.surprises(results)
+    for surprise in surprises:
+        print(f"run: {surprise}", file=sys.stderr)
+    return 1 if surprises else 0
+
+
+def _rows(table: Table) -> list[Row]:
+    return modules.rows() if table is Table.MODULES else optimizers.rows()
+
+
+def _run(row: Row, samples: int) -> Result:
+    run = modules.run if row.table is Table.MODULES else optimizers.run
+    return run(row, samples=samples)
+
+
+def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
+    if options.dtype and str(row.dtype).removeprefix("torch.") not in options.dtype.split(","):
+        return False
+    return any(fnmatch.fnmatchcase(row.name, name) for name in options.names.split(","))
+
+
+def _sums(table: Table, results: Sequence[Result]) -> list[str]:
+    """Return `modules: 268 of 270 rows pass (1,800 samples)`, and the same for each dtype."""
+    ran = [result for result in results if result.outcome is not Outcome.EMPTY]
+    if not ran:
+        return []
+    lines = []
+    by_dtype = collections.defaultdict(list)
+    for result in ran:
+        by_dtype[str(result.row.dtype).removeprefix("torch.")].append(result)
+    for name, of in ((table.value, ran), *sorted(by_dtype.items())):
+        passed = sum(result.outcome is Outcome.PASSED for result in of)
+        samples = sum(result.samples for result in of)
+        indent = "" if name == table.value else "  "
+        lines.append(f"{indent}{name}: {passed} of {len(of)} rows pass ({samples:,} samples)")
+    return lines
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
+    parser.add_argument("table", choices=["all", *(table.value for table in Table)])
+    parser.add_argument("--names", default="*", help="names or patterns, with commas; default: all")
+    parser.add_argument("--dtype", default="", help="dtypes, with commas; default: all declared")
+    parser.add_argument("--samples", type=int, default=10**6, help="of each row; default: all")
+    parser.add_argument("--verbose", action="store_true", help="show also what passes")
+    parser.add_argument("--list", action="store_true", help="show the rows only")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What describes a distribution: METADATA and entry_points.txt, in their published formats.
+
+See packaging.python.org, "Core metadata specifications" (version 2.4) and "Entry points".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+class MetadataError(Exception):
+    """A description that cannot be; the message is one line for who wrote it."""
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """`exact` are names with the locked version, `requires` requirements that are passed on."""
+
+    name: str
+    version: str
+    summary: str
+    licence: str
+    python: str
+    exact: tuple[str, ...]
+    requires: tuple[str, ...]
+    entry_points: Mapping[str, Mapping[str, str]]
+
+
+def described(description: Mapping[str, Any]) -> Distribution:
+    """Return the distribution of a rule's JSON."""
+    groups: dict[str, dict[str, str]] = {}
+    for line in description["entry_points"]:
+        found = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
+        if found is None:
+            raise MetadataError(
+                f"entry_points: found '{line}'; write 'group: name = module:function'"
+            )
+        groups.setdefault(found[1], {})[found[2]] = found[3]
+    return Distribution(
+        description["name"],
+        description["version"],
+        description["summary"],
+        description["licence"],
+        description["python"],
+        tuple(description["exact"]),
+        tuple(description["requires"]),
+        groups,
+    )
+
+
+def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, str]:
+    """Return normalised name -> version of everything that the workspace pins.
+
+    Without local versions: torch is pinned to "+cpu", and what runs on it runs on its other builds.
+    """
+    versions = {name: package["version"] for name, package in lock["packages"].items()}
+    versions["torch"] = torch_pin["version"]
+    return {name: version.partition("+")[0] for name, version in versions.items()}
+
+
+def metadata(distribution: Distribution, versions: Mapping[str, str]) -> str:
+    """Return METADATA. Raises MetadataError for an exact requirement that is not locked."""
+    lines = [
+        "Metadata-Version: 2.4",
+        f"Name: {distribution.name}",
+        f"Version: {distribution.version}",
+        f"Summary: {distribution.summary}",
+        f"License-Expression: {distribution.licence}",
+        "License-File: LICENSE",
+        f"Requires-Python: {distribution.python}",
+    ]
+    needs = list(distribution.requires)
+    for name in distribution.exact:
+        key = re.sub(r"[-_.]+", "_", name).lower()
+        if key not in versions:
+            raise MetadataError(
+                f"exact: '{name}' is not locked; add it to third_party/pypi/requirements.in, or "
+                "name it in requires"
+            )
+        needs.append(f"{name}=={versions[key]}")
+    lines += [f"Requires-Dist: {need}" for need in sorted(needs)]
+    return "\n".join(lines) + "\n"
+
+
+def entry_points(distribution: Distribution) -> str:
+    """Return entry_points.txt."""
+    sections = [
+        f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in sorted(named.items()))
+        for group, named in sorted(distribution.entry_points.items())
+    ]
+    return "\n".join(sections)
