@@ -76,6 +76,10 @@ class Carrier(ABC):
         """Return the executable of a program."""
 
     @abstractmethod
+    def precision(self) -> str | None:
+        """Return the precision of products that holds in this thread, in JAX's words."""
+
+    @abstractmethod
     def count(self, event: str) -> None:
         """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
 
@@ -117,6 +121,9 @@ class _Host(Carrier):
 
     def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
         return lower().compile()
+
+    def precision(self) -> str | None:
+        return None
 
     def count(self, event: str) -> None:
         pass

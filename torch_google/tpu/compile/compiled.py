@@ -46,6 +46,8 @@ class Compiled:
                 seen.append((array.shape, value.storage_offset(), value.stride()))
         if signature.symbolic:
             seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
+        if not self.options.precision:
+            seen.append(carrier.precision())
         key = tuple(seen)
         version = self._versions.get(key)
         if version is None:

@@ -66,7 +66,7 @@ class Version:
         self._results = [self._result(output) for output in signature.outputs]
         self._fresh = list(self._made.values())
         self._order = [r.position for r in self._results if isinstance(r, _Made)]
-        with _precision(options.precision):
+        with _precision(options.precision or signature.carrier().precision()):
             self._run = self._compile(arrays)
         # Only what is baked is still of use, and tensors must not be kept alive.
         self._args.clear()

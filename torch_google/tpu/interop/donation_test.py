@@ -75,6 +75,26 @@ def test_an_array_that_came_keeps_its_values(mode: Any, holder: Any) -> None:
             assert np.asarray(kept).tolist() == [3.0] * SIZE
 
 
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_compiled_function_donates_none_of_them(holder: Any) -> None:
+    torch._dynamo.reset()
+
+    @torch.compile
+    def double(x: torch.Tensor) -> None:
+        x.mul_(2)
+
+    for _ in range(TIMES):
+        x, array = torch.ones(SIZE, device="tpu") + 1, jnp.full(SIZE, 3.0)
+        kept, other = holder(to_jax(x)), holder(array)
+        y = from_jax(array)
+        del array
+        double(x)
+        double(y)
+        assert (x[0].item(), y[0].item()) == (4.0, 6.0)
+        assert np.asarray(kept).tolist() == [2.0] * SIZE
+        assert np.asarray(other).tolist() == [3.0] * SIZE
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_an_exported_tensor_keeps_its_values(mode: Any) -> None:
     with torch.tpu.eager_mode(mode):

@@ -16,6 +16,7 @@ from jax.sharding import SingleDeviceSharding
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.runtime.precision import get_precision
 from torch_google.tpu.runtime.strides import View, natural, read, write
 
 # Who has an array that only its tensor uses: the storage, the caller's list, the argument of
@@ -66,7 +67,7 @@ class _Device(Carrier):
         return _signed(generator.initial_seed()), _signed(offset)
 
     def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return sys.getrefcount(array) <= _OWN_REFERENCES
+        return sys.getrefcount(array) <= _OWN_REFERENCES and not _C.shared(tensor)
 
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         platform.start()
@@ -76,6 +77,10 @@ class _Device(Carrier):
         lowered = lower()
         fingerprint = hashlib.sha256(lowered.as_text().encode()).hexdigest()
         return compiler.executable(name, lambda: lowered, fingerprint=fingerprint)
+
+    def precision(self) -> str | None:
+        found = get_precision()
+        return None if found == "default" else found
 
     def count(self, event: str) -> None:
         metrics.graph(event)

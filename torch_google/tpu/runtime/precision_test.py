@@ -89,6 +89,24 @@ def test_the_backward_pass_has_the_precision_of_the_block(texts: list[str]) -> N
     assert all("precision = [HIGHEST, HIGHEST]" in text for text in products)
 
 
+def test_a_compiled_function_has_a_program_for_each_precision(texts: list[str]) -> None:
+    torch._dynamo.reset()
+    x = torch.ones(2, 13).to("tpu").requires_grad_()
+    function = torch.compile(lambda x: (x @ x.t()).sum())
+    for level in (*LEVELS, *LEVELS):
+        with torch.tpu.precision(level):
+            function(x).backward()
+    graphs = [text for text in texts if "dot_general" in text]
+    assert len(graphs) == 2 * len(LEVELS)  # forward and backward
+    for level in LEVELS:
+        wanted = f"precision = [{level.upper()}, {level.upper()}]"
+        assert sum(wanted in text for text in graphs) == 2
+    settled = torch.compile(lambda x: x @ x.t(), options={"precision": "high"})
+    with torch.tpu.precision("highest"):
+        settled(x.detach())
+    assert "precision = [HIGH, HIGH]" in texts[-1]
+
+
 def test_a_fused_program_has_the_precision_of_each_of_its_operators(texts: list[str]) -> None:
     x = torch.eye(11).to("tpu")
     with torch.tpu.eager_mode("fused"):
