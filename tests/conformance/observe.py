@@ -73,9 +73,9 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
-    """Write into a result of the right size but other strides, then into an empty one."""
+    """Write into every second element of a larger tensor, then into an empty one."""
     seen = Seen()
-    for make in (_columnwise, _empty):
+    for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
         outs = [make(leaf, place) for leaf in template.values]
         seen.parts = len(outs)
@@ -119,13 +119,9 @@ def _interleaved(target: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return view, buffer
 
 
-def _columnwise(like: torch.Tensor, place: Place) -> torch.Tensor:
-    strides, step = [], 1
-    for size in like.shape:
-        strides.append(step)
-        step *= max(size, 1)
-    made = torch.empty_strided(like.shape, strides, dtype=like.dtype, device=place.device)
-    return made.fill_(1)
+def _spread(like: torch.Tensor, place: Place) -> torch.Tensor:
+    buffer = torch.empty((*like.shape, 2), dtype=like.dtype, device=place.device)
+    return buffer.fill_(1)[..., 0]
 
 
 def _empty(like: torch.Tensor, place: Place) -> torch.Tensor:

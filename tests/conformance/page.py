@@ -56,7 +56,8 @@ def page(rows: Mapping[Key, Row], known: Exceptions) -> str:
         failed = [row for row in by_op[op] if row.counts and not row.good]
         why = dict.fromkeys(known.reason(row) for row in failed)
         lines.append(f"| {op} | {' | '.join(cells)} | {_escaped('; '.join(why))} |")
-    return _HEAD + _totals(counted) + _LEGEND + "\n".join(lines) + "\n"
+    samples = f"{sum(row.samples for row in counted)} samples in all.\n\n"
+    return _HEAD + samples + _totals(counted) + _LEGEND + "\n".join(lines) + "\n"
 
 
 def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None:

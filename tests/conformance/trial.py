@@ -157,7 +157,12 @@ def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
 def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
     """Return what the CPU gives, or None where it refuses the sample itself."""
     try:
-        return _look(op, check, sample, _CPU)
+        seen = _look(op, check, sample, _CPU)
+        if check == "out" and not seen.random:
+            # The CPU's own kernels do wrong in some: what is right is the result without out=.
+            values = _look(op, "forward", sample, _CPU).values
+            seen.values = values * (len(seen.values) // max(len(values), 1))
+        return seen
     except Exception:  # noqa: BLE001 - whatever it raises, there is nothing to compare with
         return None
 

@@ -16,7 +16,9 @@ from tests.conformance.rows import Outcome, Row
 _XLA_FLAGS = (
     "--xla_cpu_multi_thread_eigen=false "
     "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true"
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_cpu_use_fusion_emitters=false"
 )
 
 # Programs are never given back: a new process now and then keeps memory bounded.
@@ -93,6 +95,7 @@ class Worker:
 
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
+    os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
     # Imported here: the process that waits for this one needs none of it.
     import torch
 

@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from torch_google.tpu.compile.aot import backend
     from torch_google.tpu.compile.carrier import Carrier, Result, carry
     from torch_google.tpu.compile.export import export_stablehlo
+    from torch_google.tpu.compile.steps import compile_step
 
-__all__ = ["Carrier", "Result", "backend", "carry", "export_stablehlo"]
+__all__ = ["Carrier", "Result", "backend", "carry", "compile_step", "export_stablehlo"]
 
 _MODULES = {
     "Carrier": "carrier",
     "Result": "carrier",
     "backend": "aot",
     "carry": "carrier",
+    "compile_step": "steps",
     "export_stablehlo": "export",
 }
 

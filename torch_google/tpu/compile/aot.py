@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
 from torch_google.tpu.compile import randomness
-from torch_google.tpu.compile.compiled import Compiled
+from torch_google.tpu.compile.compiled import CHOSEN, Compiled
 from torch_google.tpu.compile.options import parse
 from torch_google.tpu.program.decompositions import Decompositions, decompositions
 
@@ -29,15 +32,29 @@ def backend(
     Modes and options are in `options.py`; others raise ValueError. Raises NotImplementedError, when
     the graph is first called, for operators that nothing lowers.
     """
-    chosen = parse(mode, options)
     compiler = aot_autograd(
-        fw_compiler=partial(Compiled, options=chosen),
-        bw_compiler=partial(Compiled, options=chosen),
+        fw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
+        bw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
+        inference_compiler=SerializableAOTDispatchCompiler(
+            Compiled, partial(Compiled, inference=True)
+        ),
         decompositions=_known(),
-        partition_fn=_partition,
+        partition_fn=_PARTITION,
         keep_inference_input_mutations=True,
     )
-    return compiler(graph, inputs)
+    chosen = CHOSEN.set(parse(mode, options))
+    try:
+        with (
+            # AOTAutograd's cache then holds our graphs, the backward one too: it is made now, as
+            # nothing is compiled before the first call. The partition is a part of the cache's key.
+            torch._functorch.config.patch(
+                bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
+            ),
+            torch._inductor.config.patch(custom_partitioner_fn=_PARTITION),
+        ):
+            return compiler(graph, inputs)
+    finally:
+        CHOSEN.reset(chosen)
 
 
 @cache
@@ -46,8 +63,17 @@ def _known() -> Decompositions:
     return {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
 
 
-def _partition(
-    joint: GraphModule, inputs: Sequence[Any], **kwargs: Any
-) -> tuple[GraphModule, GraphModule]:
-    randomness.lift(joint)
-    return min_cut_rematerialization_partition(joint, inputs, **kwargs)
+class _Partition(CustomPartitionerFn):
+    def __call__(
+        self, gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
+    ) -> tuple[GraphModule, GraphModule]:
+        return randomness.partition(
+            gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
+        )
+
+    def uuid(self) -> str:
+        """Return what tells our graphs from those of other backends, and of other versions."""
+        return "torch_google.tpu 1"
+
+
+_PARTITION = _Partition()

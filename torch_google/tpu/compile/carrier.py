@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
 
 from torch_google.tpu.program import constant, tensor_of
@@ -33,7 +34,10 @@ class Carrier(ABC):
 
     @abstractmethod
     def take(self, tensor: torch.Tensor) -> Any:
-        """Return the array of a tensor's storage."""
+        """Return the array of a tensor's storage.
+
+        What is donated may have no other owner than the storage, which has one reference.
+        """
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -56,6 +60,17 @@ class Carrier(ABC):
         """Return the array of a new tensor."""
 
     @abstractmethod
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        """Return a flat array with other values where a view of it would see them."""
+
+    @abstractmethod
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         """Return new tensors over packed arrays."""
 
@@ -64,16 +79,14 @@ class Carrier(ABC):
         """Return a seed, and how often was drawn with it: never twice the same."""
 
     @abstractmethod
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        """Whether nobody but this tensor's storage and the caller's list has the array."""
-
-    @abstractmethod
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         """Return where programs run."""
 
     @abstractmethod
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        """Return the executable of a program."""
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+    ) -> jax.stages.Compiled:
+        """Return the executable of a program, which its fingerprint tells from others."""
 
     @abstractmethod
     def precision(self) -> str | None:
@@ -107,19 +120,31 @@ class _Host(Carrier):
     def pack(self, values: jax.Array, result: Result) -> jax.Array:
         return values
 
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        at = np.full(tuple(sizes), offset)
+        for stride, grid in zip(strides, np.indices(tuple(sizes)), strict=True):
+            at += grid * stride
+        return array.at[at].set(values)
+
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         return [_strided(tensor_of(a), r) for a, r in zip(arrays, results, strict=True)]
 
     def draw(self, device: torch.device) -> tuple[int, int]:
         return int(torch.randint(2**62, (), device="cpu")), 0
 
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return False
-
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+    ) -> jax.stages.Compiled:
         return lower().compile()
 
     def precision(self) -> str | None:

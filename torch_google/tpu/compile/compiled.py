@@ -5,32 +5,44 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import torch
+from torch._inductor.output_code import OutputCode
+from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
+from torch.fx._graph_pickler import GraphPickler
+from torch.fx._graph_pickler import Options as PicklerOptions
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_google.tpu.compile.carrier import Carrier
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.version import Version
 
+# The options of the torch.compile that is at work: a graph from AOTAutograd's cache has no others.
+CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
 
-class Compiled:
+
+class Compiled(OutputCode):
     """Call it with a list of arguments, which it empties: what is dead may be freed.
 
     Dynamo's guards are trusted: where a graph has no symbols, only what they leave open tells two
-    calls apart, which is how tensors lie in their storages.
+    calls apart, which is how tensors lie in their storages. AOTAutograd's cache holds the graph; a
+    graph that comes from there has no programs yet.
     """
 
-    def __init__(self, graph: GraphModule, inputs: Sequence[Any], *, options: Options) -> None:
+    def __init__(
+        self, graph: GraphModule, inputs: Sequence[Any], *, inference: bool = False
+    ) -> None:
         # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
         self._boxed_call = True
-        self.signature = Signature(graph)
-        self.options = options
-        self._versions: OrderedDict[Hashable, Version] = OrderedDict()
+        self._inference = inference
+        self._stored: bytes | None = None
+        self._open(graph)
 
-    def __call__(self, args: list[Any]) -> list[Any]:
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
         signature = self.signature
         carrier = signature.carrier()
         arrays = []
@@ -41,9 +53,9 @@ class Compiled:
                 arrays.append(value)
                 seen.append(type(value) if place in signature.numbers else value)
             else:
-                array = own.take(value)
-                arrays.append(array)
-                seen.append((array.shape, value.storage_offset(), value.stride()))
+                # No name for the array: its references are counted before it is donated.
+                arrays.append(own.take(value))
+                seen.append((arrays[-1].shape, value.storage_offset(), value.stride()))
         if signature.symbolic:
             seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
         if not self.options.precision:
@@ -55,13 +67,35 @@ class Compiled:
         elif signature.symbolic:
             self._versions.move_to_end(key)
         results = version(args, arrays, carrier)
-        args.clear()
+        if isinstance(args, list):
+            args.clear()
         return results
 
-    @property
-    def versions(self) -> int:
-        """How many programs there are."""
-        return len(self._versions)
+    def prepare_for_serialization(self) -> None:
+        """Make this copy of the instance one that can be pickled."""
+        for module in self.signature.graph.modules():
+            for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+                for name in ("nn_module_stack", "source_fn_stack", "example_value"):
+                    node.meta.pop(name, None)
+        self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
+        del self.signature, self.options, self._versions
+
+    def post_compile(self, *_: Any) -> None:
+        """Make an instance that was pickled ready to be called."""
+        if self._stored is not None:
+            mode = FakeTensorMode(shape_env=ShapeEnv())
+            graph = GraphPickler.loads(self._stored, mode)
+            assert isinstance(graph, GraphModule)
+            self._stored = None
+            self._open(graph)
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """Take nothing: there are no kernels of Triton's."""
+
+    def _open(self, graph: GraphModule) -> None:
+        self.signature = Signature(graph, inference=self._inference)
+        self.options = CHOSEN.get()
+        self._versions: OrderedDict[Hashable, Version] = OrderedDict()
 
     def _make(
         self, key: Hashable, args: Sequence[Any], arrays: Sequence[Any], carrier: Carrier

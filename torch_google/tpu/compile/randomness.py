@@ -7,11 +7,16 @@ it draws the same wherever it is computed, and the key is saved for the backward
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from torch_google.tpu.program.prims import lowering_of
+
+_Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
 # No operator has an argument of this name.
 ARGUMENT = "_drawn_with"
@@ -21,11 +26,11 @@ _library.define("random_key(*, Device device) -> Tensor", tags=(torch.Tag.nondet
 random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
-def lift(joint: GraphModule) -> None:
-    """Let all that is random in a joint graph draw with one key, which is a node of it."""
+def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
+    """Split a joint graph in which all that is random draws with one key, a node of the graph."""
     nodes = [node for node in joint.graph.nodes if is_random(node)]
     if not nodes:
-        return
+        return split()
     first = next(node for node in joint.graph.nodes if node.op != "placeholder")
     example = next(m for node in nodes if isinstance(m := _first(node), torch.Tensor))
     with joint.graph.inserting_before(first):
@@ -33,7 +38,27 @@ def lift(joint: GraphModule) -> None:
     key.meta["val"] = _fake_key(example)
     for place, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, place)}
+        # Partitioners save the state of a generator for what they recognise as random.
+        node.target = _Drawn(node.target)
     joint.recompile()
+    graphs = split()
+    for graph in graphs:
+        for node in graph.graph.nodes:
+            if isinstance(node.target, _Drawn):
+                node.target = node.target.op
+        graph.recompile()
+    return graphs
+
+
+class _Drawn:
+    """An operator that draws, for whom that is no reason to treat it apart."""
+
+    def __init__(self, op: OpOverload) -> None:
+        self.op = op
+        self.__name__ = op.__name__
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        raise TypeError(f"tpu: {self.op.name()} of a joint graph was called")
 
 
 def is_random(node: Node) -> bool:

@@ -19,25 +19,29 @@ _HOST = torch.device("cpu")
 class Signature:
     """`written`: for each input that the graph writes at its end, its place and its new value.
 
-    `outputs`: what the graph returns, in order: nodes, or what is no tensor.
+    `outputs`: what the graph returns, in order: nodes, or what is no tensor. In an `inference`
+    graph they may share storage, which AOTAutograd leaves to the backend there.
     """
 
-    def __init__(self, graph: GraphModule) -> None:
+    def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         self.metas = [node.meta.get("val") for node in self.inputs]
         self._places = places = {node: place for place, node in enumerate(self.inputs)}
         self.written: dict[int, Node] = {}
+        self._copies: dict[Node, int] = {}
         for node in nodes:
             if node.target is torch.ops.aten.copy_.default and node.args[0] in places:
                 self.written[places[node.args[0]]] = node.args[1]
+                self._copies[node] = places[node.args[0]]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.device = _device(graph)
         self.random = any(draws(module) for module in _modules(graph))
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._carriers: list[Carrier | None] | None = None
         self.numbers = self._numbers(nodes)
+        self._families = _families(self.outputs) if inference else {}
 
     def carrier(self) -> Carrier:
         """Return the carrier of the device that the graph runs on."""
@@ -53,9 +57,16 @@ class Signature:
             ]
         return self._carriers
 
-    def place(self, node: Node) -> int | None:
-        """Return the place of a node among the inputs, if it is one."""
-        return self._places.get(node)
+    def argument(self, node: Node) -> int | None:
+        """Return the place of the argument that a result is, once the graph has written to it."""
+        place = self._places.get(node)
+        if place is not None and place in self.written:
+            return None  # the value that it had before
+        return self._copies.get(node, place)
+
+    def family(self, node: Node) -> list[Node]:
+        """Return the outputs whose storage an output has, too; none where it has its own."""
+        return self._families.get(node, [])
 
     def bake(self) -> None:
         """Make every number a part of the program."""
@@ -84,6 +95,15 @@ def _symbols(values: Iterable[Any]) -> set[Any]:
         if isinstance(value, torch.SymInt | torch.SymFloat)
         for symbol in value.node.expr.free_symbols
     }
+
+
+def _families(outputs: Sequence[Any]) -> dict[Node, list[Node]]:
+    found: dict[Any, list[Node]] = {}
+    for output in dict.fromkeys(o for o in outputs if isinstance(o, Node)):
+        meta = output.meta.get("val")
+        if isinstance(meta, torch.Tensor) and output.op != "placeholder":
+            found.setdefault((meta.untyped_storage()._cdata, meta.dtype), []).append(output)
+    return {node: nodes for nodes in found.values() for node in nodes}
 
 
 def draws(graph: GraphModule) -> bool:

@@ -6,17 +6,25 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from hashlib import sha256
+from sys import getrefcount
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import torch
 from torch.fx import Node
 
+from torch_google.tpu import dtypes
 from torch_google.tpu.compile.carrier import Carrier, Result, carrier_of
 from torch_google.tpu.compile.evaluate import Evaluation
+from torch_google.tpu.compile.fingerprint import fingerprint, is_pinned
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
+
+# Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
+_OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,16 @@ class _Made:
     """A result that is a new tensor, over one of the arrays that the program returns."""
 
     position: int
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A result that shares its storage with others: a view of an array that is returned flat."""
+
+    position: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
 
 
 class Version:
@@ -62,18 +80,19 @@ class Version:
             for place in self._written
             if options.donate and signature.metas[place].device == signature.device
         ]
-        self._made: dict[Node, Result] = {}
+        # What the program returns after what it writes: each with the nodes that it is made of.
+        self._made: list[tuple[Result, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
-        self._fresh = list(self._made.values())
-        self._order = [r.position for r in self._results if isinstance(r, _Made)]
+        self._shared = any(isinstance(result, _Seen) for result in self._results)
+        self._order = [r.position for r in self._results if isinstance(r, _Made | _Seen)]
         with _precision(options.precision or signature.carrier().precision()):
-            self._run = self._compile(arrays)
+            self._run = self._compile(arrays, options)
         # Only what is baked is still of use, and tensors must not be kept alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
         for place in self._donated:
-            if not carrier.is_spare(args[place], arrays[place]):
+            if getrefcount(arrays[place]) > _OWNERS:
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = [arrays[place] for place in self._inputs]
@@ -88,10 +107,10 @@ class Version:
             own.store(args[place], array)
         tensors = iter(self._give(made[count:], carrier))
         return [
-            next(tensors)
-            if isinstance(result, _Made)
-            else args[result.place]
+            args[result.place]
             if isinstance(result, _Input)
+            else next(tensors)
+            if isinstance(result, _Made | _Seen)
             else result
             for result in self._results
         ]
@@ -101,22 +120,31 @@ class Version:
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
-        place = self._signature.place(output)
-        if place is not None and place not in self._signature.written:
+        place = self._signature.argument(output)
+        if place is not None:
             return _Input(place)
         if not isinstance(meta, torch.Tensor):
             return self._symbols.concrete(meta)
-        if output not in self._made:
-            self._made[output] = Result(
-                self._symbols.sizes(meta.shape),
-                self._symbols.sizes(meta.stride()),
-                meta.dtype,
-                meta.device,
+        sizes = self._symbols.sizes(meta.shape)
+        strides = self._symbols.sizes(meta.stride())
+        family = self._signature.family(output)
+        if len(family) > 1:
+            (offset, elements) = self._symbols.sizes(
+                (meta.storage_offset(), meta.untyped_storage().nbytes() // meta.element_size())
             )
-        return _Made(list(self._made).index(output))
+            result = Result((elements,), (1,), meta.dtype, meta.device)
+            return _Seen(self._position(result, family), sizes, strides, offset)
+        return _Made(self._position(Result(sizes, strides, meta.dtype, meta.device), [output]))
+
+    def _position(self, result: Result, nodes: list[Node]) -> int:
+        if (result, nodes) not in self._made:
+            self._made.append((result, nodes))
+        return self._made.index((result, nodes))
 
     def _give(self, arrays: Sequence[jax.Array], carrier: Carrier) -> list[torch.Tensor]:
-        results = [self._fresh[position] for position in self._order]
+        if self._shared:
+            return self._views(arrays)
+        results = [self._made[position][0] for position in self._order]
         ordered = [arrays[position] for position in self._order]
         if all(result.device == self._signature.device for result in results):
             return carrier.give(ordered, results)
@@ -125,7 +153,25 @@ class Version:
             for array, result in zip(ordered, results, strict=True)
         ]
 
-    def _compile(self, arrays: Sequence[Any]) -> Any:
+    def _views(self, arrays: Sequence[jax.Array]) -> list[torch.Tensor]:
+        bases: dict[int, torch.Tensor] = {}
+        tensors = []
+        for seen in self._results:
+            if not isinstance(seen, _Made | _Seen):
+                continue
+            result = self._made[seen.position][0]
+            if seen.position not in bases or isinstance(seen, _Made):
+                (made,) = carrier_of(result.device).give([arrays[seen.position]], [result])
+                bases[seen.position] = made
+            base = bases[seen.position]
+            tensors.append(
+                base
+                if isinstance(seen, _Made)
+                else base.as_strided(seen.sizes, seen.strides, seen.offset)
+            )
+        return tensors
+
+    def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
         signature = self._signature
         carrier = signature.carrier()
         sharding = carrier.sharding(signature.device)
@@ -142,8 +188,15 @@ class Version:
             jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
             return jitted.lower(*specs)
 
+        baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
+        kept = (specs, self._layouts, baked, self._results, self._made, donated, options)
+        name = fingerprint(signature.graph, kept, carrier.precision())
         carrier.count("compile")
-        return carrier.compile("torch.compile", lower)
+        if is_pinned(signature.graph):
+            return carrier.compile("torch.compile", lower, name)
+        lowered = lower()
+        text = sha256(lowered.as_text().encode()).hexdigest()
+        return carrier.compile("torch.compile", lambda: lowered, f"{name} {text}")
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature
@@ -165,11 +218,21 @@ class Version:
                     given[self._inputs.index(place)], evaluation.values[node], self._layouts[place]
                 )
             )
-        fresh = [
-            carrier_of(result.device).pack(evaluation.values[node], result)
-            for node, result in self._made.items()
-        ]
+        fresh = [self._packed(evaluation, result, nodes) for result, nodes in self._made]
         return (*written, *fresh)
+
+    def _packed(self, evaluation: Evaluation, result: Result, nodes: list[Node]) -> jax.Array:
+        carrier = carrier_of(result.device)
+        if len(nodes) == 1:
+            return carrier.pack(evaluation.values[nodes[0]], result)
+        base = jnp.zeros(result.sizes, dtypes.to_jax(result.dtype))
+        for node in nodes:
+            meta = self._symbols.concrete(node.meta["val"])
+            offset = self._symbols.sizes((node.meta["val"].storage_offset(),))[0]
+            base = carrier.place(
+                base, evaluation.values[node], tuple(meta.shape), meta.stride(), offset
+            )
+        return base
 
 
 def _precision(name: str | None) -> AbstractContextManager[Any]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,13 +13,23 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 def register() -> None:
     """Give torch every composite. To be called once, when the device starts."""
-    from torch_google.tpu.composites import recurrent
+    from torch_google.tpu.composites import (
+        attention,
+        recurrent,
+        sparse,
+        sparse_structure,
+        transformers,
+    )
 
     # With gradients on torch looks at the first key, in inference mode at the second.
-    _register(recurrent.KERNELS, "AutogradPrivateUse1", "PrivateUse1")
+    for kernels in (attention.KERNELS, recurrent.KERNELS, transformers.KERNELS):
+        _register(kernels, "AutogradPrivateUse1", "PrivateUse1")
+    for kernels in (sparse.KERNELS, sparse_structure.KERNELS):
+        _register(kernels, "SparsePrivateUse1")
+    _register(sparse_structure.DENSE_KERNELS, "PrivateUse1")
 
 
-def _register(kernels: dict[str, Callable[..., Any]], *keys: str) -> None:
+def _register(kernels: Mapping[str, Callable[..., Any]], *keys: str) -> None:
     for name, kernel in kernels.items():
         for key in keys:
             _ATEN.impl(name, kernel, key)

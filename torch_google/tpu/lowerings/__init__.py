@@ -89,6 +89,9 @@ from torch_google.tpu.lowerings import (
     pooling as pooling,
 )
 from torch_google.tpu.lowerings import (
+    prims as prims,
+)
+from torch_google.tpu.lowerings import (
     random as random,
 )
 from torch_google.tpu.lowerings import (
@@ -121,6 +124,7 @@ from torch_google.tpu.lowerings import (
 from torch_google.tpu.lowerings import (
     upsampling as upsampling,
 )
-from torch_google.tpu.lowerings.table import Lowering, find, lowering, name_of, names
+from torch_google.tpu.lowerings.layouts import laid_out
+from torch_google.tpu.lowerings.table import Lowering, find, is_pinned, lowering, name_of, names
 
-__all__ = ["Lowering", "find", "lowering", "name_of", "names"]
+__all__ = ["Lowering", "find", "is_pinned", "laid_out", "lowering", "name_of", "names"]

@@ -28,6 +28,8 @@ def cdist_backward(
     difference = x1[..., :, None, :] - x2[..., None, :, :]
     slopes = _slope(difference, p, opmath(distances)[..., None])
     out = (slopes * opmath(grad)[..., None]).sum(-2)
+    if not out.size:
+        return jnp.zeros(x1.shape, out.dtype)
     return jnp.broadcast_to(out, (*out.shape[:-2], *x1.shape[-2:]))
 
 

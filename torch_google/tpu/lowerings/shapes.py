@@ -334,6 +334,8 @@ def unfold(self: Array, dimension: int, size: int, step: int) -> Array:
 def unfold_backward(
     grad_in: Array, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Array:
+    if not input_sizes:  # one window of the one element, or none
+        return grad_in.sum()
     axis = dim % len(input_sizes)
     grad = jnp.moveaxis(grad_in, (axis, -1), (0, 1))
     rest = [length for at, length in enumerate(input_sizes) if at != axis]

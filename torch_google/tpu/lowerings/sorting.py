@@ -74,6 +74,8 @@ def searchsorted(
     towards = side or ("right" if right else "left")
     if sequence.ndim == 1:
         return jnp.searchsorted(sequence, values, side=towards)
+    if not (sequence.size and values.size):
+        return jnp.zeros(values.shape, jnp.int64)
     rows = sequence.reshape(-1, sequence.shape[-1])
     wanted = values.reshape(rows.shape[0], -1)
     found = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side=towards))(rows, wanted)

@@ -83,6 +83,8 @@ def mutation(op: OpOverload) -> Functional:
     if not written:
         return Functional(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
+    # A pure operator returns first what the operator itself does.
+    written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
     wanted = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
     for candidate in _candidates(op):

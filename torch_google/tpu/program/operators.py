@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -39,7 +40,8 @@ def lower_op(
     lowering = lowerings.find(op)
     if lowering is not None:
         return _direct(op, lowering, tuple(args), kwargs)
-    return lower_graph(trace(op, args, kwargs), part_of=op.name())
+    program = lower_graph(trace(op, args, kwargs), part_of=op.name())
+    return replace(program, metas=tuple(lowerings.laid_out(op.name(), program.metas, args, kwargs)))
 
 
 def _direct(
@@ -59,7 +61,9 @@ def _direct(
     try:
         meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
-        meta = _own_results(call, [leaves[i] for i in inputs])
+        meta = lowerings.laid_out(
+            op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
+        )
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         result = call(arrays, key, meta)
@@ -90,7 +94,7 @@ def _meta_results(
     args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
-            return op(*args, **kwargs)
+            return lowerings.laid_out(op.name(), op(*args, **kwargs), args, kwargs)
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )

@@ -85,12 +85,23 @@ class Call:
                 pytree.tree_leaves(metas[position]),
                 strict=True,
             ):
-                if out.shape != meta.shape:
-                    out.resize_(meta.shape)
-                    if meta.stride() != out.stride():
-                        out.as_strided_(meta.shape, meta.stride())
-                    resized = True
+                resized |= _resized(out, meta)
         return resized
+
+    def resize(self, program: Program) -> bool:
+        """Give out= arguments the sizes of the program's results; return whether any had others.
+
+        For operators of which torch has no kernel that would do it in `check`.
+        """
+        dropped = {source[1] for at in self.pure.dropped for source in self._sources[at]}
+        results = zip(self.written(), program.metas[self.plain(program) :], strict=True)
+        return any(
+            [
+                _resized(self.tensors[at], meta)
+                for at, meta in results
+                if at in dropped and isinstance(meta, torch.Tensor)
+            ]
+        )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
@@ -151,6 +162,15 @@ class Call:
     def plain(self, program: Program) -> int:
         """Return how many of the program's results are new tensors: its first ones."""
         return len(program.metas) - len(self.written())
+
+
+def _resized(out: torch.Tensor, meta: torch.Tensor) -> bool:
+    if out.shape == meta.shape:
+        return False
+    out.resize_(meta.shape)
+    if meta.stride() != out.stride():
+        out.as_strided_(meta.shape, meta.stride())
+    return True
 
 
 def _is_input(leaf: Any) -> bool:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -18,10 +16,7 @@ from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.runtime import compiler, metrics, platform
 from torch_google.tpu.runtime.precision import get_precision
 from torch_google.tpu.runtime.strides import View, natural, read, write
-
-# Who has an array that only its tensor uses: the storage, the caller's list, the argument of
-# is_spare, and that of getrefcount.
-_OWN_REFERENCES = 4
+from torch_google.tpu.runtime.untraced import untraced
 
 
 class _Device(Carrier):
@@ -50,6 +45,17 @@ class _Device(Carrier):
         )
         return write(jnp.zeros(elements, values.dtype), values, view)
 
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        view = View(tuple(sizes), tuple(strides), offset, dtypes.to_torch(array.dtype))
+        return write(array, values, view)
+
     def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
         made = []
         for array, result in zip(arrays, results, strict=True):
@@ -66,17 +72,14 @@ class _Device(Carrier):
         generator.set_offset(offset + 1)
         return _signed(generator.initial_seed()), _signed(offset)
 
-    def is_spare(self, tensor: torch.Tensor, array: jax.Array) -> bool:
-        return sys.getrefcount(array) <= _OWN_REFERENCES and not _C.shared(tensor)
-
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         platform.start()
         return SingleDeviceSharding(platform.device(device.index or 0))
 
-    def compile(self, name: str, lower: Callable[[], jax.stages.Lowered]) -> jax.stages.Compiled:
-        lowered = lower()
-        fingerprint = hashlib.sha256(lowered.as_text().encode()).hexdigest()
-        return compiler.executable(name, lambda: lowered, fingerprint=fingerprint)
+    def compile(
+        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+    ) -> jax.stages.Compiled:
+        return compiler.executable(name, lower, fingerprint=fingerprint)
 
     def precision(self) -> str | None:
         found = get_precision()
@@ -89,6 +92,8 @@ class _Device(Carrier):
 def register() -> None:
     """Let torch.compile take tensors of this device."""
     carry("tpu", _Device())
+    # Programs of operators are called by C++; JAX's way to their executables is Python at first.
+    untraced(jax.stages.Compiled.__call__)
 
 
 def _signed(word: int) -> int:

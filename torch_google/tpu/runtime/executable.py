@@ -17,7 +17,7 @@ from jax.extend.core import ClosedJaxpr
 from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import dtypes
+from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.program import Number, Program, constant
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
@@ -86,8 +86,7 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
     function.__name__ = name.replace("::", "_").replace(".", "_")
     body = Body(function, specs, sharding)
     fingerprint = f"{_fingerprint(call, device)} {get_precision()}"
-    if call.op.namespace not in _OURS:
-        # What somebody else's function does is no part of any version.
+    if not lowerings.is_pinned(call.pure.op):
         text = body.traced.lower().as_text()
         fingerprint += f" {sha256(text.encode()).hexdigest()}"
     return Compiled(
@@ -177,9 +176,6 @@ class _Plan:
             value = jnp.real(value)
         return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
 
-
-# Operators whose programs change with the versions of torch and of this package only.
-_OURS = frozenset({"aten", "prims", "torch_google"})
 
 # In-place operators that do not look at what they replace.
 _OVERWRITING = frozenset(

@@ -9,10 +9,10 @@ import jax
 import torch
 from torch._ops import OpOverload
 
-from torch_google.tpu import _C, dtypes
+from torch_google.tpu import _C, dtypes, lowerings
 from torch_google.tpu.program import Number, Program
 from torch_google.tpu.runtime import arrays, metrics
-from torch_google.tpu.runtime.strides import read
+from torch_google.tpu.runtime.strides import natural, read
 from torch_google.tpu.runtime.transfer import from_array
 
 if TYPE_CHECKING:
@@ -27,7 +27,13 @@ def run(program: Program, call: Call) -> list[Any]:
     made = program(given, None)
     if not call.op._schema.returns:  # a check of values, which has not raised
         return []
-    results = [_tensor(array, device) for array in made]
+    args, kwargs = call.pure_arguments()
+    shapes = [
+        torch.empty(array.shape, dtype=dtypes.to_torch(array.dtype), device="meta")
+        for array in made
+    ]
+    metas = lowerings.laid_out(call.pure.op.name(), shapes, args, kwargs)
+    results = [_tensor(a, meta, device) for a, meta in zip(made, metas, strict=True)]
     if not call.pure.written:
         returns = call.op._schema.returns
         return [results] if len(returns) == 1 and "List" in str(returns[0].type) else results
@@ -71,6 +77,7 @@ def _given(call: Call, kind: str, at: int) -> Any:
     return number.value if isinstance(number, Number) else arrays.from_host(number, 0)
 
 
-def _tensor(array: Any, devices: set[jax.Device]) -> torch.Tensor:
-    placed = jax.device_put(array, next(iter(devices)))
-    return from_array(placed, dtypes.to_torch(placed.dtype))
+def _tensor(array: Any, meta: torch.Tensor, devices: set[jax.Device]) -> torch.Tensor:
+    lies = natural(meta.shape, meta.stride())
+    placed = jax.device_put(array.transpose(lies.order), next(iter(devices)))
+    return from_array(placed, meta.dtype).as_strided(meta.shape, lies.strides)

@@ -3,25 +3,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from torch_google.tpu.runtime.transfer import to_host, transfer
+from torch_google.tpu.runtime.untraced import untraced
 
 _library = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
     """Register them for the device."""
-    for name, kernel in {
+    kernels: dict[str, Callable[..., Any]] = {
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
         "_local_scalar_dense": _local_scalar_dense,
         "equal": _equal,
         "_has_compatible_shallow_copy_type": _can_become,
-    }.items():
-        _library.impl(name, kernel, "PrivateUse1")
+    }
+    for name, kernel in kernels.items():
+        _library.impl(name, untraced(kernel), "PrivateUse1")
 
 
 def _copy_from(

@@ -74,4 +74,6 @@ def _miss(
     program = lower_op(call.pure.op, *call.pure_arguments())
     if program.host_shape:
         return host_shapes.run(program, call)
+    if call.resize(program):
+        return None
     return compile_call(call, program, device)

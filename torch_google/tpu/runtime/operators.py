@@ -13,7 +13,16 @@ _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift_
 # The steps of optimizers, whose numbers schedulers change.
 _LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 # torch's own kernels return views, though the schemas do not say so.
-_VIEWS = ("aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+_VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+
+# torch would make these of kernels for devices that it knows; their pure operators are lowered.
+_OURS = (
+    "aten::conj_physical_",
+    "aten::cummax.out",
+    "aten::cummin.out",
+    "aten::logcumsumexp.out",
+    "aten::mode.values",
+)
 _known: set[str] = set()
 
 
@@ -50,7 +59,7 @@ def _all_names() -> list[str]:
 
 def _is_recorded(name: str, lowered: bool) -> bool:
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    if name == "aten::copy_":
+    if name == "aten::copy_" or name in _OURS:
         return True
     if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd") or name in _VIEWS:
         return False

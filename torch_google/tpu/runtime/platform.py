@@ -33,9 +33,10 @@ def start() -> int:
 
             carrier.register()
             kernels.register()
-            operators.record()
+            # The recorder takes what has no kernel yet.
             composites.register()
             fused.register()
+            operators.record()
             _devices.extend(found)
     return len(_devices)
 

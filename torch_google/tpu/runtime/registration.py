@@ -12,6 +12,7 @@ import torch
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
 from torch_google.tpu.runtime import device, dynamo, platform
+from torch_google.tpu.runtime.untraced import untraced
 
 
 def register() -> None:
@@ -58,4 +59,4 @@ def _later(module: str, name: str) -> Callable[..., Any]:
             found.append(getattr(import_module(f"{__package__}.{module}"), name))
         return found[0](*args)
 
-    return call
+    return untraced(call)

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What says the same for the same graph in every process, without lowering it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+
+from torch_google.tpu import lowerings
+
+
+def fingerprint(graph: GraphModule, *others: Any) -> str:
+    """Return a fingerprint of a graph, its subgraphs and constants, and of what `others` print."""
+    found = hashlib.sha256()
+    for name, module in graph.named_modules():
+        if isinstance(module, GraphModule):
+            found.update(f"{name}\n{module.graph.python_code('self').src}\n".encode())
+    for name, tensor in _constants(graph):
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
+        found.update(_bytes(tensor))
+    for other in others:
+        found.update(f"{other!r}\n".encode())
+    return found.hexdigest()
+
+
+def is_pinned(graph: GraphModule) -> bool:
+    """Say whether versions tell what each operator of a graph is in JAX; see lowerings.is_pinned."""
+    return all(
+        lowerings.is_pinned(node.target)
+        for module in graph.modules()
+        if isinstance(module, GraphModule)
+        for node in module.graph.nodes
+        if isinstance(node.target, OpOverload)
+    )
+
+
+def _constants(graph: GraphModule) -> Iterable[tuple[str, torch.Tensor]]:
+    for prefix, module in graph.named_modules():
+        for name, value in sorted(vars(module).items()):
+            if isinstance(value, torch.Tensor):
+                yield f"{prefix}.{name}", value
+        for name, value in (
+            *module.named_parameters(prefix, recurse=False),
+            *module.named_buffers(prefix, recurse=False),
+        ):
+            yield name, value
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    dense = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
+    return dense.reshape(-1).view(torch.uint8).numpy().tobytes() if dense.numel() else b""

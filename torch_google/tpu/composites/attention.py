@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention as one operator forward and one backward.
+
+torch asks only its own devices whether they have such an operator, and gives all others the formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+
+_OP = torch.ops.aten.scaled_dot_product_attention.default
+
+
+def _attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> torch.Tensor:
+    tensors = [t for t in (query, key, value, attn_mask) if t is not None]
+    if not _is_plain(query, key, value, enable_gqa) or (is_causal and attn_mask is not None):
+        how: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+        formula = DispatchKey.CompositeImplicitAutograd
+        result: torch.Tensor = _OP._op_dk(
+            formula, query, key, value, attn_mask, dropout_p, is_causal, **how
+        )
+        return result
+    found = torch.ops.aten._scaled_dot_product_efficient_attention.default(
+        query,
+        key,
+        value,
+        attn_mask,
+        torch.is_grad_enabled() and any(t.requires_grad for t in tensors),
+        dropout_p,
+        is_causal,
+        scale=scale,
+    )
+    out: torch.Tensor = found[0]
+    return out
+
+
+def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
+    """Whether nothing has to be broadcast, and no transformation needs to see the formula."""
+    if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
+        return False
+    heads, shared = q.shape[1], k.shape[1]
+    return (
+        q.shape[0] == k.shape[0] == v.shape[0]
+        and q.shape[3] == k.shape[3]
+        and k.shape[2] == v.shape[2]
+        and shared == v.shape[1]
+        and (heads == shared or (enable_gqa and shared > 0 and heads % shared == 0))
+        and q.dtype == k.dtype == v.dtype
+        and q.numel() > 0
+        and v.numel() > 0
+    )
+
+
+KERNELS: dict[str, Callable[..., Any]] = {"scaled_dot_product_attention": _attention}
+"""What to run for each of torch's operators, by name and overload."""

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention on the device: values, gradients and strides as on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import scaled_dot_product_attention as attend
+
+
+def inputs(heads: int = 4, shared: int = 4, keys: int = 6) -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    shapes = [(2, heads, 6, 8), (2, shared, keys, 8), (2, shared, keys, 8)]
+    return [torch.randn(shape, requires_grad=True) for shape in shapes]
+
+
+def on_device(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach().to("tpu").requires_grad_(tensor.requires_grad)
+
+
+def agree(given: list[torch.Tensor], mask: torch.Tensor | None = None, **how: Any) -> None:
+    found = []
+    for move in (on_device, lambda t: t):
+        tensors = [move(t) for t in given]
+        bias = None if mask is None else move(mask)
+        out = attend(*tensors, attn_mask=bias, **how)
+        learned = [*tensors, bias] if bias is not None and bias.requires_grad else tensors
+        found.append([out, *torch.autograd.grad(out.pow(2).sum(), learned)])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
+        if bias is None or not bias.requires_grad:  # the CPU has the formula alone for these
+            assert ours.stride() == theirs.stride()
+
+
+@pytest.mark.parametrize("how", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_plain(how: dict[str, Any]) -> None:
+    agree(inputs(), **how)
+
+
+def test_masks() -> None:
+    agree(inputs(keys=5), torch.rand(2, 1, 6, 5) > 0.3)
+    agree(inputs(), torch.randn(6, 6, requires_grad=True))
+
+
+def test_grouped_queries() -> None:
+    agree(inputs(shared=2), enable_gqa=True)
+
+
+def test_what_has_to_be_broadcast_or_has_no_batch() -> None:
+    query, key, value = inputs()
+    one = [t[:1].detach().requires_grad_() for t in (key, value)]
+    agree([query, *one])
+    agree([t[0].detach().requires_grad_() for t in (query, key, value)])
+
+
+def test_one_operator_forward_and_one_backward() -> None:
+    query, key, value = (on_device(t) for t in inputs())
+    before = torch.tpu.metrics().operators
+    out = attend(query, key, value, is_causal=True)
+    assert torch.tpu.metrics().operators == before + 1
+    out.backward(torch.ones_like(out))
+
+
+def test_dropout_meets_the_same_mask_in_the_gradient() -> None:
+    query, key, value = (on_device(t) for t in inputs())
+    value = torch.eye(6, device="tpu").expand(2, 4, 6, 6).contiguous().requires_grad_()
+    weights = attend(query, key, value, dropout_p=0.5)
+    assert 0.3 < (weights == 0).float().mean().item() < 0.7
+    (grad,) = torch.autograd.grad(weights.sum(), value)
+    torch.testing.assert_close(grad[..., 0].cpu(), weights.sum(-2).detach().cpu())
+
+
+def test_under_torch_func() -> None:
+    query, key, value = (on_device(t).detach() for t in inputs())
+    found = torch.vmap(lambda q: attend(q, key, value))(torch.stack([query, query * 2]))
+    torch.testing.assert_close(found[1].cpu(), attend(query.cpu() * 2, key.cpu(), value.cpu()))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse COO tensors: sums and products, in operators on their indices and values.
+
+A place in a sparse tensor is known by one number, its position in the row-major order of the sparse
+dimensions: so that places can be sorted, searched and added to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def coalesce(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the same values with each place once, in order."""
+    if tensor.is_coalesced():
+        return tensor
+    shape = tensor.shape[: tensor.sparse_dim()]
+    places, of_value = torch.unique(_places(tensor), return_inverse=True)
+    values = tensor._values()
+    summed = _added(values.new_zeros(places.shape[0], *values.shape[1:]), of_value, values)
+    return _made(_indices_of(places, shape), summed, tensor.shape, coalesced=True)
+
+
+def add(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
+    """Return one + alpha * other, where at least one is sparse."""
+    if not one.is_sparse:
+        return _added_to_dense(one, other, alpha)
+    _must_be_sparse(other, "add(dense, sparse)")
+    dtype = torch.result_type(one, other)
+    shape = torch.broadcast_shapes(one.shape, other.shape)
+    if shape != one.shape or shape != other.shape:
+        raise RuntimeError(
+            f"add: expected sizes of self and other to match, but {list(one.shape)} != "
+            f"{list(other.shape)}"
+        )
+    scaled = other._values().to(dtype) * alpha
+    indices = torch.cat([one._indices(), other._indices()], 1)
+    values = torch.cat([one._values().to(dtype), scaled])
+    total = _made(indices, values, shape)
+    return coalesce(total) if one.is_coalesced() and other.is_coalesced() else total
+
+
+def add_(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
+    """Add to a dense or sparse tensor in place."""
+    if one.is_sparse:
+        return _replaced(one, add(one, other, alpha=alpha))
+    return one.copy_(_added_to_dense(one, other, alpha))
+
+
+def sub(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
+    return add(one, other, alpha=-alpha)
+
+
+def sub_(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
+    return add_(one, other, alpha=-alpha)
+
+
+def mul(one: Any, other: Any) -> torch.Tensor:
+    """Return the product, which is sparse: by a number, a dense tensor or a sparse one."""
+    if not (isinstance(one, torch.Tensor) and one.is_sparse):
+        one, other = other, one
+    if not isinstance(other, torch.Tensor) or other.dim() == 0:
+        is_sparse = isinstance(other, torch.Tensor) and other.is_sparse
+        values = one._values() * (other._values().sum() if is_sparse else other)
+        return _made(one._indices(), values, one.shape, coalesced=one.is_coalesced())
+    if other.is_sparse:
+        return _intersection(coalesce(one), coalesce(other))
+    factors = other.expand(one.shape)
+    count = one.sparse_dim()
+    rows = factors.reshape(math.prod(one.shape[:count]), *one.shape[count:])
+    values = one._values() * rows.index_select(0, _places(one))
+    return _made(one._indices(), values, one.shape, coalesced=one.is_coalesced())
+
+
+def mul_(one: torch.Tensor, other: Any) -> torch.Tensor:
+    return (
+        _replaced(one, mul(one, other)) if one.is_sparse else one.copy_(mul(one, other).to_dense())
+    )
+
+
+def addmm(
+    bias: torch.Tensor,
+    one: torch.Tensor,
+    other: torch.Tensor,
+    *,
+    beta: float = 1,
+    alpha: float = 1,
+) -> torch.Tensor:
+    """Return beta * bias + alpha * one @ other for a sparse `one`; `bias` dense or sparse."""
+    _must_be_sparse(one, "addmm(dense, sparse, dense)")
+    product = _product(one, other.to_dense() if other.is_sparse else other) * alpha
+    if bias.is_sparse:
+        return mul(bias, beta) + product.to_sparse()
+    return product + beta * bias if beta else product
+
+
+def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> torch.Tensor:
+    result = addmm(bias, *matrices, **factors)
+    return _replaced(bias, result) if bias.is_sparse else bias.copy_(result)
+
+
+def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the product of matrices: sparse of two sparse ones, dense otherwise."""
+    if one.is_sparse and other.is_sparse:
+        return product_of_sparse(one, other)
+    if one.is_sparse:
+        return _product(one, other)
+    return _product(other.t(), one.t()).t()
+
+
+def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the dense products of a batch of sparse matrices and one of dense ones."""
+    _must_be_sparse(one, "bmm(sparse, dense)")
+    batch, rows, columns = one.shape
+    at, row, column = one._indices().unbind(0)
+    flat = _made(
+        torch.stack([at * rows + row, at * columns + column]),
+        one._values(),
+        (batch * rows, batch * columns),
+    )
+    return _product(flat, other.reshape(batch * columns, -1)).reshape(batch, rows, -1)
+
+
+def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """Return the sparse product of two sparse matrices, by way of a dense one."""
+    return _product(one, other.to_dense()).to_sparse()
+
+
+def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
+    """Return the slices of a sparse tensor that an index names, in its order."""
+    dim %= tensor.dim()
+    shape = [*tensor.shape[:dim], index.shape[0], *tensor.shape[dim + 1 :]]
+    indices, values = tensor._indices(), tensor._values()
+    if dim >= tensor.sparse_dim():
+        chosen = values.index_select(dim - tensor.sparse_dim() + 1, index)
+        return _made(indices, chosen, shape, coalesced=tensor.is_coalesced())
+    where, which = (index[:, None] == indices[dim]).nonzero().unbind(1)
+    moved = indices.index_select(1, which)
+    moved[dim] = where
+    return _made(moved, values.index_select(0, which), shape)
+
+
+def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
+    """Return the values of a dense or sparse tensor at the places of a sparse one."""
+    _must_be_sparse(where, "sparse_mask(tensor, sparse)")
+    if tensor.is_sparse:
+        tensor = coalesce(tensor)
+        at, found = _found(_places(where), _places(tensor))
+        values = tensor._values().new_zeros(where._nnz(), *tensor._values().shape[1:])
+        values = values.index_copy(0, at, tensor._values().index_select(0, found))
+    else:
+        rows = tensor.reshape(-1, *tensor.shape[where.sparse_dim() :])
+        values = rows.index_select(0, _places(where))
+    return _made(where._indices(), values, where.shape, coalesced=where.is_coalesced())
+
+
+def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
+    """Return the gradient of a sum over dimensions, at the places of the tensor."""
+    # A place with two values would get the gradient of both, twice.
+    tensor = coalesce(tensor)
+    dense = grad.to_dense() if grad.is_sparse else grad
+    for d in sorted(d % tensor.dim() for d in dim):
+        dense = dense.unsqueeze(d)
+    count = tensor.sparse_dim()
+    rows = dense.expand(tensor.shape).reshape(-1, *tensor.shape[count:])
+    values = rows.index_select(0, _places(tensor))
+    return _made(tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced())
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "_coalesce": coalesce,
+    "_sparse_sparse_matmul": product_of_sparse,
+    "_sparse_sum_backward": sum_backward,
+    "add.Tensor": add,
+    "add_.Tensor": add_,
+    "addmm": addmm,
+    "addmm_": addmm_,
+    "bmm": bmm,
+    "index_select": index_select,
+    "mm": mm,
+    "mul.Tensor": mul,
+    "mul_.Tensor": mul_,
+    "sparse_mask": mask,
+    "sub.Tensor": sub,
+    "sub_.Tensor": sub_,
+}
+"""What to run where an argument is sparse."""
+
+
+def _places(tensor: torch.Tensor) -> torch.Tensor:
+    """The position of each value in the row-major order of the sparse dimensions."""
+    indices = tensor._indices()
+    places = indices.new_zeros(indices.shape[1])
+    for size, index in zip(tensor.shape, indices.unbind(0), strict=False):
+        places = places * size + index
+    return places
+
+
+def _indices_of(places: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    indices = []
+    for size in reversed(shape):
+        indices.append(places.remainder(max(size, 1)))
+        places = places.div(max(size, 1), rounding_mode="floor")
+    return torch.stack(indices[::-1]) if indices else places.new_empty(0, places.shape[0])
+
+
+def _made(
+    indices: torch.Tensor,
+    values: torch.Tensor,
+    shape: Sequence[int],
+    *,
+    coalesced: bool | None = None,
+) -> torch.Tensor:
+    dims = indices.shape[0]
+    return torch.ops.aten._sparse_coo_tensor_with_dims_and_tensors(
+        dims,
+        len(shape) - dims,
+        list(shape),
+        indices,
+        values,
+        dtype=values.dtype,
+        layout=torch.sparse_coo,
+        device=values.device,
+        is_coalesced=coalesced,
+    )
+
+
+def _added(base: torch.Tensor, rows: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    if base.dtype == torch.bool:
+        return base.to(torch.uint8).index_add(0, rows, values.to(torch.uint8)).to(torch.bool)
+    return base.index_add(0, rows, values)
+
+
+def _added_to_dense(dense: torch.Tensor, tensor: torch.Tensor, alpha: float) -> torch.Tensor:
+    dtype = torch.result_type(dense, tensor)
+    count = tensor.sparse_dim()
+    shape = torch.broadcast_shapes(dense.shape, tensor.shape)
+    if shape != tensor.shape:
+        return dense.to(dtype) + alpha * tensor.to_dense()
+    flat = dense.expand(shape).to(dtype).reshape(-1, *shape[count:])
+    values = tensor._values().to(dtype)
+    scaled = values if dtype == torch.bool or alpha == 1 else values * alpha
+    return _added(flat, _places(tensor), scaled).reshape(shape)
+
+
+def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """The product where both have a value."""
+    if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
+        raise RuntimeError(
+            f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
+        )
+    kept, at = _found(_places(one), _places(other))
+    values = one._values().index_select(0, kept) * other._values().index_select(0, at)
+    return _made(one._indices().index_select(1, kept), values, one.shape, coalesced=True)
+
+
+def _found(wanted: torch.Tensor, sorted_places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which of the wanted places there are, and where."""
+    if not (wanted.shape[0] and sorted_places.shape[0]):
+        return wanted[:0], wanted[:0]
+    near = torch.searchsorted(sorted_places, wanted).clamp(max=sorted_places.shape[0] - 1)
+    kept = (sorted_places.index_select(0, near) == wanted).nonzero().reshape(-1)
+    return kept, near.index_select(0, kept)
+
+
+def _product(one: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+    rows, columns = one._indices().unbind(0)
+    dtype = torch.result_type(one, dense)
+    parts = one._values().to(dtype)[:, None] * dense.to(dtype).index_select(0, columns)
+    return parts.new_zeros(one.shape[0], dense.shape[1]).index_add(0, rows, parts)
+
+
+def _replaced(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
+
+
+def _must_be_sparse(tensor: torch.Tensor, wanted: str) -> None:
+    if not tensor.is_sparse:
+        raise NotImplementedError(
+            f"tpu: a dense tensor where a sparse one is expected. Use {wanted}, or to_dense()"
+        )

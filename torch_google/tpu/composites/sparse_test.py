@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse COO tensors on the device: as on the CPU, values and gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+Op = Callable[[torch.Tensor], torch.Tensor]
+
+
+def matrix(seed: int = 0, *, dense_columns: int = 0) -> torch.Tensor:
+    """A sparse matrix of 4 x 5 in which one place has two values."""
+    torch.manual_seed(seed)
+    indices = torch.tensor([[0, 1, 1, 3, 0], [2, 0, 4, 1, 2]])
+    values = torch.randn(5, *[dense_columns] * bool(dense_columns))
+    return torch.sparse_coo_tensor(indices, values, (4, 5, *[dense_columns] * bool(dense_columns)))
+
+
+def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert ours.layout == theirs.layout
+    assert ours.device.type == "tpu"
+    if theirs.is_sparse:
+        assert ours.is_coalesced() == theirs.is_coalesced()
+        assert ours.shape == theirs.shape
+        ours, theirs = ours.coalesce(), theirs.coalesce()
+        assert torch.equal(ours.indices().cpu(), theirs.indices())
+        ours, theirs = ours.values(), theirs.values()
+    torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def test_made_moved_and_coalesced() -> None:
+    theirs = matrix()
+    indices, values = theirs._indices().to("tpu"), theirs._values().to("tpu")
+    same(torch.sparse_coo_tensor(indices, values, (4, 5)), theirs)
+    same(theirs.to("tpu").coalesce(), theirs.coalesce())
+    same(matrix(dense_columns=2).to("tpu").coalesce(), matrix(dense_columns=2).coalesce())
+    assert torch.equal(theirs.to("tpu").cpu().to_dense(), theirs.to_dense())
+    same(theirs.to("tpu").to_dense(), theirs.to_dense())
+    same(theirs.to_dense().to("tpu").to_sparse(), theirs.to_dense().to_sparse())
+    same(theirs.to_dense().to("tpu").to_sparse(1), theirs.to_dense().to_sparse(1))
+    same(torch.zeros(2, 3, device="tpu").to_sparse(), torch.zeros(2, 3).to_sparse())
+    assert "nnz=5" in repr(theirs.to("tpu"))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda s: s * 2,
+        lambda s: s / 4,
+        lambda s: s + s,
+        lambda s: s.coalesce() - (s * 3).coalesce(),
+        lambda s: s.coalesce() * (s + s).coalesce(),
+        lambda s: s * torch.arange(5.0, device=s.device),
+        lambda s: torch.ones(4, 5, device=s.device) + s,
+        lambda s: torch.ones(4, 5, device=s.device).add_(s, alpha=-0.5),
+        lambda s: s.clone().mul_(2),
+        lambda s: s.t(),
+        lambda s: s.transpose(0, 1).coalesce(),
+        lambda s: s.unsqueeze(1),
+        lambda s: torch.cat([s, s], 1),
+        lambda s: s.coalesce().abs().sqrt(),
+        lambda s: s.neg(),
+        lambda s: s.double(),
+        lambda s: s.index_select(0, torch.tensor([3, 0, 0], device=s.device)),
+        lambda s: torch.ones(4, 5, device=s.device).sparse_mask(s.coalesce()),
+        lambda s: (s * 2).sparse_mask(s.coalesce()),
+        lambda s: torch.sparse.sum(s),
+        lambda s: torch.sparse.sum(s, 0),
+        lambda s: torch.zeros_like(s),
+        lambda s: s @ torch.ones(5, 3, device=s.device),
+        lambda s: s.mv(torch.ones(5, device=s.device)),
+        lambda s: torch.ones(3, 4, device=s.device) @ s,
+        lambda s: torch.sparse.mm(s, s.t()),
+    ],
+)
+def test_operators(op: Op) -> None:
+    same(op(matrix().to("tpu")), op(matrix()))
+
+
+def test_batches() -> None:
+    torch.manual_seed(0)
+    dense = torch.randn(2, 3, 4) * (torch.rand(2, 3, 4) > 0.5)
+    other = torch.randn(2, 4, 5)
+    found = torch.bmm(dense.to("tpu").to_sparse(), other.to("tpu"))
+    torch.testing.assert_close(found.cpu(), torch.bmm(dense, other))
+
+
+def test_gradients_of_products() -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(0)
+        made = matrix()
+        values = made._values().to(device).requires_grad_()
+        sparse = torch.sparse_coo_tensor(made._indices().to(device), values, (4, 5))
+        dense = torch.randn(5, 3).to(device).requires_grad_()
+        bias = torch.randn(4, 3).to(device).requires_grad_()
+        out = torch.sparse.addmm(bias, sparse, dense, beta=0.5, alpha=2)
+        out = out + torch.sparse.mm(sparse, dense) + torch.sparse.sum(sparse, 1).to_dense()[:, None]
+        found.append([out, *torch.autograd.grad(out.pow(2).sum(), [values, dense, bias])])
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("name", ["SGD", "SparseAdam", "Adagrad"])
+def test_embeddings_with_sparse_gradients(name: str) -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(6, 3, sparse=True).to(device)
+        optimizer = getattr(torch.optim, name)(table.parameters(), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            table(torch.tensor([1, 2, 1], device=device)).pow(2).sum().backward()
+            assert table.weight.grad.is_sparse
+            optimizer.step()
+        found.append(table.weight.detach().cpu())
+    torch.testing.assert_close(*found)
+
+
+def test_what_has_no_kernel_is_an_error() -> None:
+    with pytest.raises(NotImplementedError, match="_sparse_softmax"):
+        torch.sparse.softmax(matrix().to("tpu"), 0)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How results lie in memory on the CPU, where torch's meta kernels have another device in mind.
+
+Nor has torch a meta kernel for shapes that depend on values: the same rules hold for these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._prims_common import suggest_memory_format
+
+_Rule = Callable[[Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]]
+
+
+def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return meta tensors for the results of an operator of this name, with the CPU's strides.
+
+    `metas`: one, or a sequence of them, with the right shapes and dtypes.
+    """
+    rule = _RULES.get(name)
+    if rule is None:
+        return metas
+    if isinstance(metas, torch.Tensor):
+        return rule([metas], args, kwargs)[0]
+    return rule(metas, args, kwargs)
+
+
+def _columns(*which: int) -> _Rule:
+    """Matrices in column-major order, as LAPACK leaves them."""
+
+    def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
+        return [
+            _ordered(meta, [*range(meta.ndim - 2), meta.ndim - 1, meta.ndim - 2])
+            if at in which and meta.ndim >= 2
+            else meta
+            for at, meta in enumerate(metas)
+        ]
+
+    return rule
+
+
+def _solution(
+    metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
+) -> list[torch.Tensor]:
+    """The first rows of what LAPACK solved in place: as many as the longer side of the matrix."""
+    a, solution = args[0], metas[0]
+    rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
+    lead, columns = (
+        (solution.shape[:-1], 1) if vector else (solution.shape[:-2], solution.shape[-1])
+    )
+    whole = solution.new_empty((*lead, columns, rows)).mT[..., : a.shape[-1], :]
+    return [whole.squeeze(-1) if vector else whole, *metas[1:]]
+
+
+def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
+    """One row for each dimension, seen from the side."""
+    places = metas[0]
+    return [_ordered(places, [1, 0])]
+
+
+def _along(position: int) -> _Rule:
+    """Slices along a dimension, one after the other: that of the argument `dim`, here or named."""
+
+    def rule(
+        metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> list[torch.Tensor]:
+        slices = metas[0]
+        dim = kwargs.get("dim", args[position] if len(args) > position else None)
+        if dim is None or not slices.ndim:
+            return list(metas)
+        rest = [d for d in range(slices.ndim) if d != dim % slices.ndim]
+        return [_ordered(slices, [dim % slices.ndim, *rest]), *metas[1:]]
+
+    return rule
+
+
+def _as_input(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Channels last where the input has them there."""
+    return [metas[0].contiguous(memory_format=suggest_memory_format(args[0]))]
+
+
+def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    query, value = args[0], args[2]
+    if query.shape[-1] == value.shape[-1]:
+        return [torch.empty_like(query, device="meta"), *metas[1:]]
+    return [metas[0].contiguous(), *metas[1:]]
+
+
+def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """In the sizes of query, key and value, which may have fewer heads, place by place."""
+    wanted, bias = args[10], args[4]
+    grads: list[torch.Tensor | None] = [
+        _ordered(x, [0, 2, 1, 3]) if needed else None
+        for x, needed in zip(args[1:4], wanted, strict=False)
+    ]
+    learned = wanted[3] and bias is not None and bias.dtype != torch.bool
+    return [*grads, torch.empty_like(bias, device="meta") if learned else None]
+
+
+def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
+    return [meta.contiguous() for meta in metas]
+
+
+def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
+    """A new one whose dimensions lie in memory in this order, the slowest first."""
+    shape = [meta.shape[d] for d in order]
+    return meta.new_empty(shape, device="meta").permute(
+        sorted(range(len(order)), key=order.__getitem__)
+    )
+
+
+_RULES: dict[str, _Rule] = {
+    "aten::_scaled_dot_product_efficient_attention": _attention,
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
+    "aten::_linalg_svd": _columns(0, 2),
+    "aten::geqrf": _columns(0),
+    "aten::linalg_eig": _columns(1),
+    "aten::linalg_lstsq": _solution,
+    "aten::max_unpool2d": _as_input,
+    "aten::nonzero": _places,
+    "aten::nonzero_static": _rows,
+    "aten::unique_consecutive": _along(3),
+    "aten::unique_dim": _along(1),
+    "aten::unique_dim_consecutive": _along(1),
+}

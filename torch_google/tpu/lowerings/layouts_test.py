@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from torch_google.tpu.lowerings.layouts import laid_out
+
+aten = torch.ops.aten
+LAST = torch.channels_last
+PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("op", "args"),
+    [
+        (aten._linalg_svd.default, (torch.randn(2, 3, 5), True)),
+        (aten._linalg_svd.default, (torch.randn(5, 3),)),
+        (aten.geqrf.default, (torch.randn(2, 5, 3),)),
+        (aten.linalg_eig.default, (torch.randn(2, 4, 4),)),
+        (aten.linalg_lstsq.default, (torch.randn(2, 5, 3), torch.randn(2, 5, 2))),
+        (aten.linalg_lstsq.default, (torch.randn(3, 5), torch.randn(3, 2))),
+        (aten.linalg_lstsq.default, (torch.randn(2, 5, 3), torch.randn(2, 5))),
+        (aten.nonzero.default, (torch.eye(4),)),
+        (aten.nonzero_static.default, (torch.eye(4),)),
+        (aten.unique_dim.default, (PAIRS, 1)),
+        (aten.unique_dim.default, (PAIRS, -1)),
+        (aten.unique_dim_consecutive.default, (PAIRS, 2)),
+        (aten.unique_consecutive.default, (PAIRS, False, False, 1)),
+        (aten.unique_consecutive.default, (PAIRS,)),
+    ],
+    ids=str,
+)
+def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
+    options = {"size": 4} if op is aten.nonzero_static.default else {}
+    expected = op(*args, **options)
+    expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+    shapes = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in expected]
+    found = laid_out(op.name(), shapes, args, options)
+    assert [t.stride() for t in found if t.numel()] == [t.stride() for t in expected if t.numel()]
+
+
+@pytest.mark.parametrize("memory", [LAST, torch.contiguous_format])
+def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) -> None:
+    x = torch.randn(2, 3, 6, 6).contiguous(memory_format=memory)
+    out, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
+    expected = aten.max_unpool2d.default(out, places, [6, 6])
+    shape = torch.empty(expected.shape, device="meta")
+    found = laid_out("aten::max_unpool2d", shape, (out, places, [6, 6]), {})
+    assert found.stride() == expected.stride()
+
+
+def test_other_operators_are_left_alone() -> None:
+    meta = torch.empty(3, 2, device="meta").t()
+    assert laid_out("aten::add.Tensor", meta, (), {}) is meta
