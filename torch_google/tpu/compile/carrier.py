@@ -89,6 +89,10 @@ class Carrier(ABC):
         """Return the executable of a program, which its fingerprint tells from others."""
 
     @abstractmethod
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        """Say whether others may have a tensor's values, where no count of references tells."""
+
+    @abstractmethod
     def precision(self) -> str | None:
         """Return the precision of products that holds in this thread, in JAX's words."""
 
@@ -146,6 +150,9 @@ class _Host(Carrier):
         self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
     ) -> jax.stages.Compiled:
         return lower().compile()
+
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return False
 
     def precision(self) -> str | None:
         return None

@@ -92,7 +92,7 @@ class Version:
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS:
+            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = [arrays[place] for place in self._inputs]

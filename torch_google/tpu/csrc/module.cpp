@@ -27,7 +27,7 @@ void connect(const py::dict& functions) {
       {"explain", &to.explain},   {"debug", &to.debug},
       {"zeros", &to.zeros},       {"resized", &to.resized},
       {"transfer", &to.transfer}, {"mark", &to.mark},
-      {"fuse", &to.fuse},
+      {"fuse", &to.fuse},         {"attempt", &to.attempt},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();

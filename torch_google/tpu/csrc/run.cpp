@@ -18,7 +18,8 @@ namespace py = pybind11;
 constexpr size_t kFewest = 4;
 
 struct Fused {
-  enum State { compiling, ready, failed } state = compiling;
+  // On trial: it has never run.
+  enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
 };
 
@@ -100,7 +101,7 @@ class Run {
   // Whether there is a fused program and it ran.
   bool run_fused() {
     const auto program = find();
-    if (program->state != Fused::ready) {
+    if (program->state != Fused::ready && program->state != Fused::trial) {
       counters.served += program->state == Fused::compiling;
       return false;
     }
@@ -122,6 +123,9 @@ class Run {
                                trace_.integers.data());
       arguments.push_back(integers.ptr());
     }
+    if (program->state == Fused::trial) {
+      return run_trial(*program, arguments);
+    }
     // Own reference: the cache may be cleared meanwhile.
     const Ref function = Ref::borrow(program->function.get());
     const Ref arrays(PyObject_Vectorcall(
@@ -140,6 +144,29 @@ class Run {
         explain("a fused program of " + std::to_string(trace_.steps.size()) +
                 " operators");
       }
+    }
+    return false;
+  }
+
+  // The first run of a program: if it fails, Python has saved what it was to
+  // reuse. What ran once needs no more memory the next time.
+  bool run_trial(Fused& program,
+                 const c10::SmallVectorImpl<PyObject*>& arguments) {
+    py::list given;
+    for (size_t i = 1; i < arguments.size(); ++i) {
+      given.append(py::handle(arguments[i]));
+    }
+    const Ref answer = Ref::checked(PyObject_CallFunction(
+        callbacks().attempt, "OOO", program.function.get(), given.ptr(),
+        list_of(donated_).ptr()));
+    if (PyTuple_CheckExact(answer.get())) {
+      program.state = Fused::ready;
+      trace_.store(kept_, answer.get());
+      return true;
+    }
+    program.state = Fused::failed;
+    for (size_t i = 0; i < trace_.externals.size(); ++i) {
+      trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(answer.get(), i));
     }
     return false;
   }
@@ -308,7 +335,7 @@ void resolve_fused(uint64_t token, PyObject* executable) {
     program.state = Fused::failed;
   } else {
     program.function = Ref::borrow(executable);
-    program.state = Fused::ready;
+    program.state = Fused::trial;
   }
   cache().unresolved.erase(found);
 }

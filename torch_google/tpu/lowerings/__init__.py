@@ -124,6 +124,9 @@ from torch_google.tpu.lowerings import (
 from torch_google.tpu.lowerings import (
     upsampling as upsampling,
 )
+from torch_google.tpu.lowerings import (
+    weight_norm as weight_norm,
+)
 from torch_google.tpu.lowerings.layouts import laid_out
 from torch_google.tpu.lowerings.table import Lowering, find, is_pinned, lowering, name_of, names
 

@@ -12,12 +12,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import torch
-from torch._prims_common import suggest_memory_format
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
@@ -25,15 +22,7 @@ from torch_google.tpu.lowerings.table import lowering
 _LARGE = 1 << 20  # elements of a kernel whose transpose misses the caches
 
 
-def _meta(x: torch.Tensor, weight: torch.Tensor, *rest: Any) -> torch.Tensor:
-    """The result lies channels last where an operand does, as on the CPU."""
-    result = torch.ops.aten.convolution.default(x, weight, *rest)
-    formats = (suggest_memory_format(x), suggest_memory_format(weight))
-    chosen = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
-    return torch.empty_like(result, memory_format=chosen)
-
-
-@lowering("aten::convolution", "aten::convolution_overrideable", meta=_meta)
+@lowering("aten::convolution", "aten::convolution_overrideable")
 def convolution(
     x: jax.Array,
     weight: jax.Array,

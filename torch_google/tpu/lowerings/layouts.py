@@ -82,6 +82,13 @@ def _as_input(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -
     return [metas[0].contiguous(memory_format=suggest_memory_format(args[0]))]
 
 
+def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Channels last where the input or the weight has them there."""
+    formats = [suggest_memory_format(operand) for operand in args[:2]]
+    last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
+    return [metas[0].contiguous(memory_format=last)]
+
+
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     query, value = args[0], args[2]
     if query.shape[-1] == value.shape[-1]:
@@ -116,6 +123,8 @@ _RULES: dict[str, _Rule] = {
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::_linalg_svd": _columns(0, 2),
+    "aten::convolution": _as_operands,
+    "aten::convolution_overrideable": _as_operands,
     "aten::geqrf": _columns(0),
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,

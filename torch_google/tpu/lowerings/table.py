@@ -28,16 +28,12 @@ class Lowering:
     `host_shape`: the shape of a result depends on values, so it runs outside of a program: on
     concrete arrays, by itself. Where that depends on the arguments, a function of these, which looks
     at shapes and dtypes only, says so: tensors are torch's or jax arrays.
-
-    `meta`: called with the arguments, tensors being meta ones, instead of torch's own meta kernel:
-    where that fails, or leaves open what depends on the device.
     """
 
     name: str
     function: Callable[..., Any]
     random: bool = False
     host_shape: bool | Callable[..., bool] = False
-    meta: Callable[..., Any] | None = None
 
     def on_host(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Say whether a call with such arguments has results whose shape depends on values."""
@@ -67,7 +63,7 @@ def lowering(
                     f"{function.__module__}: '{name}' is lowered in "
                     f"{_TABLE[name].function.__module__} already. Keep one of them"
                 )
-            _TABLE[name] = Lowering(name, function, random, host_shape, meta)
+            _TABLE[name] = Lowering(name, function, random, host_shape)
         return function
 
     return register

@@ -34,7 +34,8 @@ def lower_op(
     depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
     """
     kwargs = dict(kwargs or {})
-    kwargs.pop("generator", None)  # a generator belongs to a device that is not meta
+    if "generator" in kwargs:
+        kwargs["generator"] = None  # a generator belongs to a device that is not meta
     if any(argument.name == "device" for argument in op._schema.arguments):
         kwargs["device"] = torch.device("meta")
     lowering = lowerings.find(op)
@@ -59,7 +60,7 @@ def _direct(
         return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
 
     try:
-        meta = _meta_results(lowering.meta or op, leaves, structure, on_host)
+        meta = _meta_results(op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
         meta = lowerings.laid_out(
             op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
@@ -86,9 +87,7 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
     )
 
 
-def _meta_results(
-    op: Callable[..., Any], leaves: Sequence[Any], structure: Any, host_shape: bool
-) -> Any:
+def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)

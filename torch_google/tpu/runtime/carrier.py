@@ -81,6 +81,9 @@ class _Device(Carrier):
     ) -> jax.stages.Compiled:
         return compiler.executable(name, lower, fingerprint=fingerprint)
 
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return bool(_C.shared(tensor))
+
     def precision(self) -> str | None:
         found = get_precision()
         return None if found == "default" else found

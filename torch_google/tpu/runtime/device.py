@@ -135,6 +135,13 @@ def init() -> None:
     _C.start()
 
 
+def __getattr__(name: str) -> bool:
+    """`_initialized`: what checkpointing asks before it keeps the state of random numbers."""
+    if name == "_initialized":
+        return is_initialized()
+    raise AttributeError(f"module 'torch.tpu' has no attribute {name!r}")
+
+
 def is_initialized() -> bool:
     """Whether the platform runs."""
     return bool(_C.started())

@@ -8,12 +8,14 @@ operator by operator, which gives the same values.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -22,6 +24,8 @@ from torch_google.tpu import _C
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.background import Background
 from torch_google.tpu.runtime.executable import Compiled
+
+_log = logging.getLogger(__name__)
 
 # A program of an operator, and where its inputs come from: a slot, or ~external.
 Step = tuple[Compiled, tuple[int, ...]]
@@ -39,6 +43,30 @@ def fuse(
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
     return None
+
+
+def attempt(
+    executable: jax.stages.Compiled, arguments: list[Any], donated: Sequence[int]
+) -> tuple[Any, ...] | list[Any]:
+    """Run a program for the first time and return its results, or the arguments if it failed.
+
+    What it may reuse is saved on the host until all results are there: a program that runs out of
+    memory takes it along.
+    """
+    saved = {at: np.array(arguments[at]) for at in donated}
+    try:
+        results: tuple[Any, ...] = executable(*arguments)
+        jax.block_until_ready(results)
+    except RuntimeError as error:  # of which JAX's are a kind
+        for at, values in saved.items():
+            if arguments[at].is_deleted():
+                arguments[at] = jax.device_put(values, arguments[at].sharding)
+        _log.warning(
+            "tpu: a fused program failed: %s. Its operators run one by one from now on",
+            str(error).strip().partition("\n")[0],
+        )
+        return arguments
+    return results
 
 
 def register() -> None:

@@ -35,7 +35,7 @@ def miss(
         torch._C._AutoDispatchBelowAutograd(),
         torch.no_grad(),
     ):
-        if takes_numbers(op):
+        if takes_numbers(op, args):
             _C.set_lift(op.name(), True)
             return None
         try:
@@ -58,7 +58,7 @@ def miss(
 
 
 def _bake(op: OpOverload) -> None:
-    takes_numbers(op, forget=True)
+    takes_numbers(op, (), forget=True)
     _C.set_lift(op.name(), False)
 
 

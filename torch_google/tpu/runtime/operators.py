@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu import _C, lowerings
 
-# The exponent decides what is computed: x**2 is a product. Few programs are behind these anyway.
+# The exponent decides what is computed: x**2 is a product. Until there are too many of them.
+_MOST_BAKED = 8
 _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
 # The steps of optimizers, whose numbers schedulers change.
 _LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
@@ -24,6 +29,7 @@ _OURS = (
     "aten::mode.values",
 )
 _known: set[str] = set()
+_baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
 def record() -> None:
@@ -37,16 +43,23 @@ def names() -> list[str]:
     return [name for name in _all_names() if _is_recorded(name, name in lowered)]
 
 
-def takes_numbers(op: OpOverload, *, forget: bool = False) -> bool:
-    """Whether numbers become inputs of an operator from now on: the first time that one is asked.
+def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
+    """Whether numbers become inputs of an operator from now on: True once, when it is to begin.
 
     `forget` settles that they do not.
     """
+    if forget:
+        _known.add(op.name())
     if op.name() in _known:
         return False
+    if op.name().startswith(_BAKED):
+        # As in beta ** step: a step is not a reason to compile.
+        _baked[op.name()].update(arg for arg in args if isinstance(arg, int | float))
+        if len(_baked[op.name()]) <= _MOST_BAKED:
+            return False
+        _known.add(op.name())
+        return True
     _known.add(op.name())
-    if forget or op.name().startswith(_BAKED):
-        return False
     if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
         return True
     return op.name().startswith(_LIFTED)

@@ -35,8 +35,8 @@ def start() -> int:
             kernels.register()
             # The recorder takes what has no kernel yet.
             composites.register()
-            fused.register()
             operators.record()
+            fused.register()
             _devices.extend(found)
     return len(_devices)
 

@@ -11,7 +11,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import device, dynamo, platform
+from torch_google.tpu.runtime import autocast, device, dynamo, platform
 from torch_google.tpu.runtime.untraced import untraced
 
 
@@ -21,9 +21,8 @@ def register() -> None:
         return
     torch.utils.rename_privateuse1_backend("tpu")
     torch._register_device_module("tpu", device)
-    torch.utils.generate_methods_for_privateuse1_backend()
-    # torch would take float16; it asks each thread, and this is the one that imports torch.
-    torch.set_autocast_dtype("tpu", torch.bfloat16)
+    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    autocast.install()
     _C.connect(
         {
             "start": platform.start,
@@ -38,6 +37,7 @@ def register() -> None:
                     "transfer": "transfer",
                     "mark": "events",
                     "fuse": "fused",
+                    "attempt": "fused",
                 }.items()
             },
         }

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Batches on their way to the device."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+
+
+def dataset(device: str = "cpu") -> TensorDataset:
+    return TensorDataset(torch.arange(24.0).reshape(8, 3).to(device), torch.arange(8).to(device))
+
+
+def test_batches_through_pinned_memory() -> None:
+    sums = []
+    for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True):
+        there = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
+        inputs.zero_()  # a copy has been made, whatever non_blocking says
+        sums.append([tensor.sum().item() for tensor in there])
+    assert sums == [[66.0, 6], [210.0, 22]]
+
+
+def test_batches_of_worker_processes() -> None:
+    loader = DataLoader(
+        dataset(), batch_size=4, pin_memory=True, num_workers=1, multiprocessing_context="spawn"
+    )
+    assert [inputs.tpu().sum().item() for inputs, _ in loader] == [66.0, 210.0]
+
+
+def test_data_that_lies_on_the_device() -> None:
+    data = dataset("tpu")
+    batches = list(DataLoader(data, batch_size=4, sampler=RandomSampler(data)))
+    assert {inputs.device.type for inputs, _ in batches} == {"tpu"}
+    assert sorted(torch.cat([labels for _, labels in batches]).tolist()) == list(range(8))
