@@ -84,17 +84,13 @@ class Carrier(ABC):
 
     @abstractmethod
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
-        """Return the executable of a program, which its fingerprint tells from others."""
-
-    @abstractmethod
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        """Say whether others may have a tensor's values, where no count of references tells."""
-
-    @abstractmethod
-    def precision(self) -> str | None:
-        """Return the precision of products that holds in this thread, in JAX's words."""
+        """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -147,15 +143,13 @@ class _Host(Carrier):
         return jax.sharding.SingleDeviceSharding(jax.local_devices(backend="cpu")[0])
 
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
         return lower().compile()
-
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        return False
-
-    def precision(self) -> str | None:
-        return None
 
     def count(self, event: str) -> None:
         pass

@@ -58,8 +58,6 @@ class Compiled(OutputCode):
                 seen.append((arrays[-1].shape, value.storage_offset(), value.stride()))
         if signature.symbolic:
             seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
-        if not self.options.precision:
-            seen.append(carrier.precision())
         key = tuple(seen)
         version = self._versions.get(key)
         if version is None:

@@ -11,8 +11,6 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 
-from torch_google.tpu import lowerings
-
 
 def fingerprint(graph: GraphModule, *others: Any) -> str:
     """Return a fingerprint of a graph, its subgraphs and constants, and of what `others` print."""
@@ -28,10 +26,10 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
     return found.hexdigest()
 
 
-def is_pinned(graph: GraphModule) -> bool:
-    """Say whether versions tell what each operator of a graph is in JAX; see lowerings.is_pinned."""
+def is_ours(graph: GraphModule) -> bool:
+    """Whether a graph is of torch's operators alone: the code of others' may change."""
     return all(
-        lowerings.is_pinned(node.target)
+        node.target.namespace in ("aten", "prims", "torch_google")
         for module in graph.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes

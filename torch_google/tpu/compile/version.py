@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from hashlib import sha256
 from sys import getrefcount
 from typing import Any
 
@@ -18,7 +17,7 @@ from torch.fx import Node
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.carrier import Carrier, Result, carrier_of
 from torch_google.tpu.compile.evaluate import Evaluation
-from torch_google.tpu.compile.fingerprint import fingerprint, is_pinned
+from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
@@ -85,14 +84,14 @@ class Version:
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _Seen) for result in self._results)
         self._order = [r.position for r in self._results if isinstance(r, _Made | _Seen)]
-        with _precision(options.precision or signature.carrier().precision()):
+        with _precision(options.precision):
             self._run = self._compile(arrays, options)
         # Only what is baked is still of use, and tensors must not be kept alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
+            if getrefcount(arrays[place]) > _OWNERS:
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = [arrays[place] for place in self._inputs]
@@ -190,13 +189,10 @@ class Version:
 
         baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
         kept = (specs, self._layouts, baked, self._results, self._made, donated, options)
-        name = fingerprint(signature.graph, kept, carrier.precision())
         carrier.count("compile")
-        if is_pinned(signature.graph):
-            return carrier.compile("torch.compile", lower, name)
-        lowered = lower()
-        text = sha256(lowered.as_text().encode()).hexdigest()
-        return carrier.compile("torch.compile", lambda: lowered, f"{name} {text}")
+        # Other libraries' operators may change under one name: the lowered text tells.
+        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return carrier.compile("torch.compile", lower, said, signature.device)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature

@@ -11,18 +11,25 @@ PROGRAM = """
 import jax, torch, torch_google.tpu
 torch_google.tpu.autoload()
 from torch_google.tpu.runtime import compiler
-compile_ = compiler.executable
-def note(name, lower, *, fingerprint):
-    if "edited" in name or name == "torch.compile":
-        print(fingerprint)
-    return compile_(name, lower, fingerprint=fingerprint)
-compiler.executable = note
+compile_ = compiler.compiled
+def note(name, lower, *, fingerprint, **options):
+    if "edited" in name or name.startswith(("torch.compile", "a trace of")):
+        print(name.partition("::")[0], fingerprint)
+    return compile_(name, lower, fingerprint=fingerprint, **options)
+compiler.compiled = note
 @torch_google.tpu.custom_kernel("kernels_test::edited")
 def edited(x: jax.Array) -> jax.Array:
     return x * {factor}
 x = torch.ones(3, device="tpu")
 edited(x)
 torch.compile(lambda x: edited(x) + 1)(x)
+with torch.tpu.eager_mode("fused"):
+    for _ in range(3):
+        y = x
+        for _ in range(10):
+            y = edited(y)
+        y.sum().item()
+        torch.tpu.wait_for_compiles()
 """
 
 
@@ -39,8 +46,7 @@ def fingerprints(factor: int) -> list[str]:
 
 
 def test_what_a_kernel_does_is_in_its_fingerprint() -> None:
-    eager, graph = fingerprints(2)
-    assert fingerprints(2) == [eager, graph]
-    other_eager, other_graph = fingerprints(3)
-    assert other_eager != eager
-    assert other_graph != graph
+    first = fingerprints(2)
+    assert len(first) == 3  # eager, compiled, fused
+    assert fingerprints(2) == first
+    assert not set(fingerprints(3)) & set(first)

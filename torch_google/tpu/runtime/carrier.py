@@ -14,7 +14,6 @@ from jax.sharding import SingleDeviceSharding
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.runtime import compiler, metrics, platform
-from torch_google.tpu.runtime.precision import get_precision
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.untraced import untraced
 
@@ -77,16 +76,16 @@ class _Device(Carrier):
         return SingleDeviceSharding(platform.device(device.index or 0))
 
     def compile(
-        self, name: str, lower: Callable[[], jax.stages.Lowered], fingerprint: str
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
     ) -> jax.stages.Compiled:
-        return compiler.executable(name, lower, fingerprint=fingerprint)
-
-    def is_shared(self, tensor: torch.Tensor) -> bool:
-        return bool(_C.shared(tensor))
-
-    def precision(self) -> str | None:
-        found = get_precision()
-        return None if found == "default" else found
+        index = device.index or 0
+        if fingerprint is None:
+            return compiler.executable_of(name, lower(), device=index)
+        return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
 
     def count(self, event: str) -> None:
         metrics.graph(event)

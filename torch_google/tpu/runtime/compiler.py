@@ -1,32 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the runtime has its programs compiled: the one door to XLA's compiler."""
+"""Where the runtime has its programs compiled: the one door to XLA's compiler, and to its cache."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
+from typing import Any
 
 import jax
 
-from torch_google.tpu import _C
-from torch_google.tpu.runtime import metrics
+from torch_google.tpu import _C, cache
+from torch_google.tpu.runtime import metrics, platform
 from torch_google.tpu.runtime.misses import CacheMissError
 
 
 def executable(
-    name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str
+    name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, device: int
 ) -> jax.stages.Compiled:
-    """Return the executable of a program; `lower` is called where it has to be made.
+    """Return the executable of a program for a device; `lower` is called where it has to be made.
 
     `fingerprint` says the same for the same program in every process. Raises CacheMissError where a
     program has to be made and the thread may not.
     """
+    found = kept(fingerprint, device)
+    if found is not None and found.executable is not None:
+        return found.executable
+    return compiled(name, lower, fingerprint=fingerprint, device=device)
 
-    def allowed() -> jax.stages.Lowered:
-        check_allowed(name, fingerprint)
-        return lower()
 
+def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax.stages.Compiled:
+    """Return the executable of a lowered program, which its text tells from every other.
+
+    Raises CacheMissError where it has to be made and the thread may not.
+    """
+    fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
+    return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
+
+
+def kept(fingerprint: str, device: int) -> cache.Entry | None:
+    """Return what the compile cache has of a program."""
+    return cache.remembered(fingerprint, [platform.device(device)])
+
+
+def keep(fingerprint: str, device: int, note: Any) -> None:
+    """Put a note without an executable into the compile cache."""
+    cache.remember(fingerprint, [platform.device(device)], cache.Entry(None, note))
+
+
+def compiled(
+    name: str,
+    lower: Callable[[], jax.stages.Lowered],
+    *,
+    fingerprint: str,
+    device: int,
+    note: Any = None,
+) -> jax.stages.Compiled:
+    """Return the executable of a program that is not in the compile cache, and put it there.
+
+    `fingerprint` says the same for the same program in every process; `note` is kept with it. Raises
+    CacheMissError where the thread may not compile.
+    """
+    check_allowed(name, fingerprint)
     with metrics.compiling():
-        return allowed().compile()
+        made = lower().compile()
+    cache.remember(fingerprint, [platform.device(device)], cache.Entry(made, note))
+    return made
 
 
 def check_allowed(name: str, fingerprint: str) -> None:

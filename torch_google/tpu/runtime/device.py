@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C, profiler
+from torch_google.tpu.cache import get_compile_cache, set_compile_cache
 from torch_google.tpu.runtime import memory, platform, random
 from torch_google.tpu.runtime.indices import Which, index_of
 from torch_google.tpu.runtime.memory import (
@@ -78,6 +79,7 @@ __all__ = [
     "empty_cache",
     "get_amp_supported_dtype",
     "get_arch_list",
+    "get_compile_cache",
     "get_device_capability",
     "get_device_name",
     "get_device_properties",
@@ -112,6 +114,7 @@ __all__ = [
     "seed",
     "seed_all",
     "set_cache_only",
+    "set_compile_cache",
     "set_device",
     "set_eager_mode",
     "set_fused_limits",

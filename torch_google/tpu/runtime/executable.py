@@ -17,8 +17,8 @@ from jax.extend.core import ClosedJaxpr
 from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import dtypes, lowerings
-from torch_google.tpu.program import Number, Program, constant
+from torch_google.tpu import _C, dtypes, lowerings
+from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
@@ -67,55 +67,70 @@ class Body:
             return self._jitted.trace(*self._specs)
 
 
+def kept_call(call: Call, device: int) -> Compiled | None:
+    """Return the program of a call from the compile cache. It is lowered when somebody asks.
+
+    Raises BakedNumber where a former process found that the call has none.
+    """
+    if not _is_ours(call):
+        return None
+    fingerprint = _fingerprint(call, device)
+    entry = compiler.kept(fingerprint, device)
+    if entry is None:
+        return None
+    if entry.executable is None:
+        raise BakedNumber(f"{call.op.name()}: its program depends on a number")
+    results, random = entry.note
+    arguments = call.pure_arguments()
+    pure = call.pure.op  # and not the call, which holds tensors
+    plan = _Plan(call, lambda: lower_op(pure, *arguments), random)
+    return plan.compiled(entry.executable, results, fingerprint, plan.body(device))
+
+
+def keep_baked(call: Call, device: int) -> None:
+    """Let later processes know that a call's program depends on a number."""
+    if _is_ours(call):
+        compiler.keep(_fingerprint(call, device), device, None)
+
+
 def compile_call(call: Call, program: Program, device: int) -> Compiled:
     """Return the compiled program of a call. It keeps none of the call's tensors."""
-    plan = _Plan(call, program)
-    sharding = SingleDeviceSharding(platform.device(device))
-    specs: list[Any] = [
-        jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
-        for shape, dtype, _ in (call.bases[at] for at in plan.inputs)
-    ]
-    examples = [_example(number) for number in call.numbers]
-    examples += [0, 0] if program.random else []
-    specs += examples
-    name = call.op.name()
-
-    def function(*values: Any) -> tuple[jax.Array, ...]:
-        return plan.run(values)
-
-    function.__name__ = name.replace("::", "_").replace(".", "_")
-    body = Body(function, specs, sharding)
-    fingerprint = f"{_fingerprint(call, device)} {get_precision()}"
-    if not lowerings.is_pinned(call.pure.op):
-        text = body.traced.lower().as_text()
-        fingerprint += f" {sha256(text.encode()).hexdigest()}"
-    return Compiled(
-        name,
-        compiler.executable(name, lambda: body.traced.lower(), fingerprint=fingerprint),
-        plan.inputs,
-        plan.targets,
-        tuple(call.results(program)),
-        "".join("f" if isinstance(example, float) else "i" for example in examples),
-        bool(program.random),
-        fingerprint,
-        body,
-    )
+    fingerprint = _fingerprint(call, device)
+    plan = _Plan(call, lambda: program, bool(program.random))
+    body = plan.body(device)
+    results = tuple(call.results(program))
+    if _is_ours(call):
+        executable = compiler.compiled(
+            plan.name,
+            lambda: body.traced.lower(),
+            fingerprint=fingerprint,
+            device=device,
+            note=(results, plan.random),
+        )
+    else:
+        lowered = body.traced.lower()
+        # A program that this becomes a part of has to tell today's from yesterday's too.
+        fingerprint += f" {sha256(lowered.as_text().encode()).hexdigest()}"
+        executable = compiler.executable_of(plan.name, lowered, device=device)
+    return plan.compiled(executable, results, fingerprint, body)
 
 
 class _Plan:
-    """Which storages a call reads and writes, and what runs between."""
+    """Which storages a call reads and writes, and what runs between. It keeps no tensor."""
 
-    def __init__(self, call: Call, program: Program) -> None:
-        self._program = program
+    def __init__(self, call: Call, program: Callable[[], Program], random: bool) -> None:
+        self._make = program
         self._bases = call.bases
         self._views = call.views
         self._kinds = [_number_dtype(number) for number in call.numbers]
+        self._examples = [_example(number) for number in call.numbers] + [0, 0] * random
         self._constants = call.constants
         self._sources = call.sources()
         self._written = call.written()
-        self._plain = call.plain(program)
         # Of several tensors that are written in one storage, the first stands for all.
         self._boxes = {self._bases[at][2]: at for at in reversed(self._written)}
+        self.name = call.op.name()
+        self.random = random
         self.targets = tuple(
             self._boxes[box] for box in dict.fromkeys(self._bases[at][2] for at in self._written)
         )
@@ -127,29 +142,67 @@ class _Plan:
             or (at in self.targets and not self._overwrites(at))
         )
 
+    def compiled(
+        self,
+        executable: jax.stages.Compiled,
+        results: tuple[Fresh | int | None, ...],
+        fingerprint: str,
+        body: Body,
+    ) -> Compiled:
+        """Return the call's program, which this executable runs."""
+        return Compiled(
+            self.name,
+            executable,
+            self.inputs,
+            self.targets,
+            results,
+            "".join("f" if isinstance(example, float) else "i" for example in self._examples),
+            self.random,
+            fingerprint,
+            body,
+        )
+
+    def body(self, device: int) -> Body:
+        """Return the function that an executable is made of."""
+        sharding = SingleDeviceSharding(platform.device(device))
+        specs: list[Any] = [
+            jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
+            for shape, dtype, _ in (self._bases[at] for at in self.inputs)
+        ]
+
+        def function(*values: Any) -> tuple[jax.Array, ...]:
+            return self.run(values)
+
+        function.__name__ = self.name.replace("::", "_").replace(".", "_")
+        return Body(function, specs + self._examples, sharding)
+
+    @cached_property
+    def _program(self) -> Program:
+        return self._make()
+
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
         """Return the new arrays of the targets, then those of new tensors."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
         key = None
-        if self._program.random:
+        if self.random:
             seed, offset = values[-2:]
             key = jax.random.fold_in(jax.random.key(seed), offset)
         given = [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
         made = self._program(given, key)
         new = dict(arrays)
-        for at, value in zip(self._written, made[self._plain :], strict=True):
+        for at, value in zip(self._written, made[self._plain() :], strict=True):
             target = self._boxes[self._bases[at][2]]
             new[target] = self._write(at, new.get(target), value)
         fresh = [
             value.transpose(natural(meta.shape, meta.stride()).order)
-            for value, meta in zip(made[: self._plain], self._metas(), strict=True)
+            for value, meta in zip(made, self._program.metas[: self._plain()], strict=False)
             if meta is not None
         ]
         return tuple([new[at] for at in self.targets] + fresh)
 
-    def _metas(self) -> tuple[torch.Tensor | None, ...]:
-        return self._program.metas[: self._plain]
+    def _plain(self) -> int:
+        return len(self._program.metas) - len(self._written)
 
     def _overwrites(self, target: int) -> bool:
         shape, dtype, box = self._bases[target]
@@ -195,6 +248,11 @@ _OVERWRITING = frozenset(
 )
 
 
+def _is_ours(call: Call) -> bool:
+    """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
+    return lowerings.is_pinned(call.pure.op)
+
+
 def _number_dtype(number: Number | torch.Tensor) -> Any:
     """Return the dtype of a tensor of the CPU that stands for a number; a Number has none."""
     return dtypes.to_jax(number.dtype) if isinstance(number, torch.Tensor) else None
@@ -223,4 +281,4 @@ def _fingerprint(call: Call, device: int) -> str:
         return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
 
     arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
-    return f"{call.op.name()} tpu:{device} {arguments}"
+    return f"{call.op.name()} tpu:{device} precision {_C.precision()} {arguments}"

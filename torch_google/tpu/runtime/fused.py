@@ -40,6 +40,9 @@ def fuse(
     the externals whose memory it may reuse. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated)
+    found = compiler.kept(fusion.fingerprint, device)
+    if found is not None and found.executable is not None:
+        return found.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
     return None
@@ -102,7 +105,9 @@ class Fusion:
 
     def compile(self) -> jax.stages.Compiled:
         """Return the executable."""
-        return compiler.executable(self.name, self.lower, fingerprint=self.fingerprint)
+        return compiler.compiled(
+            self.name, self.lower, fingerprint=self.fingerprint, device=self._device
+        )
 
     def lower(self) -> jax.stages.Lowered:
         """Return the program for XLA."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from torch_google.tpu import _C
+from torch_google.tpu import _C, cache
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class Metrics:
     A trace of the fused mode is a hit where its program is there, and a miss where it is new; `served`
     counts those that ran operator by operator while their program was compiled. `flushes` says how
     often a trace ended, by reason.
+
+    `disk_hits` and `disk_misses` are lookups of the compile cache, `disk_bytes` what was read and
+    written there. A hit is no compilation.
     """
 
     operators: int
@@ -42,6 +45,9 @@ class Metrics:
     fused_misses: int
     fused_served: int
     flushes: dict[str, int]
+    disk_hits: int
+    disk_misses: int
+    disk_bytes: int
 
 
 _compiles = [0, 0.0]
@@ -55,6 +61,7 @@ _lock = threading.Lock()
 def metrics() -> Metrics:
     """Return the counts of all threads and devices; `live_bytes` is of the current device."""
     operators, hits, misses = _C.counts()
+    disk = cache.statistics()
     live = int(torch.accelerator.memory_allocated()) if _C.started() else 0
     return Metrics(
         operators,
@@ -68,12 +75,16 @@ def metrics() -> Metrics:
         live,
         *_C.fused_counts(),
         _C.flushes(),
+        disk.hits,
+        disk.misses,
+        disk.bytes,
     )
 
 
 def reset_metrics() -> None:
     """Count from zero again."""
     _C.reset_counts()
+    cache.reset_statistics()
     with _lock:
         _compiles[:] = [0, 0.0]
     _host_shapes[0] = 0

@@ -18,7 +18,7 @@ from torch_google.tpu import _C
 from torch_google.tpu.program import BakedNumber, Number, lower_op
 from torch_google.tpu.runtime import fallback, host_shapes, overlap
 from torch_google.tpu.runtime.call import Base, Call
-from torch_google.tpu.runtime.executable import Compiled, compile_call
+from torch_google.tpu.runtime.executable import Compiled, compile_call, keep_baked, kept_call
 from torch_google.tpu.runtime.operators import takes_numbers
 
 
@@ -41,11 +41,8 @@ def miss(
         try:
             return _miss(op, args, bases, device)
         except BakedNumber:
-            _bake(op)
-        except (jax.errors.ConcretizationTypeError, jax.errors.TracerBoolConversionError):
-            if not any(isinstance(leaf, Number) for leaf in pytree.tree_leaves(args)):
-                raise
-            _bake(op)
+            takes_numbers(op, (), forget=True)
+            _C.set_lift(op.name(), False)
         except NotImplementedError as error:
             if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
@@ -57,11 +54,6 @@ def miss(
         return None
 
 
-def _bake(op: OpOverload) -> None:
-    takes_numbers(op, (), forget=True)
-    _C.set_lift(op.name(), False)
-
-
 def _miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Compiled | list[Any] | None:
@@ -71,9 +63,27 @@ def _miss(
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
     if call.check():
         return None
-    program = lower_op(call.pure.op, *call.pure_arguments())
-    if program.host_shape:
-        return host_shapes.run(program, call)
-    if call.resize(program):
-        return None
-    return compile_call(call, program, device)
+    if op not in _host_shaped:
+        found = kept_call(call, device)
+        if found is not None:
+            return found
+    try:
+        program = lower_op(call.pure.op, *call.pure_arguments())
+        if program.host_shape:
+            _host_shaped.add(op)
+            return host_shapes.run(program, call)
+        if call.resize(program):
+            return None
+        return compile_call(call, program, device)
+    except BakedNumber:
+        keep_baked(call, device)
+        raise
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerBoolConversionError) as error:
+        if not any(isinstance(leaf, Number) for leaf in pytree.tree_leaves(args)):
+            raise
+        keep_baked(call, device)
+        raise BakedNumber(str(error)) from error
+
+
+# Operators without a program of their own: none is looked for.
+_host_shaped: set[OpOverload] = set()

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries in a directory of this machine, which many processes share, within a bound of bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import threading
+from pathlib import Path
+
+# A full directory is cut down to this part of its bound, so that not every write has to look.
+_KEPT = 0.9
+# What another process wrote and never renamed is litter after this many seconds.
+_LITTER_SECONDS = 3600.0
+_TEMPORARY = ".partial-"
+
+
+class Directory:
+    """`read` and `write` raise OSError; a bound of None is none."""
+
+    def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
+        self._path = Path(path).expanduser().absolute()
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._total: int | None = None  # as far as this process knows
+        self.evicted = 0
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def read(self, name: str) -> bytes | None:
+        """Return the bytes of an entry, which counts as used now, or None."""
+        path = self._file(name)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        # Read-only, or evicted this moment: the bytes are here all the same.
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return data
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put an entry there whole, then make room if there is too much."""
+        path = self._file(name)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+        if self._max_bytes is not None:
+            with self._lock:
+                self._bound(len(data), self._max_bytes)
+
+    def _file(self, name: str) -> Path:
+        return self._path / name[:2] / name
+
+    def _bound(self, added: int, most: int) -> None:
+        if self._total is not None:
+            self._total += added
+            if self._total <= most:
+                return
+        found = sorted(self._entries())
+        total = sum(size for _, size, _ in found)
+        for _, size, path in found if total > most else ():
+            if total <= most * _KEPT:
+                break
+            path.unlink(missing_ok=True)
+            total -= size
+            self.evicted += 1
+        self._total = total
+
+    def _entries(self) -> list[tuple[float, int, Path]]:
+        """Return (when last used, bytes, path) of every entry; removes litter."""
+        newest, found = 0.0, []
+        for path in self._path.glob("??/*"):
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue  # another process made room as well
+            newest = max(newest, status.st_mtime)
+            found.append((status.st_mtime, status.st_size, path))
+        entries = []
+        for used, size, path in found:
+            if not path.name.startswith(_TEMPORARY):
+                entries.append((used, size, path))
+            elif newest - used > _LITTER_SECONDS:
+                path.unlink(missing_ok=True)
+        return entries

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries in a directory: whole or absent, shared, within their bound; and below a URL."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import fsspec
+import pytest
+from etils import epath
+
+from torch_google.tpu.cache.directory import Directory
+from torch_google.tpu.cache.remote import Remote
+
+
+def _name(number: int) -> str:
+    return hashlib.sha256(str(number).encode()).hexdigest()
+
+
+def _files(path: Path) -> list[Path]:
+    return [file for file in path.rglob("*") if file.is_file()]
+
+
+def test_what_is_written_is_read_and_what_is_not_is_none(tmp_path: Path) -> None:
+    directory = Directory(tmp_path / "new" / "cache", None)
+    assert directory.read(_name(1)) is None
+    directory.write(_name(1), b"one")
+    directory.write(_name(1), b"once more")
+    assert directory.read(_name(1)) == b"once more"
+    assert len(_files(tmp_path)) == 1
+
+
+def test_nobody_else_may_write_what_this_process_will_run(tmp_path: Path) -> None:
+    Directory(tmp_path / "cache", None).write(_name(1), b"one")
+    (file,) = _files(tmp_path)
+    assert file.stat().st_mode & 0o077 == 0
+    assert file.parent.stat().st_mode & 0o022 == 0
+
+
+def test_the_least_lately_used_go_first(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, 1000)
+    for number in range(9):
+        directory.write(_name(number), bytes(100))
+        for file in tmp_path.glob(f"??/{_name(number)}"):
+            os.utime(file, (number, number))
+    assert directory.read(_name(0)) is not None  # and with that it is the newest
+    directory.write(_name(9), bytes(100))
+    directory.write(_name(10), bytes(100))
+    left = {number for number in range(11) if directory.read(_name(number)) is not None}
+    assert left == {0, 3, 4, 5, 6, 7, 8, 9, 10}
+    assert directory.evicted == 2
+
+
+def test_the_bound_counts_what_other_processes_left(tmp_path: Path) -> None:
+    Directory(tmp_path, None).write(_name(1), bytes(5000))
+    Directory(tmp_path, 1000).write(_name(2), bytes(100))
+    assert [file.name for file in _files(tmp_path)] == [_name(2)]
+
+
+def test_litter_goes_once_it_is_old(tmp_path: Path) -> None:
+    directory = Directory(tmp_path, 1000)
+    directory.write(_name(1), b"one")
+    place = _files(tmp_path)[0].parent
+    for name, age in [(".partial-old", 7200), (".partial-new", 60)]:
+        (place / name).write_bytes(b"half")
+        os.utime(place / name, (time.time() - age,) * 2)
+    Directory(tmp_path, 1000).write(_name(2), b"two")
+    assert not (place / ".partial-old").exists()
+    assert (place / ".partial-new").exists()
+
+
+def _write_and_read(path: Path, failures: multiprocessing.Queue[str]) -> None:
+    directory = Directory(path, 20_000)
+    for turn in range(150):
+        number = turn % 10
+        directory.write(_name(number), bytes([number]) * 3000)
+        data = directory.read(_name((number * 7) % 10))
+        if data is not None and data != bytes([(number * 7) % 10]) * 3000:
+            failures.put(f"{turn}: {data[:8]!r} of {len(data)} bytes")
+
+
+def test_many_processes_share_it_and_see_whole_entries(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    failures = context.Queue()
+    workers = [context.Process(target=_write_and_read, args=(tmp_path, failures)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0, 0, 0]
+    assert failures.empty(), failures.get()
+    assert not [file for file in _files(tmp_path) if file.name.startswith(".")]
+
+
+def test_a_place_that_takes_no_files_is_an_error_of_the_system() -> None:
+    directory = Directory("/proc/version/cache", None)
+    with pytest.raises(OSError, match="Not a directory"):
+        directory.write(_name(1), b"one")
+
+
+def test_a_url_that_fsspec_opens() -> None:
+    remote = Remote("memory://compiled/tpu/")
+    assert remote.read(_name(1)) is None
+    remote.write(_name(1), b"one")
+    assert Remote("memory://compiled/tpu").read(_name(1)) == b"one"
+    found = fsspec.filesystem("memory").find("/compiled")
+    assert found == [f"/compiled/tpu/{_name(1)[:2]}/{_name(1)}"]
+
+
+def test_a_url_that_epath_opens(tmp_path: Path) -> None:
+    @epath.register_path_cls("probe://")
+    class Place(type(epath.Path("/"))):  # type: ignore[misc] # epath's own class has no name
+        def __new__(cls, url: str) -> epath.Path:
+            return epath.Path(tmp_path / url.removeprefix("probe://"))
+
+    remote = Remote("probe://here")
+    assert remote.read(_name(1)) is None
+    remote.write(_name(1), b"one")
+    assert remote.read(_name(1)) == b"one"
+    assert [file.read_bytes() for file in _files(tmp_path / "here")] == [b"one"]
+
+
+def test_a_url_that_nothing_opens() -> None:
+    with pytest.raises(ValueError, match="nothing opens 'abacus://x'"):
+        Remote("abacus://x")

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a compiled program depends on beside what it computes."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import jax
+import jaxlib
+import torch
+
+# Flags that reach XLA or a plugin of PJRT's.
+_VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS")
+# Fields of /proc/cpuinfo that decide which instructions XLA emits for the host.
+_CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
+
+
+def environment(devices: Sequence[jax.Device]) -> str:
+    """Return words that are equal where an executable may be exchanged."""
+    return "\n".join(
+        (
+            _software(),
+            _host(),
+            *(f"{name}={os.environ.get(name, '')}" for name in _VARIABLES),
+            f"{devices[0].client.platform} {devices[0].client.platform_version}",
+            *(f"{device.id} {device.device_kind}" for device in devices),
+            f"precision {jax.config.jax_default_matmul_precision}",
+            f"random {jax.config.jax_default_prng_impl} {jax.config.jax_threefry_partitionable}",
+        )
+    )
+
+
+@functools.cache
+def _software() -> str:
+    return (
+        f"torch {torch.__version__} {torch.version.git_version}\n"
+        f"jax {jax.__version__} jaxlib {jaxlib.__version__}\n"
+        f"sources {_sources()}"
+    )
+
+
+def _sources() -> str:
+    """Return a digest of this package's own Python: it decides what an operator becomes."""
+    digest = hashlib.sha256()
+    for name, content in _modules(files("torch_google").joinpath("tpu"), ""):
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _modules(directory: Traversable, below: str) -> Iterator[tuple[str, bytes]]:
+    for child in sorted(directory.iterdir(), key=lambda child: child.name):
+        name = f"{below}/{child.name}"
+        if child.is_dir():
+            yield from _modules(child, name)
+        elif name.endswith(".py") and not name.endswith("_test.py"):
+            yield name, child.read_bytes()
+
+
+@functools.cache
+def _host() -> str:
+    lines: list[str] = []
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        for line in information.read_text().splitlines():
+            if not line.strip():
+                break  # the next processor
+            if line.partition(":")[0].strip() in _CPU_FIELDS:
+                lines.append(line)
+    # XLA splits work by the number of threads that it may use.
+    return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in and out of the compile cache of this process.
+
+`compiled` is for whoever has a lowered program; `remembered` and `remember` are for whoever keeps
+something beside the executable, and wants neither a trace nor a lowering on a hit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+import jax
+
+from torch_google.tpu.cache.entry import Entry, Unstorable, Unusable, decode, encode
+from torch_google.tpu.cache.environment import environment
+from torch_google.tpu.cache.settings import current, statistics, stop_writing, warn, writable
+
+
+def compiled(
+    lower: Callable[[], jax.stages.Lowered],
+    *,
+    fingerprint: str | None = None,
+    devices: Sequence[jax.Device] | None = None,
+) -> jax.stages.Compiled:
+    """Return the executable of a program: from the cache, or compiled now and kept there.
+
+    `fingerprint` tells the program from every other, whatever the process; with it a hit lowers
+    nothing, without it the text of the module is taken. `devices` are those that it runs on, the
+    first of the platform if None.
+    """
+    if current() is None:
+        return lower().compile()
+    lowered = lower() if fingerprint is None else None
+    said = fingerprint if lowered is None else f"module {lowered.as_text()}"
+    assert said is not None
+    places = _devices(devices)
+    found = remembered(said, places)
+    if found is not None and found.executable is not None:
+        return found.executable
+    executable = (lowered or lower()).compile()
+    remember(said, places, Entry(executable, None))
+    return executable
+
+
+def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
+    """Return what was kept under a fingerprint, if it is there and can be used."""
+    place = current()
+    if place is None:
+        return None
+    counts = statistics()
+    name = _name(fingerprint, devices)
+    try:
+        data = place.read(name)
+        if data is not None:
+            entry = decode(data, devices)
+            counts.hits += 1
+            counts.bytes += len(data)
+            return entry
+    except Unusable as error:
+        counts.rejected += 1
+        warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
+    except OSError as error:
+        warn(f"{place} cannot be read: {error}. Programs are compiled; give another directory")
+    counts.misses += 1
+    return None
+
+
+def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
+    """Keep an entry under a fingerprint, where that is possible."""
+    place = current()
+    if place is None or not writable():
+        return
+    try:
+        data = encode(entry)
+        place.write(_name(fingerprint, devices), data)
+    except Unstorable:
+        statistics().unstorable += 1
+        return
+    except OSError as error:
+        stop_writing()
+        warn(f"{place} cannot be written: {error}. Nothing more is kept; give another directory")
+        return
+    statistics().stored += 1
+    statistics().bytes += len(data)
+
+
+def _name(fingerprint: str, devices: Sequence[jax.Device]) -> str:
+    return hashlib.sha256(f"{environment(devices)}\n{fingerprint}".encode()).hexdigest()
+
+
+def _devices(devices: Sequence[jax.Device] | None) -> Sequence[jax.Device]:
+    return devices if devices is not None else jax.local_devices()[:1]

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that come back: the same results, no work; and whatever happens to a file."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import warnings
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from torch_google.tpu import cache
+from torch_google.tpu.cache import entry, environment, settings
+
+
+@pytest.fixture(autouse=True)
+def _directory(tmp_path: Path) -> Iterator[None]:
+    cache.set_compile_cache(tmp_path)
+    cache.reset_statistics()
+    yield
+    cache.set_compile_cache(None)
+
+
+class _Program:
+    """x -> factor * x + 1, which counts how often it is lowered."""
+
+    def __init__(self, factor: float = 2.0) -> None:
+        self.lowered = 0
+        self._factor = factor
+
+    def __call__(self) -> jax.stages.Lowered:
+        self.lowered += 1
+        shape = jax.ShapeDtypeStruct((3,), jnp.float32)
+        return jax.jit(lambda x: (self._factor * x + 1, {"x": x})).lower(shape)
+
+
+def _entries(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
+
+
+def test_a_fingerprint_saves_the_lowering() -> None:
+    program = _Program()
+    for _ in range(2):
+        run = cache.compiled(program, fingerprint="program")
+        total, rest = run(jnp.arange(3.0, dtype=jnp.float32))
+        assert total.tolist() == [1.0, 3.0, 5.0]
+        assert rest["x"].tolist() == [0.0, 1.0, 2.0]
+    assert program.lowered == 1
+    counts = cache.statistics()
+    assert (counts.misses, counts.stored, counts.hits) == (1, 1, 1)
+    assert counts.bytes > 1000
+
+
+def test_without_one_the_module_decides() -> None:
+    runs = [cache.compiled(_Program(factor)) for factor in (2.0, 3.0, 2.0)]
+    assert [float(run(jnp.ones(3, jnp.float32))[0][0]) for run in runs] == [3.0, 4.0, 3.0]
+    assert (cache.statistics().hits, cache.statistics().stored) == (1, 2)
+
+
+def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
+    cache.set_compile_cache(None)
+    program = _Program()
+    cache.compiled(program, fingerprint="program")
+    cache.compiled(program, fingerprint="program")
+    assert program.lowered == 2
+    assert cache.get_compile_cache() is None
+    assert _entries(tmp_path) == []
+
+
+def test_a_note_comes_back_and_needs_no_executable() -> None:
+    devices = jax.local_devices()[:1]
+    assert cache.remembered("a note", devices) is None
+    cache.remember("a note", devices, cache.Entry(None, ("baked", 3)))
+    assert cache.remembered("a note", devices) == cache.Entry(None, ("baked", 3))
+
+
+def _cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def _flip(data: bytes) -> bytes:
+    return data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]
+
+
+def _foreign(data: bytes) -> bytes:
+    return b"something else"
+
+
+def _empty(data: bytes) -> bytes:
+    return b""
+
+
+def _of_another_make(data: bytes) -> bytes:
+    """A whole entry, with an executable that this XLA did not write."""
+    body = pickle.dumps(((b"no executable", None, None), None))
+    return (
+        entry.encode(cache.Entry(None, 0)).partition(b"\n")[0]
+        + b"\n"
+        + (hashlib.sha256(body).digest() + body)
+    )
+
+
+@pytest.mark.parametrize("damage", [_cut, _flip, _foreign, _empty, _of_another_make])
+def test_a_damaged_entry_is_compiled_anew_with_one_warning(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    for number in range(2):
+        cache.compiled(_Program(number), fingerprint=f"program {number}")
+    for path in _entries(tmp_path):
+        path.write_bytes(damage(path.read_bytes()))
+    program = _Program(0.0)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        run = cache.compiled(program, fingerprint="program 0")
+        cache.compiled(_Program(1.0), fingerprint="program 1")
+    (warning,) = seen
+    assert "is compiled anew: " in str(warning.message)
+    assert run(jnp.ones(3, jnp.float32))[0].tolist() == [1.0, 1.0, 1.0]
+    assert cache.statistics().rejected == 2
+    cache.compiled(program, fingerprint="program 0")
+    assert program.lowered == 1, "the new entry has replaced the damaged one"
+
+
+def test_a_place_that_cannot_be_used_costs_time_only() -> None:
+    cache.set_compile_cache("/proc/version/cache")
+    program = _Program()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            run = cache.compiled(program, fingerprint="program")
+    (warning,) = seen
+    assert "/proc/version/cache cannot be " in str(warning.message)
+    assert program.lowered == 3
+    assert run(jnp.ones(3, jnp.float32))[0].tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_full_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(UserWarning, match="cannot be written: .*No space left on device"):
+        cache.compiled(_Program(), fingerprint="program")
+    assert _entries(tmp_path) == []
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cache.compiled(_Program(), fingerprint="another")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true"),
+        lambda patch: patch.setattr(environment, "_host", lambda: "another processor"),
+        lambda patch: patch.setattr(environment, "_software", lambda: "another version"),
+    ],
+    ids=["flags", "processor", "versions"],
+)
+def test_what_was_made_elsewhere_is_not_taken(
+    change: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache.compiled(_Program(), fingerprint="program")
+    with monkeypatch.context() as patch:
+        change(patch)
+        cache.compiled(_Program(), fingerprint="program")
+    assert (cache.statistics().hits, cache.statistics().misses) == (0, 2)
+    with jax.default_matmul_precision("highest"):
+        cache.compiled(_Program(), fingerprint="program")
+    assert cache.statistics().misses == 3
+
+
+def test_the_sources_of_this_package_decide() -> None:
+    names = [name for name, _ in environment._modules(files("torch_google.tpu"), "")]
+    assert "/lowerings/matmul.py" in names
+    assert "/runtime/strides.py" in names
+    assert not [name for name in names if name.endswith("_test.py")]
+
+
+def test_a_bound_below_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="max_bytes=0; use a number above 0, or None"):
+        cache.set_compile_cache(tmp_path, max_bytes=0)
+
+
+def test_the_variable_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_state", settings._State())
+    monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", str(tmp_path / "named"))
+    assert cache.get_compile_cache() == str(tmp_path / "named")
+    monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", "")
+    assert cache.get_compile_cache() == str(tmp_path / "named")
+
+
+def test_a_variable_that_nothing_opens_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_state", settings._State())
+    monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", "abacus://x")
+    with pytest.warns(UserWarning, match="TORCH_TPU_COMPILE_CACHE: nothing opens 'abacus://x'"):
+        assert cache.get_compile_cache() is None

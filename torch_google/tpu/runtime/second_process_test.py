@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A second process with the same compile cache: the same numbers, and nothing is compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_PROGRAM = """
+import json, sys, torch
+from torch_google.tpu import autoload
+autoload()
+mode, = sys.argv[1:]
+torch.manual_seed(0)
+model = torch.nn.Sequential(
+    torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4)
+).to("tpu")
+optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+x = torch.randn(5, 8).to("tpu")
+target = torch.arange(5).remainder(4).to("tpu")
+losses = []
+step = torch.compile(model) if mode == "compile" else model
+with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(step(x[:, :8]), target)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        torch.tpu.wait_for_compiles()
+    y = torch.zeros(4, 6, device="tpu")
+    y.t()[1:3].mul_(2).add_(torch.arange(4.0, device="tpu"))
+    losses += y.sum(1).tolist()
+torch.tpu.wait_for_compiles()
+found = torch.tpu.metrics()
+print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses]))
+"""
+
+
+def _run(cache: Path, mode: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, mode],
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+            "TORCH_TPU_COMPILE_CACHE": str(cache),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Warning" not in done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) -> None:
+    losses, compiles, hits, misses = _run(tmp_path, mode)
+    assert compiles > 20
+    assert misses >= compiles > hits
+    again, compiles, hits, misses = _run(tmp_path, mode)
+    assert again == losses
+    assert (compiles, misses) == (0, 0)
+    assert hits > 20
