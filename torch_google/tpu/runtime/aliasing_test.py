@@ -204,6 +204,7 @@ def test_nothing_at_all() -> None:
     x = torch.empty(0, 3, device="tpu")
     assert (x + x).shape == (0, 3)
     assert x.add_(1).cpu().numel() == 0
+    assert torch.ones(3, device="tpu").expand(2, 3)[:, :0].add_(1).numel() == 0
     assert torch.ones(2, 0).to("tpu").sum().item() == 0
 
 

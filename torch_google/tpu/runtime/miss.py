@@ -47,7 +47,7 @@ def miss(
             if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
-        except (RuntimeError, IndexError, ValueError, TypeError):
+        except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # The kernels for meta tensors have words of their own: the CPU's are the known ones.
             fallback.rehearse(op, args)
             raise
