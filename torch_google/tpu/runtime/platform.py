@@ -13,6 +13,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch_google.tpu.runtime import heap
+
 if TYPE_CHECKING:
     import jax
 
@@ -81,6 +83,8 @@ def _start() -> list[jax.Device]:
         # XLA reads this when the first client of the CPU is made.
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     for platform in _PLATFORMS if wanted is None else (wanted,):
+        if platform == "cpu":
+            heap.keep()
         try:
             return list(jax.local_devices(backend=platform))
         except RuntimeError as absent:
