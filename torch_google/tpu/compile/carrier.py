@@ -33,11 +33,8 @@ class Carrier(ABC):
     """
 
     @abstractmethod
-    def take(self, tensor: torch.Tensor) -> Any:
-        """Return the array of a tensor's storage.
-
-        What is donated may have no other owner than the storage, which has one reference.
-        """
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        """Return the arrays of tensors' storages, each of which has one reference."""
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -71,8 +68,20 @@ class Carrier(ABC):
         """Return a flat array with other values where a view of it would see them."""
 
     @abstractmethod
-    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
+    def plan(self, results: Sequence[Result]) -> Any:
+        """Return what `give` needs to know of new tensors, all of one device."""
+
+    @abstractmethod
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
         """Return new tensors over packed arrays."""
+
+    @abstractmethod
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        """Whether something other than arrays may look at what lies in a tensor's storage."""
+
+    @abstractmethod
+    def precision(self) -> str:
+        """Return the precision of products that holds in this thread: a name of JAX's."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
@@ -100,9 +109,9 @@ class Carrier(ABC):
 class _Host(Carrier):
     """Tensors of the CPU: numbers beside those of a device, or whole graphs where there is none."""
 
-    def take(self, tensor: torch.Tensor) -> Any:
-        # A copy: programs run later, and the array may share memory with the tensor.
-        return constant(tensor.detach().clone())
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        # Copies: programs run later, and the arrays may share memory with the tensors.
+        return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
         return None
@@ -133,8 +142,17 @@ class _Host(Carrier):
             at += grid * stride
         return array.at[at].set(values)
 
-    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
-        return [_strided(tensor_of(a), r) for a, r in zip(arrays, results, strict=True)]
+    def plan(self, results: Sequence[Result]) -> Any:
+        return results
+
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
+        return [_strided(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
+
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return True
+
+    def precision(self) -> str:
+        return "default"
 
     def draw(self, device: torch.device) -> tuple[int, int]:
         return int(torch.randint(2**62, (), device="cpu")), 0

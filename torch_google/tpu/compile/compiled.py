@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -45,23 +46,21 @@ class Compiled(OutputCode):
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         signature = self.signature
         carrier = signature.carrier()
-        arrays = []
-        seen: list[Any] = []
-        for place, own in enumerate(signature.carriers):
+        precision = self.options.precision or carrier.precision()
+        arrays = signature.arrays(args)
+        seen: list[Any] = [precision]
+        for place, is_tensor in enumerate(signature.tensors):
             value = args[place]
-            if own is None:
-                arrays.append(value)
-                seen.append(type(value) if place in signature.numbers else value)
+            if is_tensor:
+                seen.append((arrays[place].shape, value.storage_offset(), value.stride()))
             else:
-                # No name for the array: its references are counted before it is donated.
-                arrays.append(own.take(value))
-                seen.append((arrays[-1].shape, value.storage_offset(), value.stride()))
+                seen.append(type(value) if place in signature.numbers else value)
         if signature.symbolic:
             seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
         key = tuple(seen)
         version = self._versions.get(key)
         if version is None:
-            version = self._make(key, args, arrays, carrier)
+            version = self._make(key, args, arrays, carrier, precision)
         elif signature.symbolic:
             self._versions.move_to_end(key)
         results = version(args, arrays, carrier)
@@ -96,9 +95,15 @@ class Compiled(OutputCode):
         self._versions: OrderedDict[Hashable, Version] = OrderedDict()
 
     def _make(
-        self, key: Hashable, args: Sequence[Any], arrays: Sequence[Any], carrier: Carrier
+        self,
+        key: Hashable,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        carrier: Carrier,
+        precision: str,
     ) -> Version:
-        version = Version(self.signature, args, arrays, self.options)
+        chosen = replace(self.options, precision=precision)
+        version = Version(self.signature, args, arrays, chosen)
         while len(self._versions) >= self.options.max_programs:
             self._versions.popitem(last=False)
             carrier.count("evict")

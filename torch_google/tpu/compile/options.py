@@ -15,14 +15,12 @@ class Options:
     """`donate`: let a program write the new value of an input over the old one.
 
     `max_programs`: how many programs a graph with symbolic sizes may keep; the one that was not used
-    for longest gives way. `buckets`: the sizes to which the first dimension of the inputs is padded,
-    where each row of the results depends on one row only; a larger one is exact. `precision` of
-    matrix products: default, high or highest; None leaves it to torch.tpu.
+    for longest gives way. `precision` of matrix products: default, high or highest; None leaves it
+    to torch.tpu.
     """
 
     donate: bool = True
     max_programs: int = 64
-    buckets: tuple[int, ...] = ()
     precision: str | None = None
 
 
@@ -40,8 +38,6 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
             f"tpu: torch.compile has no option {', '.join(unknown)} for the backend 'tpu'. "
             f"Use some of: {', '.join(sorted(names()))}"
         )
-    if "buckets" in given:
-        given["buckets"] = _buckets(given["buckets"])
     made = Options(**given)
     if not isinstance(made.donate, bool):
         raise _wrong("donate", made.donate, "True or False")
@@ -55,13 +51,6 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
 def names() -> frozenset[str]:
     """Return the names of all options."""
     return frozenset(field.name for field in fields(Options))
-
-
-def _buckets(value: Any) -> tuple[int, ...]:
-    sizes = tuple(value) if isinstance(value, list | tuple) else (value,)
-    if not all(_is_count(size) for size in sizes):
-        raise _wrong("buckets", value, "a list of sizes of 1 or more")
-    return tuple(sorted(sizes))
 
 
 def _is_count(value: Any) -> bool:

@@ -40,6 +40,11 @@ class Signature:
         self.random = any(draws(module) for module in _modules(graph))
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._carriers: list[Carrier | None] | None = None
+        self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
+        # Whether all inputs are tensors of the device, as they mostly are.
+        self._plain = all(
+            isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
+        )
         self.numbers = self._numbers(nodes)
         self._families = _families(self.outputs) if inference else {}
 
@@ -56,6 +61,15 @@ class Signature:
                 for meta in self.metas
             ]
         return self._carriers
+
+    def arrays(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arrays of arguments; other values than tensors as they are."""
+        if self._plain:
+            return self.carrier().take(args)
+        return [
+            value if own is None else own.take([value])[0]
+            for value, own in zip(args, self.carriers, strict=True)
+        ]
 
     def argument(self, node: Node) -> int | None:
         """Return the place of the argument that a result is, once the graph has written to it."""

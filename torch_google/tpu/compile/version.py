@@ -73,6 +73,7 @@ class Version:
             for place, carrier in enumerate(self._carriers)
             if carrier is not None or place in signature.numbers
         ]
+        self._all = len(self._inputs) == len(args)
         self._written = list(signature.written)
         self._donated = [
             place
@@ -83,7 +84,7 @@ class Version:
         self._made: list[tuple[Result, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _Seen) for result in self._results)
-        self._order = [r.position for r in self._results if isinstance(r, _Made | _Seen)]
+        self._givers = self._plans()
         with _precision(options.precision):
             self._run = self._compile(arrays, options)
         # Only what is baked is still of use, and tensors must not be kept alive.
@@ -91,12 +92,12 @@ class Version:
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS:
+            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
-        given = [arrays[place] for place in self._inputs]
+        given = arrays if self._all else [arrays[place] for place in self._inputs]
         if self._signature.random:
-            given += carrier.draw(self._signature.device)
+            given = [*given, *carrier.draw(self._signature.device)]
         made = self._run(*given)
         carrier.count("call")
         count = len(self._written)
@@ -104,7 +105,7 @@ class Version:
             own = self._carriers[place]
             assert own is not None
             own.store(args[place], array)
-        tensors = iter(self._give(made[count:], carrier))
+        tensors = iter(self._give(made[count:]))
         return [
             args[result.place]
             if isinstance(result, _Input)
@@ -140,35 +141,40 @@ class Version:
             self._made.append((result, nodes))
         return self._made.index((result, nodes))
 
-    def _give(self, arrays: Sequence[jax.Array], carrier: Carrier) -> list[torch.Tensor]:
-        if self._shared:
-            return self._views(arrays)
-        results = [self._made[position][0] for position in self._order]
-        ordered = [arrays[position] for position in self._order]
-        if all(result.device == self._signature.device for result in results):
-            return carrier.give(ordered, results)
+    def _plans(self) -> list[tuple[Carrier, list[int], Any]]:
+        """Return who gives which of the program's arrays: one carrier for each device."""
+        devices: dict[torch.device, list[int]] = {}
+        for result in self._results:
+            if isinstance(result, _Made | _Seen):
+                made = self._made[result.position][0]
+                positions = devices.setdefault(made.device, [])
+                if isinstance(result, _Made) or result.position not in positions:
+                    positions.append(result.position)
         return [
-            carrier_of(result.device).give([array], [result])[0]
-            for array, result in zip(ordered, results, strict=True)
+            (
+                carrier_of(device),
+                positions,
+                carrier_of(device).plan([self._made[at][0] for at in positions]),
+            )
+            for device, positions in devices.items()
         ]
 
-    def _views(self, arrays: Sequence[jax.Array]) -> list[torch.Tensor]:
-        bases: dict[int, torch.Tensor] = {}
-        tensors = []
-        for seen in self._results:
-            if not isinstance(seen, _Made | _Seen):
-                continue
-            result = self._made[seen.position][0]
-            if seen.position not in bases or isinstance(seen, _Made):
-                (made,) = carrier_of(result.device).give([arrays[seen.position]], [result])
-                bases[seen.position] = made
-            base = bases[seen.position]
-            tensors.append(
-                base
-                if isinstance(seen, _Made)
-                else base.as_strided(seen.sizes, seen.strides, seen.offset)
-            )
-        return tensors
+    def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
+        """Return new tensors, of each device in the order of the results."""
+        given: dict[int, list[torch.Tensor]] = {}
+        for carrier, positions, plan in self._givers:
+            tensors = carrier.give([arrays[at] for at in positions], plan)
+            if len(self._givers) == 1 and not self._shared:
+                return tensors
+            for at, tensor in zip(positions, tensors, strict=True):
+                given.setdefault(at, []).append(tensor)
+        return [
+            given[result.position].pop(0)
+            if isinstance(result, _Made)
+            else given[result.position][0].as_strided(result.sizes, result.strides, result.offset)
+            for result in self._results
+            if isinstance(result, _Made | _Seen)
+        ]
 
     def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
         signature = self._signature

@@ -14,13 +14,17 @@ from jax.sharding import SingleDeviceSharding
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.runtime.call import Fresh
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.untraced import untraced
 
+# What a precision is in C++ is its place here.
+_PRECISIONS = ("default", "high", "highest")
+
 
 class _Device(Carrier):
-    def take(self, tensor: torch.Tensor) -> Any:
-        return _C.value(tensor)
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        return _C.values(list(tensors))
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
         return View.of(tensor)
@@ -39,10 +43,7 @@ class _Device(Carrier):
         if lies.strides == result.strides:
             return values.transpose(lies.order)
         view = View(result.sizes, result.strides, 0, result.dtype)
-        elements = 1 + sum(
-            (size - 1) * step for size, step in zip(result.sizes, result.strides, strict=True)
-        )
-        return write(jnp.zeros(elements, values.dtype), values, view)
+        return write(jnp.zeros(_natural(result), values.dtype), values, view)
 
     def place(
         self,
@@ -55,21 +56,25 @@ class _Device(Carrier):
         view = View(tuple(sizes), tuple(strides), offset, dtypes.to_torch(array.dtype))
         return write(array, values, view)
 
-    def give(self, arrays: Sequence[jax.Array], results: Sequence[Result]) -> list[torch.Tensor]:
-        made = []
-        for array, result in zip(arrays, results, strict=True):
-            tensor = torch.empty_strided(
-                result.sizes, result.strides, dtype=result.dtype, device=result.device
-            )
-            _C.store(tensor, array)
-            made.append(tensor)
-        return made
+    def plan(self, results: Sequence[Result]) -> Any:
+        fresh = [
+            Fresh(result.sizes, result.strides, _natural(result), result.dtype)
+            for result in results
+        ]
+        return fresh, results[0].device.index or 0 if results else 0
+
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
+        return _C.fresh(arrays, *plan)
+
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return _C.shared(tensor)
+
+    def precision(self) -> str:
+        return _PRECISIONS[_C.precision()]
 
     def draw(self, device: torch.device) -> tuple[int, int]:
-        generator = _C.default_generator(device.index or 0)
-        offset = generator.get_offset()
-        generator.set_offset(offset + 1)
-        return _signed(generator.initial_seed()), _signed(offset)
+        seed, offset = _C.draw(device.index or 0)
+        return _signed(seed), _signed(offset)
 
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
         platform.start()
@@ -96,6 +101,15 @@ def register() -> None:
     carry("tpu", _Device())
     # Programs of operators are called by C++; JAX's way to their executables is Python at first.
     untraced(jax.stages.Compiled.__call__)
+
+
+def _natural(result: Result) -> tuple[int, ...]:
+    """Return the shape of a new tensor's array: flat where its strides leave gaps, or overlap."""
+    lies = natural(result.sizes, result.strides)
+    if lies.strides == result.strides:
+        return lies.shape
+    steps = zip(result.sizes, result.strides, strict=True)
+    return (1 + sum((size - 1) * step for size, step in steps),)
 
 
 def _signed(word: int) -> int:

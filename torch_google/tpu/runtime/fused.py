@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import numpy as np
+import torch
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -161,6 +162,8 @@ class Fusion:
 
 
 def _after_step(*_: object) -> None:
+    if torch.compiler.is_compiling():
+        return  # Dynamo traces hooks, and a compiled step leaves no trace of ours behind
     if _C.mode() == _C.Mode.fused:
         _C.flush("optimizer step")
 

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+
+def test_a_seed_repeats_and_calls_differ() -> None:
+    function = torch.compile(lambda: torch.randn(8, device="tpu"))
+    torch.manual_seed(3)
+    first, second = function(), function()
+    torch.tpu.manual_seed(3)
+    assert torch.equal(function(), first)
+    assert not torch.equal(first, second)
+
+
+def test_two_draws_of_one_graph_differ() -> None:
+    function = torch.compile(lambda: (torch.rand(8, device="tpu"), torch.rand(8, device="tpu")))
+    first, second = function()
+    assert not torch.equal(first, second)
+
+
+def test_the_backward_pass_drops_what_the_forward_pass_dropped() -> None:
+    function = torch.compile(lambda x: torch.nn.functional.dropout(x, 0.5))
+    x = torch.ones(256, device="tpu", requires_grad=True)
+    y = function(x)
+    y.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(y.detach(), x.grad)
+    assert 64 < int((y == 0).sum()) < 192
+
+
+def test_what_a_checkpoint_recomputes_is_what_was() -> None:
+    weight = torch.rand(32, 32, device="tpu", requires_grad=True)
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.dropout(torch.sin(x @ weight), 0.5)
+
+    function = torch.compile(lambda x: checkpoint(inner, x, use_reentrant=False), fullgraph=True)
+    x = torch.rand(4, 32, device="tpu", requires_grad=True)
+    y = function(x)
+    y.sum().backward()
+    kept = (y != 0) * 2.0
+    expected = (torch.cos(x @ weight) * kept) @ weight.t()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad.cpu(), expected.detach().cpu())
+
+
+def test_draws_of_branches() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x + torch.rand_like(x), lambda x: x * 1.0, (x,))
+
+    compiled = torch.compile(function, fullgraph=True)
+    x = torch.ones(8, device="tpu")
+    first, second = compiled(x), compiled(x)
+    assert not torch.equal(first, second)
+    assert bool(((first >= 1) & (first < 2)).all())

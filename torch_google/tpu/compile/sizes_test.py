@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbolic sizes and numbers: what is compiled again, and what is not."""
+
+from copy import deepcopy
+
+import torch
+from torch import nn
+
+
+def test_one_program_for_each_size() -> None:
+    function = torch.compile(lambda x: x * x.shape[0] + x.sum(), dynamic=True)
+    for size in (2, 5, 3, 5, 2, 9):
+        x = torch.rand(size, 3)
+        torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
+    assert torch.tpu.metrics().graphs == {"compile": 4, "call": 6}
+
+
+def test_the_number_of_programs_is_bounded() -> None:
+    function = torch.compile(
+        lambda x: x + 1, dynamic=True, backend="tpu", options={"max_programs": 2}
+    )
+    for size in (2, 3, 4, 3, 2):
+        assert function(torch.zeros(size, device="tpu")).tolist() == [1.0] * size
+    assert torch.tpu.metrics().graphs == {"compile": 4, "call": 5, "evict": 2}
+
+
+def test_gradients_of_symbolic_sizes() -> None:
+    theirs = nn.Linear(3, 3)
+    ours = deepcopy(theirs).to("tpu")
+    compiled = torch.compile(ours, dynamic=True)
+    for size in (2, 5, 3):
+        x = torch.rand(size, 3)
+        theirs(x).sum().backward()
+        compiled(x.to("tpu")).sum().backward()
+    assert ours.weight.grad is not None
+    torch.testing.assert_close(ours.weight.grad.cpu(), theirs.weight.grad)
+
+
+def test_other_numbers_do_not_compile_again() -> None:
+    scale = torch.compile(lambda x, by: x * by + by)
+    for by in (1.0, 2.5, 3.5, 4.5, 5.5):
+        assert scale(torch.ones(2, device="tpu"), by).tolist() == [2 * by] * 2
+    # The first is a constant to Dynamo, which makes an input of it when it sees another.
+    assert torch.tpu.metrics().graphs["compile"] == 2
+    torch.tpu.reset_metrics()
+    count = torch.compile(lambda x, by: x * by + by)
+    for by in range(2, 8):
+        assert count(torch.ones(2, device="tpu"), by).tolist() == [2.0 * by] * 2
+    assert torch.tpu.metrics().graphs["compile"] == 2
+
+
+def test_a_size_as_a_result() -> None:
+    function = torch.compile(lambda x: (x.shape[0] * 2, x + 1), dynamic=True)
+    for size in (2, 5):
+        assert function(torch.zeros(size, device="tpu"))[0] == 2 * size

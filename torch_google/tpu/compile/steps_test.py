@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn, optim
+
+from torch_google.tpu.compile import compile_step
+
+Make = Callable[[Any], optim.Optimizer]
+
+
+class _Pair:
+    """The same model, data and optimizer on the CPU and on the device."""
+
+    def __init__(self, make: Make) -> None:
+        self.theirs = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 4))
+        self.ours = deepcopy(self.theirs).to("tpu")
+        self.optimizers = [make(self.theirs.parameters()), make(self.ours.parameters())]
+        self.data = torch.randn(6, 8), torch.randn(6, 4)
+        self.moved = [x.to("tpu") for x in self.data]
+
+    def loss(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (self.ours(x) - y).square().mean()
+
+    def reference(self) -> torch.Tensor:
+        x, y = self.data
+        self.optimizers[0].zero_grad()
+        loss = (self.theirs(x) - y).square().mean()
+        loss.backward()
+        self.optimizers[0].step()
+        return loss.detach()
+
+    def check(self) -> None:
+        for mine, its in zip(self.ours.parameters(), self.theirs.parameters(), strict=True):
+            torch.testing.assert_close(mine.cpu(), its, rtol=1e-4, atol=1e-5)
+
+
+MAKERS: dict[str, Make] = {
+    "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
+    "adamw": lambda p: optim.AdamW(p, lr=1e-2),
+    "adam, one by one": lambda p: optim.Adam(p, lr=1e-2, foreach=False, amsgrad=True),
+    "fused": lambda p: optim.AdamW(p, lr=1e-2, fused=True),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=1e-2, momentum=0.5),
+}
+
+
+@pytest.mark.parametrize("name", list(MAKERS))
+def test_a_step_is_one_program(name: str) -> None:
+    pair = _Pair(MAKERS[name])
+    step = compile_step(pair.loss, pair.optimizers[1])
+    for _ in range(4):
+        torch.testing.assert_close(step(*pair.moved).cpu(), pair.reference())
+    pair.check()
+    assert all(parameter.grad is None for parameter in pair.ours.parameters())
+    graphs = torch.tpu.metrics().graphs
+    assert graphs["call"] == 4
+    # SGD makes its buffers in the first step, and reads them in the second.
+    assert graphs["compile"] == (2 if name == "sgd" else 1)
+    assert "copy" not in graphs
+
+
+def test_another_learning_rate_does_not_compile_again() -> None:
+    pair = _Pair(MAKERS["adamw"])
+    schedules = [optim.lr_scheduler.StepLR(o, 1, 0.5) for o in pair.optimizers]
+    step = compile_step(pair.loss, pair.optimizers[1])
+    for _ in range(4):
+        torch.testing.assert_close(step(*pair.moved).cpu(), pair.reference())
+        for schedule in schedules:
+            schedule.step()
+    pair.check()
+    assert torch.tpu.metrics().graphs == {"compile": 1, "call": 4}
+
+
+def test_model_and_optimizer_compiled_apart() -> None:
+    pair = _Pair(MAKERS["adamw"])
+    loss, update = torch.compile(pair.loss), torch.compile(pair.optimizers[1].step)
+    for _ in range(4):
+        pair.optimizers[1].zero_grad()
+        value = loss(*pair.moved)
+        value.backward()
+        update()
+        torch.testing.assert_close(value.detach().cpu(), pair.reference())
+    pair.check()
+    assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
+
+
+def test_hooks_are_refused() -> None:
+    pair = _Pair(MAKERS["sgd"])
+    pair.optimizers[1].register_step_post_hook(lambda *_: None)
+    with pytest.raises(ValueError, match="SGD has hooks for its step"):
+        compile_step(pair.loss, pair.optimizers[1])
+
+
+def test_lbfgs_is_refused() -> None:
+    pair = _Pair(lambda p: optim.LBFGS(p))
+    with pytest.raises(ValueError, match="LBFGS evaluates the loss as often as it likes"):
+        compile_step(pair.loss, pair.optimizers[1])

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What compiled functions write and share, against the CPU."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from torch_google.tpu import _C
+
+
+def check(function: Callable[..., Any], *args: torch.Tensor, calls: int = 2) -> None:
+    """Call it on the CPU and, compiled, on the device; results and arguments stay alike."""
+    ours = [arg.to("tpu") for arg in args]
+    compiled = torch.compile(function, fullgraph=True)
+    for _ in range(calls):
+        expected, found = function(*args), compiled(*ours)
+        alike(found, expected)
+        alike(ours, args)
+
+
+def alike(found: Any, expected: Any) -> None:
+    if isinstance(expected, torch.Tensor):
+        assert found.stride() == expected.stride()
+        torch.testing.assert_close(found.cpu(), expected)
+    else:
+        for mine, its in zip(found, expected, strict=True):
+            alike(mine, its)
+
+
+def test_arguments_are_written_in_place_and_no_copies_are_made() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        y[1:].add_(1)
+        return x + y
+
+    check(function, torch.ones(3), torch.ones(3), calls=3)
+    assert "copy" not in torch.tpu.metrics().graphs
+
+
+def test_what_is_donated_is_gone_and_what_the_user_holds_is_not() -> None:
+    function = torch.compile(lambda x: x.add_(1))
+    x = torch.zeros(4, device="tpu")
+    function(x)
+    held = _C.value(x)
+    function(x)
+    assert torch.tpu.metrics().graphs["copy"] == 1
+    assert held.tolist() == [1.0] * 4
+    donated = _C.value(x)
+    address = donated.unsafe_buffer_pointer()
+    del donated
+    function(x)
+    assert _C.value(x).unsafe_buffer_pointer() == address
+    assert x.tolist() == [3.0] * 4
+
+
+def test_nothing_is_donated_without_the_option() -> None:
+    function = torch.compile(lambda x: x.add_(1), backend="tpu", options={"donate": False})
+    x = torch.zeros(4, device="tpu")
+    function(x)
+    address = _C.value(x).unsafe_buffer_pointer()
+    function(x)
+    assert _C.value(x).unsafe_buffer_pointer() != address
+    assert x.tolist() == [2.0] * 4
+
+
+def test_views_are_written_where_they_lie() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x * 2
+
+    base = torch.zeros(4, 4)
+    ours = base.to("tpu")
+    compiled = torch.compile(function, fullgraph=True)
+    alike(compiled(ours[1:3, ::2]), function(base[1:3, ::2]))
+    alike(compiled(ours.t()[1:]), function(base.t()[1:]))
+    alike(ours, base)
+
+
+def test_arguments_that_overlap() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.add_(1)
+        return x + y
+
+    base = torch.arange(6.0)
+    ours = base.to("tpu")
+    compiled = torch.compile(function, fullgraph=True)
+    alike(compiled(ours[:4], ours[2:]), function(base[:4], base[2:]))
+    alike(compiled(ours, ours), function(base, base))
+    alike(ours, base)
+
+
+def test_a_result_may_be_the_argument() -> None:
+    x = torch.ones(3, device="tpu")
+    result = torch.compile(lambda x: x.mul_(2))(x)
+    result.add_(1)
+    assert x.tolist() == [3.0] * 3
+    torch.compile(lambda x: x.mul_(2)[1:])(x).add_(1)
+    assert x.tolist() == [6.0, 7.0, 7.0]
+
+
+def test_results_share_storage_as_they_do_without_a_compiler() -> None:
+    def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = x + 1
+        return y.t(), y[0], x.view(-1), y.expand(2, *y.shape), x[1]
+
+    x = torch.rand(3, 4)
+    ours = x.to("tpu")
+    expected, found = function(x), torch.compile(function, fullgraph=True)(ours)
+    for results in (expected, found):
+        results[2].add_(1)
+        results[0].mul_(3)
+    alike(found, expected)
+    alike(ours, x)
+
+
+@pytest.mark.parametrize("sizes", [(0, 3), (2, 0), ()], ids=str)
+def test_tensors_without_elements_or_dimensions(sizes: tuple[int, ...]) -> None:
+    check(lambda x: (x + 1, x.sum()), torch.ones(sizes))
+
+
+def test_numbers_on_the_cpu_beside_tensors_of_the_device() -> None:
+    def function(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        scale.add_(1)
+        return x * scale
+
+    x, scale = torch.rand(3), torch.tensor(1.0)
+    ours, its = x.to("tpu"), scale.clone()
+    compiled = torch.compile(function)
+    for _ in range(3):
+        alike(compiled(ours, its), function(x, scale))
+        alike(its, scale)
+
+
+def test_functions_that_only_make_tensors() -> None:
+    def function() -> torch.Tensor:
+        return torch.arange(4, device="tpu") * 2 + torch.ones(4, device="tpu")
+
+    assert torch.compile(function, fullgraph=True)().tolist() == [1.0, 3.0, 5.0, 7.0]
