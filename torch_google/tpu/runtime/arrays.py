@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -11,12 +12,18 @@ import numpy as np
 import torch
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime import errors, platform
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
-    """Return an array of zeros on a device."""
-    return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
+    """Return an array of zeros on a device. Raises torch.OutOfMemoryError."""
+    try:
+        return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            wanted = math.prod(shape) * dtype.itemsize
+            raise errors.out_of_memory("a new tensor", f"it takes {wanted} bytes") from error
+        raise
 
 
 def resized(array: jax.Array, elements: int) -> jax.Array:
@@ -39,7 +46,7 @@ def to_host(array: jax.Array) -> torch.Tensor:
     dtype = dtypes.to_torch(array.dtype)
     if not array.size:
         return torch.empty(0, dtype=dtype, device="cpu")
+    errors.wait(array)
     if array.dtype.itemsize == 1 or platform.name() != "cpu":
         return torch.from_numpy(np.array(array).reshape(-1).view(np.uint8)).view(dtype)
-    array.block_until_ready()
     return torch.from_dlpack(array).reshape(-1)
