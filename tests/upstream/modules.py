@@ -66,7 +66,7 @@ class Sample:
         torch.manual_seed(0)
         module = self.info.module_cls(*self.made_of.args, **self.made_of.kwargs)
         assert isinstance(module, torch.nn.Module)
-        return module.train(self.training)
+        return module.to(self.dtype).train(self.training)
 
     def inputs(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call: tensors of their own, that gradients end in."""
@@ -109,7 +109,7 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str) -> Run:
     outputs = [leaf for leaf in _tensors(results) if leaf.requires_grad]
     generator = torch.Generator().manual_seed(1)
     cotangents = [
-        torch.randn(leaf.shape, dtype=leaf.dtype, generator=generator).to(device)
+        torch.randn(leaf.shape, dtype=leaf.dtype, generator=generator).to(leaf.device)
         for leaf in outputs
     ]
     wanted = [*_tensors((args, kwargs)), *module.parameters()]
@@ -219,9 +219,9 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             sample.inputs(device),
         )
         found.append(placed(*args, **kwargs))
-    agreement.check(
-        "result in channels_last", *found, strides=sample.info.module_memformat_affects_out
-    )
+    # Of other dtypes, other kernels of the CPU's take the matter otherwise.
+    strides = sample.info.module_memformat_affects_out and sample.dtype == torch.float32
+    agreement.check("result in channels_last", *found, strides=strides)
 
 
 def _moved(structure: Any, device: str) -> Any:

@@ -43,7 +43,8 @@ def main(argv: Sequence[str]) -> int:
             if options.verbose or result.outcome is not Outcome.PASSED:
                 print(f"{row} {result.outcome.value} {result.message}".rstrip(), flush=True)
     for table in tables:
-        print("\n".join(_sums(table, [r for r in results if r.row.table is table])))
+        for line in _sums(table, [r for r in results if r.row.table is table]):
+            print(line)
     surprises = known.surprises(results)
     for surprise in surprises:
         print(f"run: {surprise}", file=sys.stderr)

@@ -32,6 +32,7 @@ def backend(
     Modes and options are in `options.py`; others raise ValueError. Raises NotImplementedError, when
     the graph is first called, for operators that nothing lowers.
     """
+    torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
     compiler = aot_autograd(
         fw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
         bw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),

@@ -138,3 +138,24 @@ def test_functions_that_only_make_tensors() -> None:
         return torch.arange(4, device="tpu") * 2 + torch.ones(4, device="tpu")
 
     assert torch.compile(function, fullgraph=True)().tolist() == [1.0, 3.0, 5.0, 7.0]
+
+
+def test_pending_operators_of_the_fused_mode_run_first() -> None:
+    function = torch.compile(lambda x: x.mul_(2) + 1)
+    with torch.tpu.eager_mode("fused"):
+        x = torch.ones(4, device="tpu") + 1
+        for power in (2, 3):
+            x.mul_(1.0)
+            assert function(x).tolist() == [2.0**power + 1] * 4
+    assert x.tolist() == [8.0] * 4
+
+
+def test_strides_that_overlap_or_leave_gaps() -> None:
+    check(lambda x: torch.as_strided(x + 1, (2, 2), (1, 2)), torch.arange(6.0))
+    check(lambda x: torch.as_strided(x + 1, (2, 2), (1, 1)), torch.arange(6.0))
+
+
+def test_complex_numbers_that_are_conjugated_lazily() -> None:
+    x = torch.tensor([1 + 2j, 3 - 1j])
+    function = torch.compile(lambda x: x * 2, fullgraph=True)
+    torch.testing.assert_close(function(x.to("tpu").conj()).cpu(), x.conj() * 2)

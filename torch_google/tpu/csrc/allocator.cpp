@@ -2,6 +2,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/python.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -39,7 +40,14 @@ c10::DataPtr Allocator::allocate_on(size_t bytes, c10::DeviceIndex device) {
   // are apart.
   const size_t span = (bytes / kAlignment + 1) * kAlignment;
   auto* address = reinterpret_cast<void*>(next_address_.fetch_add(span));
-  return {address, new Box(device, bytes), &drop, c10::Device(kDevice, device)};
+  return {address, new Box(device, bytes, address), &drop,
+          c10::Device(kDevice, device)};
+}
+
+Box* Allocator::box(const c10::DataPtr& pointer) {
+  return pointer.get_deleter() == &drop
+             ? static_cast<Box*>(pointer.get_context())
+             : Box::at(pointer.get());
 }
 
 void Allocator::copy_data(void*, const void*, std::size_t) const {
@@ -65,6 +73,19 @@ c10::CachingDeviceAllocator::DeviceStats Allocator::getDeviceStats(
   result.num_device_alloc = of.storages.allocated;
   result.num_device_free = of.storages.freed;
   return result;
+}
+
+std::pair<size_t, size_t> Allocator::getMemoryInfo(c10::DeviceIndex device) {
+  check_device(device);
+  Gil gil;
+  const Ref info = Ref::checked(PyObject_CallFunction(
+      callbacks().mem_get_info, "i", static_cast<int>(device)));
+  size_t free = 0;
+  size_t total = 0;
+  if (!PyArg_ParseTuple(info.get(), "nn", &free, &total)) {
+    raise();
+  }
+  return {free, total};
 }
 
 void Allocator::resetAccumulatedStats(c10::DeviceIndex device) {

@@ -12,6 +12,8 @@
 
 namespace torch_google::tpu {
 
+class Box;
+
 class Allocator final : public c10::DeviceAllocator {
  public:
   static Allocator& get();
@@ -19,6 +21,8 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
+  // The box behind an address of a storage, or none.
+  static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;
 
@@ -27,6 +31,8 @@ class Allocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;
+  // Free and all bytes of a device.
+  std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 

@@ -27,8 +27,8 @@ std::mutex& Box::mutex() {
   return *instance;
 }
 
-Box::Box(c10::DeviceIndex device_index, size_t size)
-    : device(device_index), bytes_(size) {
+Box::Box(c10::DeviceIndex device_index, size_t size, const void* address)
+    : device(device_index), address_(address), bytes_(size) {
   std::lock_guard<std::mutex> lock(mutex());
   Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
   next_ = live;
@@ -50,6 +50,15 @@ Box::~Box() {
   }
   release(value_);
   release(error_);
+}
+
+Box* Box::at(const void* address) {
+  std::lock_guard<std::mutex> lock(mutex());
+  Box* box = live;
+  while (box && box->address_ != address) {
+    box = box->next_;
+  }
+  return box;
 }
 
 void Box::unlink() {
@@ -173,10 +182,13 @@ std::vector<PyObject*> Box::values(c10::DeviceIndex device,
 
 Box& box_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
-  TORCH_CHECK(pointer.get_context() && pointer.device().is_privateuseone(),
-              "tpu: a storage on ", storage.device(),
+  // torch makes storages over addresses as they are, to copy from: of pickles,
+  // say.
+  Box* box =
+      pointer.device().is_privateuseone() ? Allocator::box(pointer) : nullptr;
+  TORCH_CHECK(box, "tpu: a storage on ", storage.device(),
               " was not made by this device. Make tensors with device='tpu'");
-  return *static_cast<Box*>(pointer.get_context());
+  return *box;
 }
 
 Box& box_of(const c10::TensorImpl& tensor) {

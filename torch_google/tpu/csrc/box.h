@@ -38,7 +38,7 @@ constexpr size_t kReasons = 8;
 // traces are guarded by mutex() as well, as a box may die without the GIL.
 class Box {
  public:
-  Box(c10::DeviceIndex device, size_t bytes);
+  Box(c10::DeviceIndex device, size_t bytes, const void* address);
   ~Box();
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
@@ -71,6 +71,8 @@ class Box {
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
   static std::mutex& mutex();
+  // The box that lives at an address, or none. Slow.
+  static Box* at(const void* address);
 
  private:
   friend class Trace;
@@ -78,6 +80,7 @@ class Box {
   // Forgets the traces that know this box. Called with the mutex.
   void unlink();
 
+  const void* const address_;
   PyObject* value_ = nullptr;
   // The exception of the program that was to compute the value.
   PyObject* error_ = nullptr;

@@ -13,8 +13,6 @@
 namespace torch_google::tpu {
 namespace {
 
-using State = std::array<uint64_t, 2>;
-
 const std::vector<at::Generator>& generators() {
   static const auto all = [] {
     std::vector<at::Generator> made;
@@ -32,30 +30,26 @@ Generator::Generator(c10::DeviceIndex device)
     : c10::GeneratorImpl({kDevice, device},
                          c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)) {}
 
-void Generator::set_current_seed(uint64_t seed) {
-  seed_ = seed;
-  offset_ = 0;
-}
+void Generator::set_current_seed(uint64_t seed) { *state_ = {seed, 0}; }
 
 uint64_t Generator::seed() {
   set_current_seed(c10::detail::getNonDeterministicRandom());
-  return seed_;
+  return state_->seed;
 }
 
 void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
-  State words;
+  std::array<uint64_t, 2> words;
   TORCH_CHECK(state.numel() == sizeof(words),
               "tpu: a state of a generator has ", sizeof(words),
               " bytes, this one ", state.numel(),
               ". Use what get_state() returned");
   std::memcpy(words.data(), state.data(), sizeof(words));
-  seed_ = words[0];
-  offset_ = words[1];
+  *state_ = {words[0], words[1]};
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
-  const State words{seed_, offset_};
+  const std::array<uint64_t, 2> words{state_->seed, state_->offset};
   auto state = at::empty({sizeof(words)},
                          at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   std::memcpy(state.mutable_data_ptr(), words.data(), sizeof(words));
@@ -64,14 +58,28 @@ c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
 
 std::pair<uint64_t, uint64_t> Generator::draw() {
   std::lock_guard<std::mutex> lock(mutex_);
-  return {seed_, offset_++};
+  return {state_->seed, state_->offset++};
 }
 
 Generator* Generator::clone_impl() const {
   auto* copy = new Generator(device().index());
-  copy->seed_ = seed_;
-  copy->offset_ = offset_;
+  *copy->state_ = *state_;
   return copy;
+}
+
+c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
+  auto other = c10::make_intrusive<Generator>(device().index());
+  other->state_ = state_;
+  return other;
+}
+
+void Generator::graphsafe_set_state(
+    const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
+  auto* ours = dynamic_cast<Generator*>(other.get());
+  TORCH_CHECK_TYPE(ours, "tpu: the state of a generator of ", other->device(),
+                   " is no state of one of tpu. Give what "
+                   "graphsafe_get_state() returned");
+  state_ = ours->state_;
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {

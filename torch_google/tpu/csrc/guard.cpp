@@ -3,6 +3,8 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <torch/csrc/autograd/engine.h>
+
 #include <array>
 #include <atomic>
 
@@ -61,6 +63,20 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     this_device = device.index();
+  }
+  c10::DeviceCapability getDeviceCapability(c10::Device) const override {
+    // What dtypes.py has.
+    c10::DeviceCapability known;
+    known.capability_data.capability_bits = 0;
+    auto& types = known.capability_data.supported_scalar_types;
+    types.has_Bool = types.has_Byte = types.has_Char = types.has_Short = 1;
+    types.has_Int = types.has_Long = types.has_UInt16 = types.has_UInt32 = 1;
+    types.has_UInt64 = types.has_Half = types.has_BFloat16 = 1;
+    types.has_Float = types.has_Double = types.has_ComplexFloat = 1;
+    types.has_ComplexDouble = types.has_Float8_e5m2 = 1;
+    types.has_Float8_e4m3fn = types.has_Float8_e5m2fnuz = 1;
+    types.has_Float8_e4m3fnuz = 1;
+    return known;
   }
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
@@ -165,6 +181,17 @@ void start() {
 
 bool started() {
   return state.load(std::memory_order_acquire) == State::running;
+}
+
+void finish() {
+  struct Engine : torch::autograd::Engine {
+    using torch::autograd::Engine::stop;
+  };
+  if (started()) {
+    PyThreadState* saved = PyEval_SaveThread();
+    (torch::autograd::Engine::get_default_engine().*(&Engine::stop))();
+    PyEval_RestoreThread(saved);
+  }
 }
 
 void forked() {

@@ -14,6 +14,9 @@ constexpr c10::DeviceIndex kMostDevices = 64;
 // a running one.
 void start();
 bool started();
+// Ends the threads of autograd that work for the device, at the end of the
+// process: they would ask for the GIL of an interpreter that is no more.
+void finish();
 // Called in the child of a fork.
 void forked();
 bool is_forked();

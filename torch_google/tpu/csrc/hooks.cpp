@@ -2,12 +2,12 @@
 #include "torch_google/tpu/csrc/hooks.h"
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/pinned.h"
 #include "torch_google/tpu/csrc/python.h"
 
 namespace torch_google::tpu {
@@ -44,10 +44,10 @@ struct Hooks final : at::PrivateUse1HooksInterface {
                                                     : device);
   }
 
-  // PJRT copies from any host memory: what is pinned here is all of it.
   at::Allocator* getPinnedMemoryAllocator() const override {
-    return c10::GetCPUAllocator();
+    return pinned_allocator();
   }
+  bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
 
   void resizePrivateUse1Bytes(const c10::Storage& storage,
                               size_t bytes) const override {
@@ -63,6 +63,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 void register_hooks() {
   static Hooks hooks;
   at::RegisterPrivateUse1HooksInterface(&hooks);
+  register_pinned_allocator();
 }
 
 }  // namespace torch_google::tpu

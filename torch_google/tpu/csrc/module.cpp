@@ -27,7 +27,8 @@ void connect(const py::dict& functions) {
       {"explain", &to.explain},   {"debug", &to.debug},
       {"zeros", &to.zeros},       {"resized", &to.resized},
       {"transfer", &to.transfer}, {"mark", &to.mark},
-      {"fuse", &to.fuse},         {"attempt", &to.attempt},
+      {"fuse", &to.fuse},         {"mem_get_info", &to.mem_get_info},
+      {"attempt", &to.attempt},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -165,6 +166,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("start", start);
   module.def("started", started);
   module.def("forked", forked);
+  module.def("finish", finish);
   module.def("is_forked", is_forked);
   module.def("device_count", device_count);
   module.def("current_device", current_device);

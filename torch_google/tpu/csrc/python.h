@@ -24,8 +24,9 @@ struct Callbacks {
   PyObject* resized = nullptr;  // (array, number of elements) -> flat jax.Array
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
-  PyObject* mark = nullptr;     // (arrays, timing) -> Marker
-  PyObject* fuse = nullptr;     // see run.cpp
+  PyObject* mark = nullptr;          // (arrays, timing) -> Marker
+  PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
+  PyObject* fuse = nullptr;          // see run.cpp
   PyObject* attempt = nullptr;  // (executable, arguments, donated) -> results,
                                 // or a list of the arguments if it failed
 };

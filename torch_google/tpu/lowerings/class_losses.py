@@ -20,6 +20,10 @@ def nll_loss(
     x: jax.Array, target: jax.Array, weight: _Weight, reduction: int, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
     """x: (C,), (N, C) or (N, C, H, W), with a target for each but the axis of the classes."""
+    if target.dtype not in (jnp.int64, jnp.uint8):
+        raise RuntimeError(f"nll_loss: expected a target of int64 or uint8, found {target.dtype}")
+    if weight is not None and weight.dtype != x.dtype:
+        raise RuntimeError(f"nll_loss: expected weights of {x.dtype}, found {weight.dtype}")
     wide = opmath(x)
     axis = _class_axis(x)
     weights = _weights(x, target, weight, ignore_index)

@@ -25,7 +25,6 @@ def backend(graph: GraphModule, inputs: Sequence[Any], **chosen: Any) -> Callabl
     """Compile a graph; JAX is loaded now, with the first one."""
     from torch_google.tpu.compile import backend as ours
 
-    torch.tpu.init()
     return ours(graph, inputs, **chosen)
 
 

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from torch_google.tpu.runtime import heap
+
 if TYPE_CHECKING:
     import jax
 
@@ -85,6 +87,8 @@ def _start() -> list[jax.Device]:
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
     with _quiet():
         for platform in _PLATFORMS if wanted is None else (wanted,):
+            if platform == "cpu":
+                heap.keep()
             try:
                 return list(jax.local_devices(backend=platform))
             except RuntimeError as absent:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Callable
 from typing import Any
@@ -36,6 +37,7 @@ def register() -> None:
                     "resized": "arrays",
                     "transfer": "transfer",
                     "mark": "events",
+                    "mem_get_info": "memory",
                     "fuse": "fused",
                     "attempt": "fused",
                 }.items()
@@ -46,6 +48,7 @@ def register() -> None:
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)
+    atexit.register(_C.finish)
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:

@@ -152,6 +152,7 @@ if __name__ == "__main__":
                         pin_memory=True)
     total = 0.0
     for rows, labels in loader:
+        assert rows.is_pinned() and labels.is_pinned(), "pinned"
         total += (rows.to("tpu", non_blocking=True).sum() * labels.to("tpu").sum()).item()
     print(total)
 """

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every row with its first samples: what fails is in exceptions.json, and what is there fails."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from tests.upstream import exceptions, modules, optimizers
+from tests.upstream.row import Outcome, Row, Table
+
+KNOWN = exceptions.load()
+ROWS = [row for row in modules.rows() if row.dtype != torch.float64]
+ROWS += [row for row in optimizers.rows() if row.dtype == torch.float32]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_row(row: Row) -> None:
+    torch.set_num_threads(1)
+    if row.table is Table.MODULES:
+        result = modules.run(row, samples=2)
+    else:
+        result = optimizers.run(row, samples=3)
+    if result.outcome is Outcome.EMPTY:
+        pytest.skip("the CPU refuses every sample")
+    if KNOWN.reason(row):
+        assert result.outcome is not Outcome.PASSED, f"{row} passes: see exceptions.json"
+    else:
+        assert result.outcome is Outcome.PASSED, result.message

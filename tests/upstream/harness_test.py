@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The harness finds what it is there to find."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from tests.upstream import agreement, exceptions, modules, optimizers, run
+from tests.upstream.exceptions import Entry, Exceptions
+from tests.upstream.row import Mismatch, Outcome, Result, Row, Table
+
+
+def row(table: Table, name: str, variant: str) -> Row:
+    return Row(table, name, torch.float32, variant)
+
+
+LINEAR = row(Table.MODULES, "nn.Linear", "train")
+SGD = row(Table.OPTIMIZERS, "SGD", "single")
+
+
+def wrong_there(function: Any, change: Any) -> Any:
+    """A method whose result is changed where its first tensor lies on tpu."""
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = function(self, *args, **kwargs)
+        there = any(p.device.type == "tpu" for p in self.parameters())
+        return change(result) if there else result
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda x: x * 1.01, "result: Tensor-likes are not close!"),
+        (lambda x: x.double(), "result: torch.float64"),
+        (lambda x: x.detach() + 0 * x, "gradient 0: Tensor-likes are not close!"),
+        (lambda x: x.cpu(), "result: a tensor lies on cpu"),
+        (lambda x: x.t().contiguous().t(), "result: strides"),
+    ],
+)
+def test_a_wrong_module_is_found(
+    monkeypatch: pytest.MonkeyPatch, change: Any, message: str
+) -> None:
+    assert modules.run(LINEAR, samples=1).outcome is Outcome.PASSED
+    monkeypatch.setattr(nn.Linear, "forward", wrong_there(nn.Linear.forward, change))
+    result = modules.run(LINEAR, samples=1)
+    assert result.outcome is Outcome.WRONG
+    assert message in result.message
+
+
+def test_a_copy_that_shares_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nn.Linear, "__deepcopy__", lambda self, memo: self, raising=False)
+    result = modules.run(LINEAR, samples=1)
+    assert (result.outcome, "deepcopy" in result.message or "state" in result.message) == (
+        Outcome.WRONG,
+        True,
+    )
+
+
+def test_a_wrong_optimizer_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert optimizers.run(SGD, samples=1).outcome is Outcome.PASSED
+    step = torch.optim.SGD.step
+
+    def wrong(self: torch.optim.SGD, *args: Any) -> Any:
+        result = step(self, *args)
+        for parameter in self.param_groups[0]["params"]:
+            if parameter.device.type == "tpu":
+                parameter.data.mul_(1.001)
+        return result
+
+    monkeypatch.setattr(torch.optim.SGD, "step", wrong)
+    result = optimizers.run(SGD, samples=1)
+    assert result.outcome is Outcome.WRONG
+    assert result.message.startswith("default: parameter 0: Tensor-likes are not close!")
+
+
+def test_a_number_that_compiles_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = torch.optim.SGD.step
+
+    def compiling(self: torch.optim.SGD, *args: Any) -> Any:
+        rate = self.param_groups[0]["lr"]
+        torch.ones(int(1e6 * rate) + 1, device="tpu")
+        return step(self, *args)
+
+    monkeypatch.setattr(torch.optim.SGD, "step", compiling)
+    result = optimizers.run(SGD, samples=1)
+    assert result.message == "default: another lr: 1 programs were compiled"
+
+
+def test_what_is_not_lowered_is_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forward(self: Any, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - its name in torch
+        if input.device.type == "tpu":
+            raise NotImplementedError("tpu: no lowering for aten::linear")
+        return nn.functional.linear(input, self.weight, self.bias)
+
+    monkeypatch.setattr(nn.Linear, "forward", forward)
+    result = modules.run(LINEAR, samples=1)
+    assert result.outcome is Outcome.UNSUPPORTED
+    assert "no lowering for aten::linear" in result.message
+
+
+def test_exceptions_cover_and_become_needless(tmp_path: Path) -> None:
+    passed = Result(LINEAR, Outcome.PASSED, 1)
+    failed = Result(SGD, Outcome.WRONG, 1, "parameter 0: other")
+    known = Exceptions([Entry("SGD float32 *", "for a test")])
+    assert known.surprises([passed, failed]) == []
+    assert Exceptions([]).surprises([failed]) == [
+        "SGD float32 single wrong: parameter 0: other. Fix it, or give the reason in exceptions.json"
+    ]
+    needless = Exceptions([Entry("nn.Linear float32 train", "for a test")])
+    assert needless.surprises([passed]) == [
+        "nn.Linear float32 train: passes now. Take it out of exceptions.json"
+    ]
+    file = tmp_path / "exceptions.json"
+    file.write_text(json.dumps([{"rows": "SGD *", "reason": ""}]))
+    with pytest.raises(ValueError, match="entry 0: expected rows and reason"):
+        exceptions.load(file)
+
+
+def test_every_exception_names_a_row() -> None:
+    rows = [*modules.rows(), *optimizers.rows()]
+    for entry in exceptions.load().entries:
+        assert any(entry.covers(row) for row in rows), entry
+
+
+def test_numbers_are_compared_by_their_dtype() -> None:
+    one = torch.ones(2, device="tpu")
+    agreement.check("it", [one], [torch.ones(2) + 5e-6])
+    with pytest.raises(Mismatch, match="it 1: Tensor-likes"):
+        agreement.check("it", [one, one], [torch.ones(2), torch.ones(2) + 1e-3])
+    with pytest.raises(Mismatch, match="it: 1 results for 2"):
+        agreement.check("it", [one], [torch.ones(2)] * 2)
+
+
+def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    status = run.main(["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32"])
+    assert (status, capsys.readouterr().out) == (
+        0,
+        "modules: 2 of 2 rows pass (7 samples)\n  float32: 2 of 2 rows pass (7 samples)\n",
+    )
+    assert run.main(["modules", "--names", "nn.None"]) == 1
+    assert "no row of modules is like that" in capsys.readouterr().err
+    assert run.main(["optimizers", "--names", "LBFGS", "--list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "LBFGS float32 single",
+        "LBFGS float64 single",
+        "LBFGS complex64 single",
+    ]

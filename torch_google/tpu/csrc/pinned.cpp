@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "torch_google/tpu/csrc/pinned.h"
+
+#include <ATen/core/CachingHostAllocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <map>
+#include <mutex>
+
+#include "torch_google/tpu/csrc/guard.h"
+
+namespace torch_google::tpu {
+namespace {
+
+class PinnedAllocator final : public at::HostAllocator {
+ public:
+  c10::DataPtr allocate(size_t bytes) override {
+    auto* block =
+        new Block{*this, c10::GetCPUAllocator()->allocate(bytes), bytes};
+    void* data = block->memory.get();
+    if (bytes) {
+      std::lock_guard<std::mutex> lock(mutex_);
+      ends_[data] = static_cast<char*>(data) + bytes;
+    }
+    return {data, block, &drop, c10::Device(c10::DeviceType::CPU)};
+  }
+  void copy_data(void* target, const void* source,
+                 std::size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
+
+  bool has(const void* data) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto behind = ends_.upper_bound(data);
+    return behind != ends_.begin() && data < (--behind)->second;
+  }
+
+  // A transfer copies before it returns: nothing waits for an event, and freed
+  // memory is not kept.
+  bool record_event(void*, void*, c10::Stream) override { return true; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { return {}; }
+  void reset_accumulated_stats() override {}
+  void reset_peak_stats() override {}
+
+ private:
+  struct Block {
+    PinnedAllocator& owner;
+    c10::DataPtr memory;
+    size_t bytes;
+  };
+
+  static void drop(void* context) {
+    std::unique_ptr<Block> block(static_cast<Block*>(context));
+    if (block->bytes) {
+      std::lock_guard<std::mutex> lock(block->owner.mutex_);
+      block->owner.ends_.erase(block->memory.get());
+    }
+  }
+
+  std::mutex mutex_;
+  // Where each block begins and ends.
+  std::map<const void*, const void*> ends_;
+};
+
+PinnedAllocator& instance() {
+  // Never destroyed: tensors in statics outlive everything.
+  static auto* instance = new PinnedAllocator;
+  return *instance;
+}
+
+}  // namespace
+
+c10::Allocator* pinned_allocator() { return &instance(); }
+
+bool is_pinned(const void* data) { return instance().has(data); }
+
+void register_pinned_allocator() { at::setHostAllocator(kDevice, &instance()); }
+
+}  // namespace torch_google::tpu

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from torch_google.tpu.runtime import heap
+
+# 96 MiB of results a time, more than glibc keeps by itself: 24,576 pages. At first, each run widens
+# the heap: glibc finds no room for an aligned piece in one of its size.
+_PROGRAM = """
+import resource
+import statistics
+import torch
+import torch_google.tpu
+torch_google.tpu.autoload()
+x = torch.ones(24 << 20, device="tpu")
+faults = []
+for _ in range(40):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    y = x + 1
+    torch.tpu.synchronize()
+    del y
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(int(statistics.median(faults[-15:])))
+"""
+
+
+def faults(**variables: str) -> int:
+    known = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+    environ = known | {"TORCH_TPU_PLATFORM": "cpu"} | variables
+    run = subprocess.run(
+        [sys.executable, "-c", _PROGRAM], env=environ, capture_output=True, text=True, check=True
+    )
+    return int(run.stdout)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
+def test_what_is_freed_is_used_again() -> None:
+    assert faults() < 1000
+    assert faults(MALLOC_TOP_PAD_="131072") > 20000  # configured by the user: left alone
+
+
+def test_a_configured_malloc_is_left_alone() -> None:
+    assert not heap.keep({"MALLOC_ARENA_MAX": "2"})
+    assert not heap.keep({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
