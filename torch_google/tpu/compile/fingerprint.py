@@ -29,7 +29,7 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Whether a graph is of torch's operators alone: the code of others' may change."""
+    """Whether versions tell what a graph is in JAX: the code of others' lowerings may change."""
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()
