@@ -53,6 +53,9 @@ from torch_google.tpu.lowerings import (
     histograms as histograms,
 )
 from torch_google.tpu.lowerings import (
+    indefinite as indefinite,
+)
+from torch_google.tpu.lowerings import (
     indexing as indexing,
 )
 from torch_google.tpu.lowerings import (
@@ -128,6 +131,6 @@ from torch_google.tpu.lowerings import (
     weight_norm as weight_norm,
 )
 from torch_google.tpu.lowerings.layouts import laid_out
-from torch_google.tpu.lowerings.table import Lowering, find, lowering, name_of, names
+from torch_google.tpu.lowerings.table import Lowering, find, is_pinned, lowering, name_of, names
 
-__all__ = ["Lowering", "find", "laid_out", "lowering", "name_of", "names"]
+__all__ = ["Lowering", "find", "is_pinned", "laid_out", "lowering", "name_of", "names"]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.activations  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
+from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
 
@@ -45,9 +45,9 @@ BACKWARD: dict[str, list[Any]] = {
 
 def call(op: Any, *tensors: Any, option: Any, **kwargs: Any) -> None:
     if isinstance(option, dict):
-        assert_agrees(op, *tensors, **option, **kwargs)
+        check(op, *tensors, **option, **kwargs)
     else:
-        assert_agrees(op, *tensors, *option, **kwargs)
+        check(op, *tensors, *option, **kwargs)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -69,28 +69,28 @@ def test_backward(name: str, dtype: torch.dtype) -> None:
 def test_the_rest() -> None:
     grad = torch.randn(len(X))
     for is_result in (True, False):
-        assert_agrees(aten.elu_backward.default, grad, 1.5, 2.0, 0.5, is_result, X)
+        check(aten.elu_backward.default, grad, 1.5, 2.0, 0.5, is_result, X)
     _, buffer = aten.log_sigmoid_forward.default(X)
-    assert_agrees(aten.log_sigmoid_backward.default, grad, X, buffer)
+    check(aten.log_sigmoid_backward.default, grad, X, buffer)
     weight = torch.randn(1).expand_as(X)
-    assert_agrees(aten._prelu_kernel.default, X, weight)
-    assert_agrees(aten._prelu_kernel_backward.default, grad, X, weight)
+    check(aten._prelu_kernel.default, X, weight)
+    check(aten._prelu_kernel_backward.default, grad, X, weight)
     for x, dim in ((torch.randn(3, 4, 6), -1), (torch.randn(3, 4, 6), 1)):
-        assert_agrees(aten.glu.default, x, dim)
-        assert_agrees(aten.glu_backward.default, torch.randn(aten.glu(x, dim).shape), x, dim)
+        check(aten.glu.default, x, dim)
+        check(aten.glu_backward.default, torch.randn(aten.glu(x, dim).shape), x, dim)
     p = torch.tensor([-0.1, 0.0, 0.2, 0.5, 0.9, 1.0, 1.1])
     for eps in (None, 0.1):
-        assert_agrees(aten.logit_backward.default, torch.ones(7), p, eps)
+        check(aten.logit_backward.default, torch.ones(7), p, eps)
 
 
 def test_hardtanh_of_integers() -> None:
-    assert_agrees(aten.hardtanh.default, torch.arange(-5, 6), -2, 3)
+    check(aten.hardtanh.default, torch.arange(-5, 6), -2, 3)
 
 
 def test_rrelu() -> None:
     x, noise = torch.randn(1000), torch.zeros(1000)
     op = aten.rrelu_with_noise_functional.default
-    assert_agrees(op, x, noise, 0.1, 0.3, False, only=1)
+    check(op, x, noise, 0.1, 0.3, False, only=1)
     out, slopes = lowered(op, x, noise, 0.1, 0.3, True)
     negative = x.numpy() < 0
     assert (slopes[~negative] == 1).all()
@@ -99,4 +99,4 @@ def test_rrelu() -> None:
     assert abs(out - x.numpy() * slopes).max() < 1e-6
     for training in (True, False):
         args = (torch.randn(1000), x, torch.rand(1000), 0.1, 0.3, training, False)
-        assert_agrees(aten.rrelu_with_noise_backward.default, *args)
+        check(aten.rrelu_with_noise_backward.default, *args)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.adaptive_pooling  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 SIZES = [
@@ -21,44 +21,44 @@ SIZES = [
 @pytest.mark.parametrize(("shape", "size"), SIZES)
 def test_adaptive_in_two_dimensions(dtype: torch.dtype, shape: Any, size: Any) -> None:
     x = torch.randn(shape).to(dtype)
-    assert_agrees(aten._adaptive_avg_pool2d.default, x, size)
+    check(aten._adaptive_avg_pool2d.default, x, size)
     grad = torch.randn(*shape[:-2], *size).to(dtype)
-    assert_agrees(aten._adaptive_avg_pool2d_backward.default, grad, x)
-    assert_agrees(aten.adaptive_max_pool2d.default, x, size)
+    check(aten._adaptive_avg_pool2d_backward.default, grad, x)
+    check(aten.adaptive_max_pool2d.default, x, size)
     _, indices = aten.adaptive_max_pool2d.default(x, size)
-    assert_agrees(aten.adaptive_max_pool2d_backward.default, grad, x, indices)
+    check(aten.adaptive_max_pool2d_backward.default, grad, x, indices)
 
 
 def test_adaptive_in_three_dimensions() -> None:
     x, size = torch.randn(2, 3, 7, 8, 5), [3, 1, 5]
-    assert_agrees(aten._adaptive_avg_pool3d.default, x, size)
+    check(aten._adaptive_avg_pool3d.default, x, size)
     grad = torch.randn(2, 3, *size)
-    assert_agrees(aten._adaptive_avg_pool3d_backward.default, grad, x)
-    assert_agrees(aten.adaptive_max_pool3d.default, x, size)
+    check(aten._adaptive_avg_pool3d_backward.default, grad, x)
+    check(aten.adaptive_max_pool3d.default, x, size)
     _, indices = aten.adaptive_max_pool3d.default(x, size)
-    assert_agrees(aten.adaptive_max_pool3d_backward.default, grad, x, indices)
+    check(aten.adaptive_max_pool3d_backward.default, grad, x, indices)
 
 
 def test_a_window_with_nan_or_infinity_stays_alone() -> None:
     x = torch.randn(1, 1, 6, 6)
     x[0, 0, 0, 0], x[0, 0, 5, 5] = float("nan"), float("inf")
-    assert_agrees(aten._adaptive_avg_pool2d.default, x, [3, 3])
-    assert_agrees(aten.adaptive_max_pool2d.default, x, [4, 4])
+    check(aten._adaptive_avg_pool2d.default, x, [3, 3])
+    check(aten.adaptive_max_pool2d.default, x, [4, 4])
 
 
 @pytest.mark.parametrize("size", [[3, 4], [1, 5]])
 def test_fractional_in_two_dimensions(size: Any) -> None:
     x, samples = torch.randn(2, 3, 11, 13), torch.rand(2, 3, 2)
-    assert_agrees(aten.fractional_max_pool2d.default, x, [2, 3], size, samples)
+    check(aten.fractional_max_pool2d.default, x, [2, 3], size, samples)
     out, indices = aten.fractional_max_pool2d.default(x, [2, 3], size, samples)
     backward = aten.fractional_max_pool2d_backward.default
-    assert_agrees(backward, torch.randn_like(out), x, [2, 3], size, indices)
+    check(backward, torch.randn_like(out), x, [2, 3], size, indices)
 
 
 def test_fractional_in_three_dimensions() -> None:
     x, samples = torch.randn(2, 3, 7, 8, 9), torch.rand(2, 3, 3)
     window = ([2, 3, 2], [3, 4, 5])
-    assert_agrees(aten.fractional_max_pool3d.default, x, *window, samples)
+    check(aten.fractional_max_pool3d.default, x, *window, samples)
     out, indices = aten.fractional_max_pool3d.default(x, *window, samples)
     backward = aten.fractional_max_pool3d_backward.default
-    assert_agrees(backward, torch.randn_like(out), x, *window, indices)
+    check(backward, torch.randn_like(out), x, *window, indices)

@@ -1,22 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: call a lowering on the same arguments as torch's own kernel for the CPU, and compare."""
+"""For tests: a lowering, jitted, against torch's own kernel for the CPU on the same arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+from torch.utils import _pytree as pytree
 
 from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
 
+# In half precision the CPU rounds on its way, where a lowering rounds once.
+_HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
+
 # The runtime has 64-bit types from the start of its platform on; so have tests.
 jax.config.update("jax_enable_x64", True)
+
+
+def check(
+    op: torch._ops.OpOverload,
+    *args: Any,
+    rtol: float | None = None,
+    atol: float | None = None,
+    only: int | None = None,
+    expect: Callable[..., Any] | None = None,
+    **kwargs: Any,
+) -> None:
+    """Require the shapes and values of torch on the CPU, once each result has torch's dtype.
+
+    Tolerances are torch's own for the dtype, or wider for half precision, unless given; `atol` is 0 where only `rtol` is. `only`:
+    look at that many results. `expect`: a function to compare with in place of `op`.
+    """
+    expected = _leaves((expect or op)(*args, **kwargs))
+    found = lowered(op, *args, **kwargs)
+    assert len(found) == len(expected), f"{op}: {len(found)} results, not {len(expected)}"
+    for got, want in list(zip(found, expected, strict=True))[:only]:
+        if want is None or got is None:
+            assert got is want, f"{op}: {got} is not {want}"
+            continue
+        half = _HALF.get(want.dtype) if rtol is None and atol is None else None
+        torch.testing.assert_close(
+            to_tensor(convert(got, want.dtype)),
+            want.resolve_conj().resolve_neg(),
+            rtol=half or rtol,
+            atol=half or (0.0 if rtol is not None and atol is None else atol),
+            equal_nan=True,
+            check_stride=False,
+            msg=lambda text: f"{op}{args}{kwargs}: {text}",
+        )
+
+
+def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
+    """Call the lowering: a flat list of arrays, of the dtypes that JAX came to."""
+    entry = find(op)
+    if entry is None:
+        raise LookupError(f"{name_of(op)}: no lowering in the table")
+    function = entry.function
+    leaves, spec = pytree.tree_flatten((args, kwargs))
+    where = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    extra: dict[str, Any] = {"key": jax.random.key(0)} if entry.random else {}
+
+    def call(arrays: list[jax.Array]) -> Any:
+        filled = list(leaves)
+        for i, array in zip(where, arrays, strict=True):
+            filled[i] = array
+        args, kwargs = pytree.tree_unflatten(filled, spec)
+        return function(*args, **kwargs, **extra)
+
+    arrays = [to_array(leaves[i]) for i in where]
+    return _leaves(call(arrays) if entry.on_host(args, kwargs) else jax.jit(call)(arrays))
 
 
 def to_array(tensor: torch.Tensor) -> jax.Array:
@@ -39,48 +97,5 @@ def to_tensor(array: jax.Array) -> torch.Tensor:
     return flat.view(to_torch(array.dtype)).reshape(array.shape)
 
 
-def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Call the lowering; results are tensors of the CPU, of the dtypes that JAX came to."""
-    found = find(op)
-    if found is None:
-        raise LookupError(f"{name_of(op)}: no lowering in the table")
-    named = _map(kwargs, to_array)
-    if found.random:
-        named["key"] = jax.random.key(0)
-    return _map(found.function(*_map(args, to_array), **named), to_tensor)
-
-
-def check(
-    op: torch._ops.OpOverload,
-    *args: Any,
-    rtol: float | None = None,
-    atol: float | None = None,
-    **kwargs: Any,
-) -> None:
-    """Require the shapes and values of torch on the CPU, once each result has torch's dtype."""
-    expected = op(*args, **kwargs)
-    found = lowered(op, *args, **kwargs)
-    if isinstance(expected, torch.Tensor):
-        expected, found = (expected,), (found,)
-    assert len(expected) == len(found), f"{op}: {len(found)} results, not {len(expected)}"
-    for want, got in zip(expected, found, strict=True):
-        cast = to_tensor(convert(to_array(got), want.dtype))
-        torch.testing.assert_close(
-            cast,
-            want.resolve_conj().resolve_neg(),
-            rtol=rtol,
-            atol=atol,
-            equal_nan=True,
-            check_stride=False,
-            msg=lambda text: f"{op}{args}{kwargs}: {text}",
-        )
-
-
-def _map(value: Any, function: Any) -> Any:
-    if isinstance(value, torch.Tensor | jax.Array):
-        return function(value)
-    if isinstance(value, Sequence) and not isinstance(value, str | torch.Size):
-        return tuple(_map(item, function) for item in value)
-    if isinstance(value, dict):
-        return {name: _map(item, function) for name, item in value.items()}
-    return value
+def _leaves(results: Any) -> list[Any]:
+    return list(pytree.tree_leaves(results, is_leaf=lambda leaf: leaf is None))

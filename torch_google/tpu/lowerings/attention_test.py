@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torch_google.tpu.lowerings import attention
-from torch_google.tpu.lowerings.agreement import assert_agrees, lowered, to_array
+from torch_google.tpu.lowerings.against_cpu import check, lowered, to_array
 
 aten = torch.ops.aten
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -29,17 +29,17 @@ def test_flash(causal: Any, masked: Any) -> None:
     q, k, v = inputs()
     how: dict[str, Any] = {"scale": 0.3, "attn_mask": torch.randn(2, 1, 5, 7) if masked else None}
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    assert_agrees(op, q, k, v, 0.0, causal, **how, **CLOSE)
+    check(op, q, k, v, 0.0, causal, **how, **CLOSE)
     out, lse = op(q, k, v, 0.0, causal, **how)
     backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
     args = (torch.randn_like(out), q, k, v, out, lse, 0.0, causal)
-    assert_agrees(backward, *args, **how, **CLOSE)
+    check(backward, *args, **how, **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_flash_in_other_dtypes(dtype: torch.dtype) -> None:
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    assert_agrees(op, *inputs(dtype), 0.0, True)
+    check(op, *inputs(dtype), 0.0, True)
 
 
 def test_fused_matches_math_and_its_gradient() -> None:

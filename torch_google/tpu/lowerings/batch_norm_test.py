@@ -7,7 +7,7 @@ import torch
 
 import torch_google.tpu.lowerings.batch_norm
 import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
+from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
 
@@ -24,36 +24,36 @@ def test_forward_and_backward(dtype: torch.dtype, affine: Any, training: Any, sh
     # The CPU saves nothing where it does not train, other devices save vectors.
     only = None if training else 1
     op = aten._native_batch_norm_legit_functional.default
-    assert_agrees(op, *stats, training, 0.1, 1e-5, only=only)
+    check(op, *stats, training, 0.1, 1e-5, only=only)
     _, save_mean, save_rstd = aten.native_batch_norm.default(
         x, weight, bias, mean.clone(), var.clone(), training, 0.1, 1e-5
     )
     saved = (mean, var, save_mean, save_rstd, training, 1e-5)
     for mask in ([True, affine, affine], [True, False, False]):
         backward = aten.native_batch_norm_backward.default
-        assert_agrees(backward, torch.randn_like(x), x, weight, *saved, mask)
+        check(backward, torch.randn_like(x), x, weight, *saved, mask)
 
 
 def test_other_spellings() -> None:
     x, weight, bias = torch.randn(4, 3, 5), torch.randn(3), torch.randn(3)
     mean, var = torch.randn(3), torch.rand(3)
-    assert_agrees(aten._native_batch_norm_legit.no_stats, x, weight, bias, True, 0.1, 1e-5)
+    check(aten._native_batch_norm_legit.no_stats, x, weight, bias, True, 0.1, 1e-5)
     stats = (x, weight, bias, mean, var, 0.1, 1e-5)
-    assert_agrees(aten._native_batch_norm_legit_no_training.default, *stats, only=1)
-    assert_agrees(aten._batch_norm_with_update_functional.default, *stats)
-    assert_agrees(aten._batch_norm_no_update.default, *stats, only=1)
+    check(aten._native_batch_norm_legit_no_training.default, *stats, only=1)
+    check(aten._batch_norm_with_update_functional.default, *stats)
+    check(aten._batch_norm_no_update.default, *stats, only=1)
 
 
 def test_bfloat16_with_float32_statistics() -> None:
     x = torch.randn(4, 3, 5).bfloat16()
     stats = (torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3))
-    assert_agrees(aten._native_batch_norm_legit_functional.default, x, *stats, True, 0.1, 1e-5)
+    check(aten._native_batch_norm_legit_functional.default, x, *stats, True, 0.1, 1e-5)
 
 
 def test_a_plain_batch_norm_that_would_change_its_statistics_is_refused() -> None:
     x, one = torch.randn(4, 3), torch.ones(3)
-    assert_agrees(aten.native_batch_norm.default, x, one, one, one, one, False, 0.1, 1e-5, only=1)
-    assert_agrees(aten.native_batch_norm.default, x, one, one, None, None, True, 0.1, 1e-5)
+    check(aten.native_batch_norm.default, x, one, one, one, one, False, 0.1, 1e-5, only=1)
+    check(aten.native_batch_norm.default, x, one, one, None, None, True, 0.1, 1e-5)
     with pytest.raises(NotImplementedError, match="native_batch_norm_functional"):
         lowered(aten.native_batch_norm.default, x, one, one, one, one, True, 0.1, 1e-5)
 

@@ -7,8 +7,13 @@ import jax.numpy as jnp
 import pytest
 import torch
 
+<<<<<<< HEAD
 from torch_google.tpu.lowerings.agreement import assert_agrees
 from torch_google.tpu.lowerings.convolution import convolution
+=======
+import torch_google.tpu.lowerings.convolution  # noqa: F401 (registers)
+from torch_google.tpu.lowerings.against_cpu import check
+>>>>>>> tpu
 
 aten = torch.ops.aten
 
@@ -78,10 +83,10 @@ def test_values_and_gradients(case: str) -> None:
     x, w = randn(*x_shape), randn(*w_shape)
     transposed, groups = how[3], how[5]
     bias = randn(w_shape[1] * groups if transposed else w_shape[0])
-    assert_agrees(aten.convolution.default, x, w, bias, *how, rtol=1e-4, atol=1e-4)
+    check(aten.convolution.default, x, w, bias, *how, rtol=1e-4, atol=1e-4)
     out = aten.convolution.default(x, w, None, *how)
     for mask in ([True, True, True], [False, True, False]):
-        assert_agrees(
+        check(
             aten.convolution_backward.default,
             randn(*out.shape), x, w, list(bias.shape), *how, mask, rtol=1e-4, atol=1e-4,
         )  # fmt: skip
@@ -96,11 +101,12 @@ def test_dtypes(dtype: torch.dtype) -> None:
         x, w = torch.randint(-5, 5, (2, 3, 6, 6)), torch.randint(-5, 5, (4, 3, 3, 3))
         bias = torch.randint(-5, 5, (4,))
     how = ([1, 2], [1, 1], [1, 1], False, [0, 0], 1)
-    assert_agrees(aten.convolution.default, x, w, bias, *how)
+    check(aten.convolution.default, x, w, bias, *how)
     if dtype.is_floating_point:
         out = aten.convolution.default(x, w, bias, *how)
         wide: dict[str, Any] = {} if dtype == torch.float64 else {"rtol": 5e-2, "atol": 1e-1}
         args = (randn(*out.shape, dtype=dtype), x, w, [4], *how, [True, True, True])
+<<<<<<< HEAD
         assert_agrees(aten.convolution_backward.default, *args, **wide)
 
 
@@ -111,3 +117,6 @@ def test_windows_are_gathered_on_cpus_alone() -> None:
     for platform, convolves in (("cpu", False), ("tpu", True)):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert ("stablehlo.convolution" in text) == convolves
+=======
+        check(aten.convolution_backward.default, *args, **wide)
+>>>>>>> tpu

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.ctc_loss  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 
@@ -23,7 +23,7 @@ def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) ->
         targets = torch.cat([row[:n] for row, n in zip(targets, lengths, strict=True)])
     how = (0, zero_infinity)
     loss, alpha = aten._ctc_loss.default(log_probs, targets, inputs, lengths, *how)
-    assert_agrees(aten._ctc_loss.default, log_probs, targets, inputs, lengths, *how, only=1)
+    check(aten._ctc_loss.default, log_probs, targets, inputs, lengths, *how, only=1)
     grad = torch.rand(5).to(dtype)
     args = (grad, log_probs, targets, inputs, lengths, loss, alpha, *how)
     finite = loss.isfinite()
@@ -32,16 +32,16 @@ def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) ->
         return aten._ctc_loss_backward.default(*args)
 
     if zero_infinity or finite.all():
-        assert_agrees(aten._ctc_loss_backward.default, *args, expect=expect, rtol=1e-4, atol=1e-5)
+        check(aten._ctc_loss_backward.default, *args, expect=expect, rtol=1e-4, atol=1e-5)
     tensors = torch.tensor(inputs), torch.tensor(lengths)
-    assert_agrees(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *how, only=1)
+    check(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *how, only=1)
 
 
 def test_another_blank() -> None:
     log_probs = torch.randn(6, 2, 4).log_softmax(-1)
     targets = torch.tensor([[0, 1, 1], [2, 0, 2]])
     args = (log_probs, targets, [6, 5], [3, 3], 3)
-    assert_agrees(aten._ctc_loss.default, *args, only=1)
+    check(aten._ctc_loss.default, *args, only=1)
     loss, alpha = aten._ctc_loss.default(*args)
     backward = (torch.ones(2), *args[:4], loss, alpha, 3)
-    assert_agrees(aten._ctc_loss_backward.default, *backward, rtol=1e-4, atol=1e-5)
+    check(aten._ctc_loss_backward.default, *backward, rtol=1e-4, atol=1e-5)

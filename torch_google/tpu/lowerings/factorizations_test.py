@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.factorizations  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees, lowered
+from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
 DTYPES = [torch.float64, torch.float32, torch.complex128]
@@ -25,8 +25,8 @@ def test_cholesky_reads_one_triangle(dtype: torch.dtype, upper: Any) -> None:
     a = definite(2, 4, 4, dtype=dtype)
     other = torch.full((4, 4), 7.0, dtype=dtype)
     a = a.triu() + other.tril(-1) if upper else a.tril() + other.triu(1)
-    assert_agrees(aten.linalg_cholesky_ex.default, a, upper=upper, **CLOSE)
-    assert_agrees(aten.cholesky.default, definite(0, 3, 3, dtype=dtype), upper)
+    check(aten.linalg_cholesky_ex.default, a, upper=upper, **CLOSE)
+    check(aten.cholesky.default, definite(0, 3, 3, dtype=dtype), upper)
     _, info = lowered(aten.linalg_cholesky_ex.default, -a, upper=upper)
     assert (info > 0).all()
 
@@ -36,11 +36,11 @@ def test_cholesky_reads_one_triangle(dtype: torch.dtype, upper: Any) -> None:
 def test_qr(dtype: torch.dtype, shape: Any) -> None:
     a = torch.randn(shape, dtype=dtype)
     for mode in ("reduced", "complete", "r"):
-        assert_agrees(aten.linalg_qr.default, a, mode, **CLOSE)
-    assert_agrees(aten.geqrf.default, a, **CLOSE)
+        check(aten.linalg_qr.default, a, mode, **CLOSE)
+    check(aten.geqrf.default, a, **CLOSE)
     packed, tau = aten.geqrf.default(a)
     if shape[-2] >= shape[-1]:
-        assert_agrees(aten.linalg_householder_product.default, packed, tau, **CLOSE)
+        check(aten.linalg_householder_product.default, packed, tau, **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
@@ -49,18 +49,18 @@ def test_qr(dtype: torch.dtype, shape: Any) -> None:
 def test_ormqr(dtype: torch.dtype, left: Any, transpose: Any) -> None:
     packed, tau = aten.geqrf.default(torch.randn(5, 3, dtype=dtype))
     other = torch.randn(*((5, 2) if left else (2, 5)), dtype=dtype)
-    assert_agrees(aten.ormqr.default, packed, tau, other, left, transpose, **CLOSE)
+    check(aten.ormqr.default, packed, tau, other, left, transpose, **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(4, 4), (2, 5, 3), (2, 3, 5), (0, 0), (0, 3, 3)])
 def test_lu(dtype: torch.dtype, shape: Any) -> None:
     a = torch.randn(shape, dtype=dtype)
-    assert_agrees(aten.linalg_lu_factor_ex.default, a, **CLOSE)
-    assert_agrees(aten.linalg_lu.default, a, **CLOSE)
+    check(aten.linalg_lu_factor_ex.default, a, **CLOSE)
+    check(aten.linalg_lu.default, a, **CLOSE)
     packed, pivots, _ = aten.linalg_lu_factor_ex.default(a)
     for data, order in ((True, False), (False, True)):
-        assert_agrees(aten.lu_unpack.default, packed, pivots, data, order)
+        check(aten.lu_unpack.default, packed, pivots, data, order)
 
 
 def test_lu_says_where_it_is_singular() -> None:
@@ -74,11 +74,11 @@ def test_lu_says_where_it_is_singular() -> None:
 @pytest.mark.parametrize("uplo", ["L", "U"])
 def test_symmetric_eigenvalues(dtype: torch.dtype, uplo: Any) -> None:
     a = definite(2, 4, 4, dtype=dtype)
-    assert_agrees(aten._linalg_eigh.default, a, uplo, False, **CLOSE)
+    check(aten._linalg_eigh.default, a, uplo, False, **CLOSE)
     values, vectors = lowered(aten._linalg_eigh.default, a, uplo)
     again = vectors * values[..., None, :] @ jnp.conj(jnp.swapaxes(vectors, -1, -2))
     assert abs(again - a.numpy()).max() < 1e-3
-    assert_agrees(aten._linalg_eigh.default, a[:0], uplo, True)
+    check(aten._linalg_eigh.default, a[:0], uplo, True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -96,7 +96,7 @@ def test_eigenvalues(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("full", [True, False])
 def test_singular_values(dtype: torch.dtype, shape: Any, full: Any) -> None:
     a = torch.randn(shape, dtype=dtype)
-    assert_agrees(aten._linalg_svd.default, a, full, False, **CLOSE)
+    check(aten._linalg_svd.default, a, full, False, **CLOSE)
     u, values, vh = lowered(aten._linalg_svd.default, a, full)
     theirs = torch.linalg.svd(a, full_matrices=full)
     assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
@@ -107,7 +107,7 @@ def test_singular_values(dtype: torch.dtype, shape: Any, full: Any) -> None:
 
 
 def test_matrix_exponential_and_errors() -> None:
-    assert_agrees(aten.linalg_matrix_exp.default, torch.randn(2, 4, 4), **CLOSE)
+    check(aten.linalg_matrix_exp.default, torch.randn(2, 4, 4), **CLOSE)
     lowered(
         aten._linalg_check_errors.default, torch.zeros((), dtype=torch.int32), "x", is_matrix=True
     )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.grid_sampling  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
@@ -18,10 +18,10 @@ CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 def test_two_dimensions(mode: Any, padding: Any, corners: Any) -> None:
     x, grid = torch.randn(2, 3, 5, 6), torch.randn(2, 4, 3, 2) * 1.5
     how = (mode, padding, corners)
-    assert_agrees(aten.grid_sampler_2d.default, x, grid, *how, **CLOSE)
+    check(aten.grid_sampler_2d.default, x, grid, *how, **CLOSE)
     grad = torch.randn(2, 3, 4, 3)
     backward = aten.grid_sampler_2d_backward.default
-    assert_agrees(backward, grad, x, grid, *how, [True, True], **CLOSE)
+    check(backward, grad, x, grid, *how, [True, True], **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -30,15 +30,15 @@ def test_two_dimensions(mode: Any, padding: Any, corners: Any) -> None:
 def test_three_dimensions(mode: Any, padding: Any, corners: Any) -> None:
     x, grid = torch.randn(2, 3, 4, 5, 6).double(), torch.randn(2, 2, 4, 3, 3).double() * 1.5
     how = (mode, padding, corners)
-    assert_agrees(aten.grid_sampler_3d.default, x, grid, *how)
+    check(aten.grid_sampler_3d.default, x, grid, *how)
     backward = aten.grid_sampler_3d_backward.default
     grad = torch.randn(2, 3, 2, 4, 3).double()
-    assert_agrees(backward, grad, x, grid, *how, [True, True])
+    check(backward, grad, x, grid, *how, [True, True])
 
 
 def test_empty_batch_and_far_points() -> None:
     op = aten.grid_sampler_2d.default
-    assert_agrees(op, torch.randn(0, 3, 5, 6), torch.randn(0, 4, 3, 2), 0, 0, False)
+    check(op, torch.randn(0, 3, 5, 6), torch.randn(0, 4, 3, 2), 0, 0, False)
     far = torch.tensor([1e9, -1e9, 1.0, -1.0]).reshape(1, 2, 1, 2)
     for padding in (0, 1):
-        assert_agrees(op, torch.randn(1, 2, 4, 4), far, 0, padding, False, **CLOSE)
+        check(op, torch.randn(1, 2, 4, 4), far, 0, padding, False, **CLOSE)

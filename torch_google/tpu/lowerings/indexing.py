@@ -63,6 +63,8 @@ def unsafe_masked_index_put_accumulate(
     self: Array, mask: Array, indices: Indices, values: Array
 ) -> Array:
     kept = jnp.where(mask, values, jnp.zeros((), values.dtype))
+    if self.dtype == jnp.bool_:  # to add is to combine
+        return self.at[_whole(_inside(self, indices))].max(kept)
     return self.at[_whole(_inside(self, indices))].add(kept)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.normalization  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 
@@ -17,11 +17,11 @@ aten = torch.ops.aten
 def test_layer_norm(dtype: torch.dtype, affine: Any, shape: Any) -> None:
     x = torch.randn(shape).to(dtype)
     weight, bias = (torch.randn(4, 5).to(dtype) for _ in range(2)) if affine else (None, None)
-    assert_agrees(aten.native_layer_norm.default, x, [4, 5], weight, bias, 1e-5)
+    check(aten.native_layer_norm.default, x, [4, 5], weight, bias, 1e-5)
     out, mean, rstd = aten.native_layer_norm.default(x, [4, 5], weight, bias, 1e-5)
     grad, mask = torch.randn_like(out), [True, affine, affine]
     backward = aten.native_layer_norm_backward.default
-    assert_agrees(backward, grad, x, [4, 5], mean, rstd, weight, bias, mask)
+    check(backward, grad, x, [4, 5], mean, rstd, weight, bias, mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -30,25 +30,25 @@ def test_group_norm(dtype: torch.dtype, affine: Any) -> None:
     x = torch.randn(2, 6, 3, 5).to(dtype)
     weight, bias = (torch.randn(6).to(dtype) for _ in range(2)) if affine else (None, None)
     how = (2, 6, 15, 3)
-    assert_agrees(aten.native_group_norm.default, x, weight, bias, *how, 1e-5)
+    check(aten.native_group_norm.default, x, weight, bias, *how, 1e-5)
     out, mean, rstd = aten.native_group_norm.default(x, weight, bias, *how, 1e-5)
     mask = [True, affine, affine]
     backward = aten.native_group_norm_backward.default
-    assert_agrees(backward, torch.randn_like(out), x, mean, rstd, weight, *how, mask)
+    check(backward, torch.randn_like(out), x, mean, rstd, weight, *how, mask)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_rms_norm(dtype: torch.dtype) -> None:
     x, weight = torch.randn(2, 3, 8).to(dtype), torch.randn(8).to(dtype)
     for eps in (1e-3, None):
-        assert_agrees(aten._fused_rms_norm.default, x, [8], weight, eps)
+        check(aten._fused_rms_norm.default, x, [8], weight, eps)
     out, rstd = aten._fused_rms_norm.default(x, [8], weight, 1e-3)
     mask = [True, True]
     grad = torch.randn_like(out)
     x = x.requires_grad_()
     weight = weight.requires_grad_()
     torch.nn.functional.rms_norm(x, [8], weight, 1e-3).backward(grad)
-    assert_agrees(
+    check(
         aten._fused_rms_norm_backward.default,
         grad, x, [8], rstd, weight, mask,
         expect=lambda *_: (x.grad, weight.grad),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.optimizers  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 CLOSE: dict[str, Any] = {"rtol": 1e-5, "atol": 1e-6}
@@ -37,8 +37,8 @@ def test_adam(name: str, amsgrad: Any, maximize: Any, scale: Any) -> None:
         "amsgrad": amsgrad, "maximize": maximize, **SCALES[scale],
     }  # fmt: skip
     packet = getattr(aten, name)
-    assert_agrees(packet.default, *state, steps, lr=0.01, **how, **CLOSE)
-    assert_agrees(packet.tensor_lr, *state, steps, lr=torch.tensor(0.01), **how, **CLOSE)
+    check(packet.default, *state, steps, lr=0.01, **how, **CLOSE)
+    check(packet.tensor_lr, *state, steps, lr=torch.tensor(0.01), **how, **CLOSE)
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
@@ -52,7 +52,7 @@ def test_sgd(nesterov: Any, first: Any, momentum: Any, scale: Any) -> None:
         "nesterov": nesterov and bool(momentum), "maximize": first, "is_first_step": first,
         **SCALES[scale],
     }  # fmt: skip
-    assert_agrees(aten._fused_sgd.default, tensors(), tensors(), buffers, **how, **CLOSE)
+    check(aten._fused_sgd.default, tensors(), tensors(), buffers, **how, **CLOSE)
 
 
 def test_adagrad() -> None:
@@ -64,7 +64,7 @@ def test_adagrad() -> None:
         "maximize": False,
     }
     state = (tensors(), tensors(), tensors(positive=True), [torch.tensor(3.0)] * 3)
-    assert_agrees(aten._fused_adagrad.default, *state, **how, **CLOSE)
+    check(aten._fused_adagrad.default, *state, **how, **CLOSE)
 
 
 @pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])
@@ -73,7 +73,7 @@ def test_unscale(bad: Any) -> None:
     if bad is not None:
         grads[1][0, 0] = bad
     op = aten._amp_foreach_non_finite_check_and_unscale.default
-    assert_agrees(op, grads, torch.zeros(1), torch.tensor([0.5]))
+    check(op, grads, torch.zeros(1), torch.tensor([0.5]))
 
 
 @pytest.mark.parametrize("found", [0.0, 1.0])
@@ -85,4 +85,4 @@ def test_update_scale(found: Any, tracker: Any, scale: Any) -> None:
         torch.tensor([tracker], dtype=torch.int32),
         torch.tensor([found]),
     )
-    assert_agrees(aten._amp_update_scale.default, *args, 2.0, 0.5, 5)
+    check(aten._amp_update_scale.default, *args, 2.0, 0.5, 5)

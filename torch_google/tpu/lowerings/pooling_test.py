@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.pooling  # noqa: F401 (registers)
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
 
@@ -28,10 +28,10 @@ MAX2D: dict[str, Any] = {
 def test_max_pool2d(case: str, dtype: torch.dtype) -> None:
     shape, *window = MAX2D[case]
     x = torch.randn(shape).to(dtype)
-    assert_agrees(aten.max_pool2d_with_indices.default, x, *window)
+    check(aten.max_pool2d_with_indices.default, x, *window)
     out, indices = aten.max_pool2d_with_indices.default(x, *window)
     grad = torch.randn_like(out)
-    assert_agrees(aten.max_pool2d_with_indices_backward.default, grad, x, *window, indices)
+    check(aten.max_pool2d_with_indices_backward.default, grad, x, *window, indices)
 
 
 def test_max_pool_ties_nan_and_all_minus_infinity() -> None:
@@ -42,16 +42,16 @@ def test_max_pool_ties_nan_and_all_minus_infinity() -> None:
         torch.full((1, 1, 5, 5), -inf),
         torch.randint(-3, 3, (1, 2, 6, 6)),
     ):
-        assert_agrees(aten.max_pool2d_with_indices.default, x, [2, 2], [1, 1], [1, 1])
+        check(aten.max_pool2d_with_indices.default, x, [2, 2], [1, 1], [1, 1])
 
 
 def test_max_pool3d() -> None:
     x = torch.randn(1, 2, 5, 6, 7)
     window = ([2, 3, 2], [2, 1, 2], [1, 1, 0], [1, 2, 1], True)
-    assert_agrees(aten.max_pool3d_with_indices.default, x, *window)
+    check(aten.max_pool3d_with_indices.default, x, *window)
     out, indices = aten.max_pool3d_with_indices.default(x, *window)
     grad = torch.randn_like(out)
-    assert_agrees(aten.max_pool3d_with_indices_backward.default, grad, x, *window, indices)
+    check(aten.max_pool3d_with_indices_backward.default, grad, x, *window, indices)
 
 
 # (input, kernel, stride, padding, ceil, count padding, divisor)
@@ -72,15 +72,15 @@ AVG2D: dict[str, Any] = {
 def test_avg_pool2d(case: str, dtype: torch.dtype) -> None:
     shape, *window = AVG2D[case]
     x = torch.randn(shape).to(dtype)
-    assert_agrees(aten.avg_pool2d.default, x, *window)
+    check(aten.avg_pool2d.default, x, *window)
     out = aten.avg_pool2d.default(x, *window)
-    assert_agrees(aten.avg_pool2d_backward.default, torch.randn_like(out), x, *window)
+    check(aten.avg_pool2d_backward.default, torch.randn_like(out), x, *window)
 
 
 def test_avg_pool3d_and_integers() -> None:
     x = torch.randn(1, 2, 5, 6, 7)
     window = ([2, 3, 2], [2, 1, 2], [1, 1, 0], True, False, None)
-    assert_agrees(aten.avg_pool3d.default, x, *window)
+    check(aten.avg_pool3d.default, x, *window)
     grad = torch.randn_like(aten.avg_pool3d.default(x, *window))
-    assert_agrees(aten.avg_pool3d_backward.default, grad, x, *window)
-    assert_agrees(aten.avg_pool2d.default, torch.randint(-9, 9, (1, 2, 6, 6)), [2, 2], [2, 2])
+    check(aten.avg_pool3d_backward.default, grad, x, *window)
+    check(aten.avg_pool2d.default, torch.randint(-9, 9, (1, 2, 6, 6)), [2, 2], [2, 2])

@@ -112,6 +112,9 @@ def uniform(
     """Draw from [from, to); `from` is a word of Python, so the limits have no names here."""
     low = limits[0] if limits else named.get("from", 0.0)
     high = limits[1] if len(limits) > 1 else named.get("to", 1.0)
+    if jnp.iscomplexobj(self):  # both parts
+        parts = [uniform(self.real, low, high, key=k) for k in random.split(key)]
+        return jax.lax.complex(parts[0], parts[1])
     draw = random.uniform(key, self.shape, _real(self))
     return _below(low + (high - low) * draw, high, self.dtype)
 

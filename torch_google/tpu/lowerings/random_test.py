@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import math
+from typing import Any
 
 import pytest
 import torch
 
-from torch_google.tpu.lowerings.against_cpu import lowered
+from torch_google.tpu.lowerings.against_cpu import lowered, to_tensor
 
 aten = torch.ops.aten
+
+
+def drawn_from(op: torch._ops.OpOverload, *args: Any) -> torch.Tensor:
+    return to_tensor(lowered(op, *args)[0])
+
+
 MANY = torch.zeros(20000)
 HALF = torch.zeros(20000, dtype=torch.bfloat16)
 
@@ -39,14 +46,14 @@ MOMENTS = [
 def test_moments(
     op: torch._ops.OpOverload, args: tuple[object, ...], mean: float, deviation: float
 ) -> None:
-    drawn = lowered(op, *args).double()
+    drawn = drawn_from(op, *args).double()
     assert drawn.shape == (20000,)
     assert abs(drawn.mean() - mean) < 5 * deviation / math.sqrt(20000)
     assert abs(drawn.std() - deviation) < 0.05 * deviation
 
 
 def test_cauchy_has_its_median() -> None:
-    drawn = lowered(aten.cauchy.default, MANY, 2.0, 0.5).double()
+    drawn = drawn_from(aten.cauchy.default, MANY, 2.0, 0.5).double()
     low, middle, high = drawn.quantile(torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64))
     assert abs(middle - 2) < 0.03
     assert abs(high - low - 1) < 0.06
@@ -54,31 +61,39 @@ def test_cauchy_has_its_median() -> None:
 
 def test_limits() -> None:
     for op, args in ((aten.uniform.default, (HALF, 0.0, 1.0)), (aten.rand_like.default, (HALF,))):
-        drawn = lowered(op, *args).to(torch.bfloat16)
+        drawn = drawn_from(op, *args).to(torch.bfloat16)
         assert float(drawn.max()) < 1
         assert float(drawn.min()) >= 0
-    assert set(lowered(aten.randint.low, 3, 6, [500]).tolist()) == {3, 4, 5}
-    assert float(lowered(aten.geometric.default, MANY, 0.9).min()) == 1
-    eights = lowered(aten.random.default, torch.zeros(5000, dtype=torch.int8))
+    assert set(drawn_from(aten.randint.low, 3, 6, [500]).tolist()) == {3, 4, 5}
+    assert float(drawn_from(aten.geometric.default, MANY, 0.9).min()) == 1
+    eights = drawn_from(aten.random.default, torch.zeros(5000, dtype=torch.int8))
     assert (int(eights.min()), int(eights.max())) == (0, 127)
 
 
 def test_randperm() -> None:
-    drawn = lowered(aten.randperm.default, 100)
+    drawn = drawn_from(aten.randperm.default, 100)
     assert sorted(drawn.tolist()) == list(range(100))
     assert drawn.tolist() != list(range(100))
 
 
 def test_multinomial() -> None:
     weights = torch.tensor([[0.0, 1.0, 3.0, 0.0], [1.0, 1.0, 1.0, 1.0]])
-    drawn = lowered(aten.multinomial.default, weights, 8000, True)
+    drawn = drawn_from(aten.multinomial.default, weights, 8000, True)
     assert drawn.shape == (2, 8000)
     assert abs((drawn[0] == 2).double().mean() - 0.75) < 0.03
     assert set(drawn[0].tolist()) == {1, 2}
-    once = lowered(aten.multinomial.default, weights, 2, False)
+    once = drawn_from(aten.multinomial.default, weights, 2, False)
     assert sorted(once[0].tolist()) == [1, 2]
 
 
 def test_dirichlet() -> None:
-    drawn = lowered(aten._sample_dirichlet.default, torch.ones(50, 3))
+    drawn = drawn_from(aten._sample_dirichlet.default, torch.ones(50, 3))
     torch.testing.assert_close(drawn.sum(1), torch.ones(50))
+
+
+def test_uniform_complex_numbers() -> None:
+    drawn = drawn_from(aten.uniform.default, torch.zeros(5000, dtype=torch.complex64), 1.0, 3.0)
+    for part in (drawn.real, drawn.imag):
+        assert 1 <= part.min() < part.max() < 3
+        assert abs(float(part.mean()) - 2) < 0.05
+    assert abs(float(((drawn.real - 2) * (drawn.imag - 2)).mean())) < 0.05

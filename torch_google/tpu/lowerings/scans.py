@@ -36,7 +36,7 @@ def cumprod(self: Array, dim: int, *, dtype: torch.dtype | None = None) -> Array
     return jnp.cumprod(x, axis=dim).reshape(self.shape)
 
 
-@lowering("aten::logcumsumexp")
+@lowering("aten::logcumsumexp", "aten::_logcumsumexp")
 def logcumsumexp(self: Array, dim: int) -> Array:
     (x,) = floats(at_least_1d(self))
     return lax.associative_scan(log_of_sum, x, axis=dim).reshape(self.shape)

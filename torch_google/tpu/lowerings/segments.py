@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.promotion import Array, Operand, computed
@@ -62,3 +63,47 @@ def segment_reduce(
     size = (ends - starts).reshape(*lead, count, *[1] * len(rest))
     empty = jnp.nan if initial is None else total
     return jnp.where(size == 0, empty, total / jnp.maximum(size, 1).astype(x.dtype))
+
+
+@lowering("aten::_segment_reduce_backward")
+def segment_reduce_backward(
+    grad: Array,
+    output: Array,
+    data: Array,
+    reduce: str,
+    *,
+    lengths: Array | None = None,
+    offsets: Array | None = None,
+    axis: int = 0,
+    initial: Operand = None,
+) -> Array:
+    """Of several extremes each gets an equal part, and a product is as if nothing were 0."""
+    (x, total, slope) = computed(data, output, grad)
+
+    def summed(values: Array) -> Array:
+        return segment_reduce(values, "sum", lengths=lengths, offsets=offsets, axis=axis)
+
+    def spread(values: Array) -> Array:
+        """For each element, the value of its segment."""
+        return jax.vjp(summed, x)[1](values)[0]
+
+    if reduce == "sum":
+        return spread(slope)
+    if reduce == "mean":
+        return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
+    if reduce == "prod":
+        # The product of the others: by division, but where there is nothing to divide by.
+        odd = (x == 0) | jnp.isnan(x)
+        rest = segment_reduce(
+            jnp.where(odd, 1, x),
+            "prod",
+            lengths=lengths,
+            offsets=offsets,
+            axis=axis,
+            initial=initial,
+        )
+        alone = spread(summed(odd.astype(x.dtype))) == 1
+        without = jnp.where(odd, jnp.where(alone, spread(rest), 0), spread(total) / x)
+        return without * spread(slope)
+    chosen = (x == spread(total)) | jnp.isnan(x)
+    return jnp.where(chosen, spread(slope / jnp.maximum(summed(chosen.astype(x.dtype)), 1)), 0)

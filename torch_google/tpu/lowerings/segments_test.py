@@ -26,3 +26,17 @@ def test_segments(reduce: str, initial: float | None) -> None:
         unsafe=True,
         initial=initial,
     )
+
+
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min", "prod"])
+def test_gradients(reduce: str) -> None:
+    data = torch.tensor([2.0, 0.0, 3.0, float("nan"), 5.0, 5.0, 0.0, 0.0, 1.0])
+    lengths = torch.tensor([3, 1, 2, 2, 0, 1])
+    for initial in (None, 2.0):
+        options = {"lengths": lengths, "axis": 0, "initial": initial}
+        out = torch.segment_reduce(data, reduce, unsafe=True, **options)
+        slopes = torch.arange(1.0, 7)
+        check(aten._segment_reduce_backward.default, slopes, out, data, reduce, **options)
+    x, sizes = torch.randn(2, 5, 3), torch.tensor([[2, 3], [1, 4]])
+    out = torch.segment_reduce(x, reduce, lengths=sizes, axis=1, unsafe=True)
+    check(aten._segment_reduce_backward.default, out * 2, out, x, reduce, lengths=sizes, axis=1)

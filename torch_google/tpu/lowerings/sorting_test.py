@@ -68,3 +68,9 @@ def test_scans(dim: int) -> None:
     check(aten.cumsum.default, torch.tensor(2.0), 0)
     check(aten.cummax.default, torch.zeros(0, 2), dim)
     check(aten.cumsum.default, torch.full((2, 300), 0.1, dtype=torch.bfloat16), dim)
+
+
+def test_searches_of_nothing() -> None:
+    check(aten.searchsorted.Tensor, torch.zeros(0, 5), torch.zeros(0, 3))
+    check(aten.searchsorted.Tensor, torch.zeros(5, 0), torch.zeros(5, 3))
+    check(aten.searchsorted.Tensor, torch.zeros(2, 5), torch.zeros(2, 0))

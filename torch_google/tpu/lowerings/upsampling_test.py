@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from torch_google.tpu.lowerings import upsampling
-from torch_google.tpu.lowerings.agreement import assert_agrees
+from torch_google.tpu.lowerings.against_cpu import check
 from torch_google.tpu.lowerings.table import find
 
 aten = torch.ops.aten
@@ -27,10 +27,10 @@ def test_up_down_and_gradients(name: str) -> None:
     x = torch.randn(2, 3, *SIZES[rank]).double()
     for corners in options(has_corners):
         for size in ([11, 4, 6][:rank], [1, 1, 2][:rank]):
-            assert_agrees(forward, x, size, *corners, rtol=1e-5, atol=1e-5)
+            check(forward, x, size, *corners, rtol=1e-5, atol=1e-5)
             grad = torch.randn(2, 3, *size).double()
             args = (grad, size, list(x.shape), *corners)
-            assert_agrees(backward, *args, rtol=1e-5, atol=1e-5)
+            check(backward, *args, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", upsampling._RULES)
@@ -40,19 +40,19 @@ def test_scales_as_given_and_half(name: str) -> None:
     x = torch.randn(1, 2, *SIZES[rank])
     size = [int(n * 1.7) for n in SIZES[rank]]
     corners = (False,) if has_corners else ()
-    assert_agrees(forward, x, size, *corners, *[1.7] * rank, rtol=1e-5, atol=1e-5)
+    check(forward, x, size, *corners, *[1.7] * rank, rtol=1e-5, atol=1e-5)
     if not name.endswith("_aa"):  # torch's CPU has those in float32 and float64 only
-        assert_agrees(forward, x.bfloat16(), size, *corners)
+        check(forward, x.bfloat16(), size, *corners)
 
 
 def test_nearest_keeps_bytes() -> None:
     x = torch.randint(0, 256, (1, 2, 5, 6), dtype=torch.uint8)
-    assert_agrees(aten.upsample_nearest2d.default, x, [8, 3])
+    check(aten.upsample_nearest2d.default, x, [8, 3])
 
 
 def test_bilinear_bytes_are_rounded() -> None:
     x = torch.randint(0, 256, (1, 2, 5, 6), dtype=torch.uint8)
-    assert_agrees(aten.upsample_bilinear2d.default, x, [8, 9], False, rtol=0, atol=1)
+    check(aten.upsample_bilinear2d.default, x, [8, 9], False, rtol=0, atol=1)
 
 
 @pytest.mark.parametrize("name", ["upsample_nearest1d", "upsample_linear1d"])

@@ -8,7 +8,7 @@ from torch_google.tpu.program.functional import Functional, functional_of, mutat
 from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.operators import lower_op
 from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, trace
-from torch_google.tpu.program.transfer import constant, tensor_of
+from torch_google.tpu.program.transfer import constant, host_array, tensor_of
 
 __all__ = [
     "BakedNumber",
@@ -18,6 +18,7 @@ __all__ = [
     "Program",
     "constant",
     "functional_of",
+    "host_array",
     "lower_graph",
     "lower_op",
     "mutation",

@@ -62,9 +62,9 @@ def _direct(
     try:
         meta = _meta_results(op, leaves, structure, on_host)
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
-        meta = lowerings.laid_out(
-            op.name(), _own_results(call, [leaves[i] for i in inputs]), args, kwargs
-        )
+        meta = _own_results(call, [leaves[i] for i in inputs])
+    if not on_host:
+        meta = lowerings.laid_out(op.name(), meta, args, kwargs)
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         result = call(arrays, key, meta)
@@ -93,7 +93,7 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     args, kwargs = pytree.tree_unflatten(metas, structure)
     with torch.no_grad():
         if not host_shape:
-            return lowerings.laid_out(op.name(), op(*args, **kwargs), args, kwargs)
+            return op(*args, **kwargs)
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )

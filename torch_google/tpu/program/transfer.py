@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same bits as a tensor on the host and as an array of JAX."""
+"""The same bits as a tensor on the host and as an array of NumPy or JAX."""
 
 from __future__ import annotations
 
@@ -13,30 +13,22 @@ from torch_google.tpu import dtypes
 
 
 def constant(value: Any) -> Any:
-    """Return the jax array of a tensor on the host, and anything else as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    wanted = dtypes.to_jax(value.dtype)
-    if _unknown_to_numpy(value.dtype):
-        bits = value.view(_bits(value.dtype)).numpy()
-        return jnp.asarray(bits.view(wanted).reshape(value.shape))
-    return jnp.asarray(value.numpy())
+    """Return the jax array of a tensor, and anything else as it is."""
+    return jnp.asarray(host_array(value)) if isinstance(value, torch.Tensor) else value
+
+
+def host_array(tensor: torch.Tensor) -> np.ndarray:
+    """Return the values of a tensor, as they are now, in memory of their own."""
+    own = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu").copy_(tensor.detach())
+    flat = own.reshape(-1).view(torch.uint8).numpy() if own.numel() else np.empty(0, np.uint8)
+    return flat.view(dtypes.to_jax(tensor.dtype)).reshape(own.shape)
 
 
 def tensor_of(array: Any) -> torch.Tensor:
     """Return a new contiguous tensor on the host with the values of an array."""
     dtype = dtypes.to_torch(array.dtype)
-    host = np.array(array)
-    if _unknown_to_numpy(dtype):
-        numbers = np.uint8 if dtype.itemsize == 1 else np.int16
-        return torch.from_numpy(host.view(numbers)).view(dtype)
-    return torch.from_numpy(host)
-
-
-def _unknown_to_numpy(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point and dtype.itemsize < 4 and dtype != torch.float16
-
-
-def _bits(dtype: torch.dtype) -> torch.dtype:
-    return torch.uint8 if dtype.itemsize == 1 else torch.int16
+    if not array.size:
+        return torch.empty(array.shape, dtype=dtype, device="cpu")
+    return (
+        torch.from_numpy(np.array(array).reshape(-1).view(np.uint8)).view(dtype).view(array.shape)
+    )

@@ -234,6 +234,7 @@ def test_lazily_conjugated_and_negated() -> None:
         lambda x: x.conj(),
         lambda x: x.conj().imag,
         lambda x: x[1].conj().t(),
+        torch._neg_view,
     ]
     for view in views:
         same(view(ours), view(theirs))
@@ -247,3 +248,22 @@ def test_lazily_conjugated_and_negated() -> None:
         same(ours, theirs)
     same(ours @ ours.mH, theirs @ theirs.mH)
     assert ours[0, 0].conj().item() == theirs[0, 0].conj().item()
+
+
+def test_empty_outs_lie_as_new_results() -> None:
+    x = torch.randn(4, 3)
+    for op, count in ((torch.linalg.qr, 2), (torch.geqrf, 2), (torch.cummax, 2), (torch.kron, 1)):
+        dtypes = [torch.float32, torch.int64 if op is torch.cummax else torch.float32][:count]
+        found = []
+        for device in ("cpu", "tpu"):
+            outs = [torch.empty(0, dtype=dtype, device=device) for dtype in dtypes]
+            more = {torch.cummax: (0,), torch.kron: (x.to(device),)}.get(op, ())
+            op(x.to(device), *more, out=outs if count > 1 else outs[0])
+            found.append(outs)
+        for theirs, ours in zip(*found, strict=True):
+            same_but_for_rounding(ours, theirs)
+
+
+def same_but_for_rounding(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
+    torch.testing.assert_close(ours.cpu(), theirs)

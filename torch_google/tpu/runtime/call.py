@@ -44,6 +44,8 @@ class Call:
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
+        # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
+        self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
 
     def _source(self, leaf: Any) -> tuple[str, int]:
@@ -57,9 +59,9 @@ class Call:
         return "number", len(self.numbers) - 1
 
     def check(self) -> bool:
-        """Let torch's own kernel judge what is written; give out= arguments their sizes.
+        """Let torch's own kernel judge what is written. Raises what that kernel raises.
 
-        Raises what that kernel raises. Returns whether any argument was resized.
+        Returns whether an out= argument has other sizes than it will have: `resize` gives them.
         """
         if not self.pure.written:
             return False
@@ -78,30 +80,31 @@ class Call:
             )
         except NotImplementedError:
             return False  # without a kernel for meta tensors, the pure operator judges
-        resized = False
         for position in self.pure.dropped:
-            for out, meta in zip(
-                pytree.tree_leaves(self.args[position]),
-                pytree.tree_leaves(metas[position]),
-                strict=True,
-            ):
-                resized |= _resized(out, meta)
-        return resized
+            sources = [source[1] for source in self._sources[position]]
+            shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
+            self._sizes.update(zip(sources, shapes, strict=True))
+        return any(self.tensors[at].shape != sizes for at, sizes in self._sizes.items())
 
     def resize(self, program: Program) -> bool:
-        """Give out= arguments the sizes of the program's results; return whether any had others.
+        """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.
 
-        For operators of which torch has no kernel that would do it in `check`.
+        `program`: that of the pure operator, which knows how its results lie.
         """
-        dropped = {source[1] for at in self.pure.dropped for source in self._sources[at]}
-        results = zip(self.written(), program.metas[self.plain(program) :], strict=True)
-        return any(
-            [
-                _resized(self.tensors[at], meta)
-                for at, meta in results
-                if at in dropped and isinstance(meta, torch.Tensor)
-            ]
-        )
+        outs = {source[1] for position in self.pure.dropped for source in self._sources[position]}
+        metas = program.metas[self.plain(program) :]
+        resized = False
+        for at, meta in zip(self.written(), metas, strict=True):
+            out = self.tensors[at]
+            if at not in outs or meta is None:
+                continue
+            sizes = self._sizes.get(at, meta.shape)
+            if out.shape != sizes:
+                out.resize_(sizes)
+                if meta.shape == sizes and meta.stride() != out.stride():
+                    out.as_strided_(meta.shape, meta.stride())
+                resized = True
+        return resized
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
@@ -162,15 +165,6 @@ class Call:
     def plain(self, program: Program) -> int:
         """Return how many of the program's results are new tensors: its first ones."""
         return len(program.metas) - len(self.written())
-
-
-def _resized(out: torch.Tensor, meta: torch.Tensor) -> bool:
-    if out.shape == meta.shape:
-        return False
-    out.resize_(meta.shape)
-    if meta.stride() != out.stride():
-        out.as_strided_(meta.shape, meta.stride())
-    return True
 
 
 def _is_input(leaf: Any) -> bool:

@@ -61,9 +61,8 @@ def _miss(
         return [host_shapes.index(*args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
-    if call.check():
-        return None
-    if op not in _host_shaped:
+    waiting = call.check()
+    if not waiting and op not in _host_shaped:
         found = kept_call(call, device)
         if found is not None:
             return found

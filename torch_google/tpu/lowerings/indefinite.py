@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Factorization of symmetric and Hermitian matrices that need not be definite, and its solutions.
+
+The method of Bunch and Kaufman as LAPACK's sytrf and hetrf have it for lower triangles: blocks of
+one or two pivots, with the same choice of pivots, so that what torch has on the CPU comes out.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.lowerings.table import lowering
+
+_ALPHA = (1 + math.sqrt(17)) / 8
+_State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
+
+
+@lowering("aten::linalg_ldl_factor_ex")
+def ldl_factor_ex(
+    a: jax.Array, *, hermitian: bool = False, check_errors: bool = False
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The factors in the lower triangle, LAPACK's pivots, and where a pivot was exactly zero."""
+    size = a.shape[-1]
+    if not a.size:
+        return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)
+    flat = a.reshape(-1, size, size)
+    hermitian = hermitian and jnp.iscomplexobj(a)
+    packed, pivots, info = jax.vmap(lambda one: _factor(one, hermitian))(flat)
+    lead = a.shape[:-2]
+    return jnp.tril(packed).reshape(a.shape), pivots.reshape(*lead, size), info.reshape(lead)
+
+
+@lowering("aten::linalg_ldl_solve")
+def ldl_solve(
+    packed: jax.Array, pivots: jax.Array, b: jax.Array, *, hermitian: bool = False
+) -> jax.Array:
+    size = packed.shape[-1]
+    lead = jnp.broadcast_shapes(packed.shape[:-2], b.shape[:-2])
+    if not (packed.size and b.size):
+        return jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
+    hermitian = hermitian and jnp.iscomplexobj(packed)
+    found = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
+        jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
+        jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
+        jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),
+    )
+    return found.reshape(*lead, *b.shape[-2:])
+
+
+def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
+    size = a.shape[-1]
+    below = jnp.tril(a, -1)
+    diagonal = jnp.diag(a).real.astype(a.dtype) if hermitian else jnp.diag(a)
+    whole = below + (below.conj().T if hermitian else below.T) + jnp.diag(diagonal)
+    start = (whole, jnp.zeros(size, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+    step = lambda state: _step(state, hermitian)  # noqa: E731
+    found = jax.lax.while_loop(lambda state: state[2] < size, step, start)
+    return found[0], found[1], found[3]
+
+
+def _step(state: _State, hermitian: bool) -> _State:
+    """Take one pivot, or a block of two, at `k`; the trailing matrix is kept whole, both halves."""
+    a, pivots, k, info = state
+    size = a.shape[-1]
+    rows = jnp.arange(size)
+    column = jnp.where(rows > k, _size(a[:, k]), -1)
+    largest, at = jnp.max(column), jnp.argmax(column)
+    here = _size(a[k, k])
+    row = jnp.where((rows >= k) & (rows != at), _size(a[at]), -1)
+    of_row = jnp.max(row)
+    none = jnp.maximum(here, jnp.maximum(largest, 0)) == 0
+    stay = none | (here >= _ALPHA * largest) | (here >= _ALPHA * largest * (largest / of_row))
+    single = stay | (_size(a[at, at]) >= _ALPHA * of_row)
+    place = jnp.where(single, k, k + 1)
+    other = jnp.where(stay, k, at)
+    order = rows.at[place].set(other).at[other].set(place)
+    # Of rows before k only what has been stored moves: LAPACK leaves that where it was.
+    swapped = a[order][:, order]
+    live = (rows[:, None] >= k) & (rows[None, :] >= k)
+    a = jnp.where(live, swapped, a)
+    one = _one(a, k, hermitian)
+    two = _two(a, k, hermitian)
+    a = jnp.where(none, a, jnp.where(single, one, two))
+    mark = jnp.where(single, other + 1, -(other + 1)).astype(jnp.int32)
+    second = jnp.where(single, pivots[jnp.minimum(k + 1, size - 1)], mark)
+    pivots = pivots.at[jnp.minimum(k + 1, size - 1)].set(second).at[k].set(mark)
+    info = jnp.where(none & (info == 0), k + 1, info).astype(jnp.int32)
+    return a, pivots, k + jnp.where(single, 1, 2), info
+
+
+def _one(a: jax.Array, k: jax.Array, hermitian: bool) -> jax.Array:
+    rows = jnp.arange(a.shape[-1])
+    column = jnp.where(rows > k, a[:, k] / a[k, k], 0)
+    rest = jnp.outer(column, _other(column, hermitian)) * a[k, k]
+    return (a - rest).at[:, k].set(jnp.where(rows > k, column, a[:, k]))
+
+
+def _two(a: jax.Array, k: jax.Array, hermitian: bool) -> jax.Array:
+    size = a.shape[-1]
+    rows, after = jnp.arange(size), jnp.minimum(k + 1, size - 1)
+    block = a[jnp.stack([k, after])][:, jnp.stack([k, after])]
+    (p, q), (r, s) = block
+    determinant = p * s - q * r
+    inverse = jnp.stack([jnp.stack([s, -q]), jnp.stack([-r, p])]) / determinant
+    pair = jnp.where(rows[:, None] > after, jnp.stack([a[:, k], a[:, after]], 1), 0)
+    columns = pair @ inverse
+    rest = columns @ _other(pair, hermitian).T
+    a = a - rest
+    for at, place in enumerate((k, after)):
+        a = a.at[:, place].set(jnp.where(rows > after, columns[:, at], a[:, place]))
+    return a
+
+
+def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) -> jax.Array:
+    """By substitution, block by block, with the rows exchanged on the way as LAPACK has them."""
+    size = packed.shape[-1]
+    rows = jnp.arange(size)
+    in_pair = pivots < 0
+    # The first of a pair: pairs follow one another, so count within a run of negative pivots.
+    first = jax.lax.scan(
+        lambda open_, negative: (negative & ~open_, negative & ~open_), jnp.array(False), in_pair
+    )[1]
+    second = in_pair & ~first
+    lower = jnp.tril(packed, -1)
+    joined = jnp.diag(packed, -1) * first[:-1]
+    lower = lower - jnp.diag(joined, -1)
+    diagonal = jnp.diag(packed)
+    if hermitian:
+        diagonal = diagonal.real.astype(packed.dtype)
+    block = jnp.diag(diagonal) + jnp.diag(joined, -1) + jnp.diag(_other(joined, hermitian), 1)
+
+    def exchange(x: jax.Array, k: jax.Array) -> jax.Array:
+        other = jnp.where(first[k], k, jnp.abs(pivots[k]) - 1)
+        return x[rows.at[k].set(other).at[other].set(k)]
+
+    def column(k: jax.Array) -> jax.Array:
+        return lower[:, k]
+
+    def forward(k: jax.Array, x: jax.Array) -> jax.Array:
+        # Both columns of a pair come after its exchange, which is marked on the second.
+        x = exchange(x, k)
+        before = jnp.maximum(k - 1, 0)
+        x = x - jnp.outer(jnp.where(second[k], column(before), 0), x[before])
+        return x - jnp.outer(jnp.where(first[k], 0, column(k)), x[k])
+
+    def backward(i: jax.Array, x: jax.Array) -> jax.Array:
+        k = size - 1 - i
+        before = jnp.maximum(k - 1, 0)
+        own = x[k] - jnp.where(first[k], 0, _other(column(k), hermitian) @ x)
+        x = x.at[k].set(own)
+        paired = x[before] - _other(column(before), hermitian) @ x
+        x = x.at[before].set(jnp.where(second[k], paired, x[before]))
+        return exchange(x, k)
+
+    x = jax.lax.fori_loop(0, size, forward, b)
+    x = jnp.linalg.solve(block, x)
+    return jax.lax.fori_loop(0, size, backward, x)
+
+
+def _other(x: jax.Array, hermitian: bool) -> jax.Array:
+    return x.conj() if hermitian else x
+
+
+def _size(x: jax.Array) -> jax.Array:
+    """What LAPACK compares: |re| + |im|."""
+    return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)
