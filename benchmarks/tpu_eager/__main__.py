@@ -16,17 +16,18 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     peers = [peer for peer in options.peers if peer != "torchax" or options.torchax]
     pythons = {"torchax": options.torchax} if options.torchax else {}
-    tables = {}
+    tables: dict[int, dict[str, list[measure.Figure]]] = {}
     for threads in options.threads:
-        tables[threads] = measure.interleaved(
+        tables[threads] = {}
+        for name, figures in measure.interleaved(
             options.cases,
             peers,
             pythons=pythons,
             threads=threads,
             rounds=options.rounds,
             seconds=options.seconds,
-        )
-        for name, figures in tables[threads].items():
+        ):
+            tables[threads][name] = figures
             print(report.markdown(name, figures, threads=threads), flush=True)
     starts = []
     if options.first_steps:

@@ -8,7 +8,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -100,9 +100,8 @@ def interleaved(
     threads: int,
     rounds: int,
     seconds: float,
-) -> dict[str, list[Figure]]:
-    """Return the figures of each case. Each round begins with another peer, so load hits all."""
-    tables = {}
+) -> Iterator[tuple[str, list[Figure]]]:
+    """Yield each case with its figures. Each round begins with another peer, so load hits all."""
     workers = {
         peer: Worker(peer, python=pythons.get(peer, sys.executable), threads=threads)
         for peer in peers
@@ -119,11 +118,10 @@ def interleaved(
                         answer = workers[peer].ask(name, seconds)
                         if number >= 0 or "error" in answer:
                             answers[peer].append(answer)
-            tables[name] = summarize(case, answers)
+            yield name, summarize(case, answers)
     finally:
         for worker in workers.values():
             worker.close()
-    return tables
 
 
 def summarize(case: Case, answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Figure]:

@@ -32,7 +32,11 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     value = _C.value(tensor)
     view = View.of(tensor)
     whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
-    return value if whole and not (view.conj or view.neg) else _read(value, view)
+    if not whole or view.conj or view.neg:
+        return _read(value, view)
+    # The caller may have it in other hands soon, where no count of references tells of it.
+    _C.share(tensor)
+    return value
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:
@@ -51,7 +55,9 @@ def from_jax(array: jax.Array) -> torch.Tensor:
         array = jax.make_array_from_single_device_arrays(array.shape, array.sharding, [array])
     if not _has_usual_layout(array):
         array = _laid_out(array)
-    return from_array(array, dtype)
+    tensor = from_array(array, dtype)
+    _C.share(tensor)
+    return tensor
 
 
 def _check_tensor(tensor: Any) -> None:

@@ -12,7 +12,7 @@ import pytest
 import torch
 from jax.experimental import pallas as pl
 
-from torch_google.tpu import _C, custom_kernel, lowering
+from torch_google.tpu import _C, custom_kernel, export_stablehlo, lowering
 
 MODES = sorted(_C.Mode.__members__)
 _numbers = count()
@@ -165,19 +165,24 @@ def _dynamo() -> Iterator[None]:
     torch._dynamo.reset()
 
 
+def both(x: torch.Tensor) -> torch.Tensor:
+    return doubled(scaled(torch.sin(x), 3.0).detach()) + scaled(x)
+
+
 @pytest.mark.usefixtures("_dynamo")
-def test_a_part_of_a_compiled_program() -> None:
-    from torch_google.tpu.compile import backend, export_stablehlo
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_a_part_of_a_compiled_program(device: str, dynamic: bool) -> None:
+    compiled = torch.compile(both, backend="tpu", fullgraph=True, dynamic=dynamic)
+    for size in (3, 5, 7):
+        x = torch.arange(float(size)).to(device).requires_grad_()
+        torch.testing.assert_close(compiled(x), both(x))
+        torch.testing.assert_close(
+            torch.autograd.grad(compiled(x).sum(), x), torch.autograd.grad(both(x).sum(), x)
+        )
 
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return doubled(scaled(torch.sin(x), 3.0).detach()) + scaled(x)
 
-    compiled = torch.compile(function, backend=backend, fullgraph=True)
-    x = torch.arange(3.0).requires_grad_()
-    torch.testing.assert_close(compiled(x), function(x))
-    torch.testing.assert_close(
-        torch.autograd.grad(compiled(x).sum(), x), torch.autograd.grad(function(x).sum(), x)
-    )
+def test_a_part_of_an_exported_program() -> None:
     text = export_stablehlo(lambda x: scaled(torch.sin(x), 3.0), (torch.ones(3),))
     assert "stablehlo.sine" in text
     assert "custom_call" not in text

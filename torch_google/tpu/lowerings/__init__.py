@@ -131,6 +131,6 @@ from torch_google.tpu.lowerings import (
     weight_norm as weight_norm,
 )
 from torch_google.tpu.lowerings.layouts import laid_out
-from torch_google.tpu.lowerings.table import Lowering, find, lowering, name_of, names
+from torch_google.tpu.lowerings.table import Lowering, find, is_pinned, lowering, name_of, names
 
-__all__ = ["Lowering", "find", "laid_out", "lowering", "name_of", "names"]
+__all__ = ["Lowering", "find", "is_pinned", "laid_out", "lowering", "name_of", "names"]

@@ -79,6 +79,18 @@ def name_of(op: torch._ops.OpOverload) -> str:
     return op.name()
 
 
+def is_pinned(op: torch._ops.OpOverload) -> bool:
+    """Say whether the versions of torch and of this package tell what an operator is in JAX.
+
+    They do not where somebody else has registered the lowering: the same name may mean another
+    program tomorrow, and a cache of programs has to look at what it is.
+    """
+    found = find(op)
+    if found is None:
+        return op.namespace in ("aten", "prims", "torch_google")
+    return str(found.function.__module__).startswith(f"{__package__}.")
+
+
 def names() -> frozenset[str]:
     """Return every name in the table."""
     return frozenset(_TABLE)

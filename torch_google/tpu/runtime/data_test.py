@@ -14,10 +14,20 @@ def dataset(device: str = "cpu") -> TensorDataset:
 def test_batches_through_pinned_memory() -> None:
     sums = []
     for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True):
+        assert inputs.is_pinned()
         there = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
         inputs.zero_()  # a copy has been made, whatever non_blocking says
         sums.append([tensor.sum().item() for tensor in there])
     assert sums == [[66.0, 6], [210.0, 22]]
+
+
+def test_what_is_pinned() -> None:
+    plain = torch.ones(3)
+    pinned = plain.pin_memory()
+    assert (plain.is_pinned(), pinned.is_pinned()) == (False, True)
+    assert pinned[1:].is_pinned()
+    assert torch.empty(3, pin_memory=True).is_pinned()
+    assert pinned.to("tpu").cpu().tolist() == [1.0] * 3
 
 
 def test_batches_of_worker_processes() -> None:

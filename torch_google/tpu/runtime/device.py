@@ -37,6 +37,7 @@ from torch_google.tpu.runtime.modes import (
     set_fused_limits,
     wait_for_compiles,
 )
+from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
 from torch_google.tpu.runtime.properties import (
     DeviceProperties,
     can_device_access_peer,
@@ -83,6 +84,7 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_eager_mode",
+    "get_precision",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -103,6 +105,7 @@ __all__ = [
     "memory_stats_as_nested_dict",
     "memory_summary",
     "metrics",
+    "precision",
     "profiler",
     "random",
     "reset_accumulated_memory_stats",
@@ -115,6 +118,7 @@ __all__ = [
     "set_device",
     "set_eager_mode",
     "set_fused_limits",
+    "set_precision",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import jax
@@ -16,10 +17,11 @@ from jax.extend.core import ClosedJaxpr
 from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import _C, dtypes
+from torch_google.tpu import _C, dtypes, lowerings
 from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
+from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 
 
@@ -56,17 +58,13 @@ class Body:
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
         self._jitted = jax.jit(function, out_shardings=on)
         self._specs = specs
-        self._precision = _C.precision()
+        self._precision = get_precision()
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
-        """Return the function as JAX has traced it, with the precision of when it was called."""
-        before = _C.thread_precision()
-        _C.set_thread_precision(self._precision)
-        try:
+        """Return the function as JAX has traced it."""
+        with lowering_at(self._precision):
             return self._jitted.trace(*self._specs)
-        finally:
-            _C.set_thread_precision(before)
 
 
 def kept_call(call: Call, device: int) -> Compiled | None:
@@ -110,7 +108,10 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
             note=(results, plan.random),
         )
     else:
-        executable = compiler.executable_of(plan.name, body.traced.lower(), device=device)
+        lowered = body.traced.lower()
+        # A program that this becomes a part of has to tell today's from yesterday's too.
+        fingerprint += f" {sha256(lowered.as_text().encode()).hexdigest()}"
+        executable = compiler.executable_of(plan.name, lowered, device=device)
     return plan.compiled(executable, results, fingerprint, body)
 
 
@@ -249,7 +250,7 @@ _OVERWRITING = frozenset(
 
 def _is_ours(call: Call) -> bool:
     """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
-    return call.op.namespace in ("aten", "torch_google")
+    return lowerings.is_pinned(call.pure.op)
 
 
 def _number_dtype(number: Number | torch.Tensor) -> Any:

@@ -100,6 +100,9 @@ def test_the_accelerator_is_the_device() -> None:
     assert accelerator.memory_allocated() >= x.nbytes
     assert accelerator.max_memory_allocated() >= x.nbytes
     accelerator.empty_cache()
+    free, total = accelerator.get_memory_info()
+    assert 0 <= free <= total
+    assert torch.bfloat16 in accelerator.get_device_capability()["supported_dtypes"]
     assert accelerator.current_stream() == torch.tpu.current_stream()
     assert torch.get_device_module() is torch.tpu
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,14 @@ def test_a_file_may_be_mapped(tmp_path: Path) -> None:
     assert (loaded["x"].device.type, loaded["x"].tolist()) == ("tpu", [0, 1, 2])
 
 
-@pytest.mark.parametrize("carry", [through_a_file, copy.deepcopy])
+def through_an_old_file(value: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    return torch.load(file)
+
+
+@pytest.mark.parametrize("carry", [through_a_file, through_an_old_file, copy.deepcopy])
 def test_views_go_on_sharing(carry: Callable[[Any], Any]) -> None:
     base = torch.arange(6.0).reshape(2, 3).to("tpu")
     first, row, turned = carry([base, base[1], base.t()])
@@ -75,6 +83,15 @@ def test_views_go_on_sharing(carry: Callable[[Any], Any]) -> None:
     assert row.tolist() == [0.0] * 3
     assert turned.tolist() == [[0.0, 0.0], [1.0, 0.0], [2.0, 0.0]]
     assert base[1].tolist() == [3.0, 4.0, 5.0]
+
+
+def test_pickle() -> None:
+    model = nn.Linear(3, 2).to("tpu")
+    tensor, loaded = pickle.loads(pickle.dumps((torch.arange(6.0).to("tpu")[::2], model)))
+    assert (tensor.device.type, tensor.tolist()) == ("tpu", [0.0, 2.0, 4.0])
+    assert isinstance(loaded.weight, nn.Parameter)
+    assert loaded.weight.device.type == "tpu"
+    assert torch.equal(loaded.weight, model.weight)
 
 
 def test_deepcopy_of_a_leaf_takes_its_gradient() -> None:

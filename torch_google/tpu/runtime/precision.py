@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How exact products are: matrix products and convolutions of float32 on devices that round them.
+
+A TPU multiplies in bfloat16, and a float32 product takes several such passes: one by default, three
+at "high", six at "highest". On a CPU float32 is exact whatever this says.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Any, Literal
+
+from torch_google.tpu import _C
+
+Precision = Literal["default", "high", "highest"]
+
+# What the key of a program holds is the position.
+_NAMES = ("default", "high", "highest")
+
+
+def set_precision(precision: Precision) -> None:
+    """Set the precision of every thread that has not set its own."""
+    _C.set_global_precision(_parse(precision))
+
+
+def get_precision() -> str:
+    """Return the precision that holds in this thread."""
+    return _NAMES[_C.precision()]
+
+
+class precision:  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
+    """Set this thread's precision for a `with` block; its backward passes take it over.
+
+    A program is compiled for each precision that it runs with.
+    """
+
+    def __init__(self, precision: Precision) -> None:
+        self._precision = _parse(precision)
+        self._before: list[int | None] = []
+
+    def __enter__(self) -> None:
+        self._before.append(_C.thread_precision())
+        _C.set_thread_precision(self._precision)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _C.set_thread_precision(self._before.pop())
+
+
+def lowering_at(name: str) -> AbstractContextManager[Any]:
+    """Return a context in which JAX traces products with a precision."""
+    if name == "default":
+        return nullcontext()
+    import jax
+
+    return jax.default_matmul_precision(name)
+
+
+def _parse(name: str) -> int:
+    if name not in _NAMES:
+        raise ValueError(f"tpu: no precision {name!r}. Use one of: {', '.join(_NAMES)}")
+    return _NAMES.index(name)
