@@ -49,7 +49,9 @@ def write_checkpoint(
         "torch": str(torch.__version__),
     }
     content = io.BytesIO()
-    torch.save({"metadata": metadata, "state_dict": result.network.state_dict()}, content)
+    # On the CPU, which every reader has.
+    weights = {name: value.cpu() for name, value in result.network.state_dict().items()}
+    torch.save({"metadata": metadata, "state_dict": weights}, content)
     return _write(directory / CHECKPOINT, content.getbuffer())
 
 

@@ -31,7 +31,16 @@ _LEARNING_RATE = flags.DEFINE_float(
 _SEED = flags.DEFINE_integer(
     "seed", 0, "Decides the split, the first weights and the order of digits.", lower_bound=0
 )
-_DEVICE = flags.DEFINE_string("device", "cpu", "Where to compute: cpu, or a device torch knows.")
+_DEVICE = flags.DEFINE_string(
+    "device", "cpu", "Where to compute: cpu, tpu, or another device that torch knows."
+)
+_MODE = flags.DEFINE_enum(
+    "mode",
+    None,
+    training.MODES,
+    "How --device=tpu runs operators: one by one (strict), gathered to larger programs (fused), "
+    "waiting for each (debug); compile, on any device: the network as one program.",
+)
 _DATA = flags.DEFINE_string(
     "data",
     None,
@@ -62,6 +71,7 @@ def _run() -> None:
         learning_rate=_LEARNING_RATE.value,
         seed=_SEED.value,
         device=_DEVICE.value,
+        mode=_MODE.value,
     )
     origin = _DATA.value or "packed with the program"
     directory = _from_here(_OUTPUT.value) if _OUTPUT.value else None

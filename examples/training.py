@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
@@ -17,6 +18,10 @@ class TrainingError(RuntimeError):
     """Training went wrong because of how it was asked for; the message is one line."""
 
 
+# How the device tpu runs operators; with "compile", torch.compile makes the network one program.
+MODES = ("strict", "fused", "debug", "compile")
+
+
 @dataclasses.dataclass(frozen=True)
 class Options:
     """What decides the result, with the data and the machine's arithmetic."""
@@ -26,6 +31,7 @@ class Options:
     learning_rate: float
     seed: int
     device: str
+    mode: str | None = None  # of MODES, for the device tpu
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,17 +77,19 @@ def train(
     network = model.DigitNet().to(device)
     optimizer = torch.optim.Adam(network.parameters(), lr=options.learning_rate)
     shuffle = torch.Generator().manual_seed(options.seed)
+    run = torch.compile(network) if options.mode == "compile" else network
     losses = []
-    for epoch in range(1, options.epochs + 1):
-        loss = _epoch(network, optimizer, _batches(training, options.batch_size, shuffle))
-        if not math.isfinite(loss):
-            raise TrainingError(
-                f"the loss became {loss} in epoch {epoch} with --learning_rate="
-                f"{options.learning_rate:g}. Use a smaller one."
-            )
-        losses.append(loss)
-        on_epoch(epoch, loss)
-    return Result(network, losses, accuracy(network, test))
+    with _mode(device, options.mode):
+        for epoch in range(1, options.epochs + 1):
+            loss = _epoch(run, optimizer, _batches(training, options.batch_size, shuffle))
+            if not math.isfinite(loss):
+                raise TrainingError(
+                    f"the loss became {loss} in epoch {epoch} with --learning_rate="
+                    f"{options.learning_rate:g}. Use a smaller one."
+                )
+            losses.append(loss)
+            on_epoch(epoch, loss)
+        return Result(network, losses, accuracy(network, test))
 
 
 @torch.no_grad()
@@ -113,6 +121,18 @@ def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterat
     order = torch.randperm(len(data), generator=shuffle).to(data.labels.device)
     for rows in torch.split(order, size):
         yield data.select(rows)
+
+
+def _mode(device: torch.device, mode: str | None) -> contextlib.AbstractContextManager[None]:
+    if mode in (None, "compile"):
+        return contextlib.nullcontext()
+    if device.type != "tpu":
+        raise TrainingError(
+            f"--mode={mode}: only the device tpu has it, and --device is {device.type}. "
+            "Use --device=tpu, or leave --mode out."
+        )
+    eager: contextlib.AbstractContextManager[None] = torch.tpu.eager_mode(mode)
+    return eager
 
 
 def _first_sentence(error: BaseException) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -78,15 +77,15 @@ class Torch:
         if self.device == "tpu":
             torch.tpu.synchronize()
 
-    def settle(self, run: Callable[[], object], *, seconds: float = 60) -> None:
+    def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
         """Run until nothing is compiled any more, in the background neither."""
         if self.device != "tpu":
             return
-        end, quiet = time.monotonic() + seconds, 0
-        while quiet < 3 and time.monotonic() < end:
+        for _ in range(rounds):
             before = torch.tpu.metrics().compiles
             for _ in range(3):
                 run()
             self.wait()
-            time.sleep(0.3)
-            quiet = quiet + 1 if torch.tpu.metrics().compiles == before else 0
+            torch.tpu.wait_for_compiles()
+            if torch.tpu.metrics().compiles == before:
+                return

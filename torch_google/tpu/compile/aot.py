@@ -9,8 +9,10 @@ from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
@@ -48,10 +50,10 @@ def backend(
         with (
             # AOTAutograd's cache then holds our graphs, the backward one too: it is made now, as
             # nothing is compiled before the first call. The partition is a part of the cache's key.
-            torch._functorch.config.patch(
+            functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),
-            torch._inductor.config.patch(custom_partitioner_fn=_PARTITION),
+            inductor_config.patch(custom_partitioner_fn=_PARTITION),
         ):
             return compiler(graph, inputs)
     finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import jax
+import pytest
 import torch
 from torch import nn
 
@@ -48,3 +49,18 @@ def test_a_module_of_the_device_is_that_of_the_cpu() -> None:
     model.to("tpu")
     ours = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5, device="tpu"),))
     assert ours == text
+
+
+def test_a_module_on_the_device_is_exported_as_one_on_the_cpu() -> None:
+    model, x = nn.Linear(3, 5), torch.ones(2, 3)
+    text = export_stablehlo(model, (x,))
+    assert export_stablehlo(model.to("tpu"), (x.to("tpu"),)) == text
+
+
+def test_dynamic_dimensions_are_refused() -> None:
+    rows = torch.export.Dim("rows", min=2, max=8)
+    exported = torch.export.export(
+        nn.Linear(3, 5), (torch.ones(4, 3),), dynamic_shapes=({0: rows},)
+    )
+    with pytest.raises(ValueError, match="the program has dynamic dimensions"):
+        export_stablehlo(exported, (torch.ones(4, 3),))

@@ -11,6 +11,8 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule
 
+from torch_google.tpu import lowerings
+
 
 def fingerprint(graph: GraphModule, *others: Any) -> str:
     """Return a fingerprint of a graph, its subgraphs and constants, and of what `others` print."""
@@ -27,9 +29,9 @@ def fingerprint(graph: GraphModule, *others: Any) -> str:
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Whether a graph is of torch's operators alone: the code of others' may change."""
+    """Whether versions tell what a graph is in JAX: the code of others' lowerings may change."""
     return all(
-        node.target.namespace in ("aten", "prims", "torch_google")
+        lowerings.is_pinned(node.target)
         for module in graph.modules()
         if isinstance(module, GraphModule)
         for node in module.graph.nodes

@@ -3,7 +3,7 @@
 
 Channels come last: TPUs tile that way, and XLA on CPUs is faster so too. Between convolutions XLA
 cancels the transposes. A kernel is transposed at each call, which costs more than the convolution
-itself where it is large and meets few places of an image: there the product of the gathered windows
+itself where it is large and meets few places of an image: there, on CPUs, the product of the gathered windows
 with the kernel as it lies is the faster one.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -107,33 +108,31 @@ def _channels_last(
     groups: int,
 ) -> jax.Array:
     """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O)."""
-    last = (0, *range(2, x.ndim), 1)
-    x = x.transpose(last)
-    if groups == 1 and all(s == 1 for s in spread):
-        sizes = [
-            (size + sum(pad) - d * (kernel - 1) - 1) // s + 1
-            for size, pad, d, kernel, s in zip(
-                x.shape[1:-1], pads, dilation, weight.shape[2:], stride, strict=True
-            )
-        ]
-        if _as_product(x.shape[0] * math.prod(sizes), weight.shape):
-            return _product(x, weight, stride, pads, dilation, sizes)
     letters = "DHW"[3 - (x.ndim - 2) :]
-    return jax.lax.conv_general_dilated(
-        x,
-        weight.transpose((*range(2, x.ndim), 1, 0)),
-        window_strides=stride,
-        padding=pads,
-        lhs_dilation=spread,
-        rhs_dilation=dilation,
-        dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
-        feature_group_count=groups,
-    )
 
+    def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:
+        return jax.lax.conv_general_dilated(
+            x,
+            weight.transpose((*range(2, x.ndim), 1, 0)),
+            window_strides=stride,
+            padding=pads,
+            lhs_dilation=spread,
+            rhs_dilation=dilation,
+            dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+            feature_group_count=groups,
+        )
 
-def _as_product(windows: int, weight: Sequence[int]) -> bool:
-    """Whether to gather the windows: there is nothing to gather, or they are few."""
-    return math.prod(weight[2:]) == 1 or (windows < weight[0] and math.prod(weight) >= _LARGE)
+    x = x.transpose((0, *range(2, x.ndim), 1))
+    if groups != 1 or any(s != 1 for s in spread):
+        return convolve(x, weight)
+    columns = zip(x.shape[1:-1], pads, dilation, weight.shape[2:], stride, strict=True)
+    sizes = [(size + sum(pad) - d * (k - 1) - 1) // s + 1 for size, pad, d, k, s in columns]
+    product = partial(_product, stride=stride, pads=pads, dilation=dilation, sizes=sizes)
+    if math.prod(weight.shape[2:]) == 1:
+        return product(x, weight)
+    if x.shape[0] * math.prod(sizes) < weight.shape[0] and weight.size >= _LARGE:
+        return jax.lax.platform_dependent(x, weight, cpu=product, default=convolve)
+    return convolve(x, weight)
 
 
 def _product(

@@ -165,6 +165,8 @@ def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
         return [_conform(op, r, m, shaped) for r, m in zip(result, meta, strict=True)]
     if not isinstance(meta, torch.Tensor):
         return None if meta is None else result
+    if result is None:  # a gradient that an output_mask leaves out, of which torch has a shape
+        return None
     array = jnp.asarray(result)
     wanted = dtypes.to_jax(meta.dtype)
     if array.dtype != wanted or array.weak_type:

@@ -8,13 +8,14 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from torch_google.tpu.lowerings import lowering
+from torch_google.tpu.lowerings import Lowering, lowering
 from torch_google.tpu.program import (
     BakedNumber,
     HostRead,
     Number,
     Program,
     constant,
+    interpreter,
     lower_op,
     operators,
     tensor_of,
@@ -194,3 +195,13 @@ def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
     program = lower_op(aten.index.Tensor, (X, [rows]))
     assert not program.host_shape
     torch.testing.assert_close(run(program, X, rows)[0], X[rows])
+
+
+def test_a_gradient_that_is_left_out_has_no_value() -> None:
+    # Some of torch's kernels for fake tensors have a shape for it all the same.
+    metas = (torch.empty(3, device="meta"), torch.empty(2, device="meta"))
+    partial = Lowering("aten::convolution_backward", lambda *args: (None, jax.numpy.ones(2)))
+    op = torch.ops.aten.convolution_backward.default
+    first, second = interpreter.run(partial, op, (), {}, metas, None)
+    assert first is None
+    assert second.tolist() == [1, 1]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import jax
@@ -12,12 +13,18 @@ import torch
 
 from torch_google.tpu import dtypes
 from torch_google.tpu.program import host_array, tensor_of
-from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime import errors, platform
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
-    """Return an array of zeros on a device."""
-    return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
+    """Return an array of zeros on a device. Raises torch.OutOfMemoryError."""
+    try:
+        return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error):
+            wanted = math.prod(shape) * dtype.itemsize
+            raise errors.out_of_memory("a new tensor", f"it takes {wanted} bytes") from error
+        raise
 
 
 def resized(array: jax.Array, elements: int) -> jax.Array:
@@ -34,7 +41,7 @@ def from_host(tensor: torch.Tensor, index: int) -> jax.Array:
 
 def to_host(array: jax.Array) -> torch.Tensor:
     """Return the values of an array as a flat tensor on the CPU, which nobody may write to."""
+    errors.wait(array)
     if not array.size or array.dtype.itemsize == 1 or platform.name() != "cpu":
         return tensor_of(array).reshape(-1)
-    array.block_until_ready()
     return torch.from_dlpack(array).reshape(-1)

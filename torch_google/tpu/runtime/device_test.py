@@ -119,6 +119,14 @@ def test_memory() -> None:
     assert torch.tpu.memory_allocated() == before
 
 
+def test_torch_accelerator_asks_the_device() -> None:
+    free, total = torch.accelerator.get_memory_info()
+    assert 0 < free <= total == torch.tpu.mem_get_info()[1]
+    assert torch.bfloat16 in torch.accelerator.get_device_capability()["supported_dtypes"]
+    torch.accelerator.empty_host_cache()
+    assert torch.accelerator.current_accelerator() == torch.device("tpu")
+
+
 def test_random_numbers_of_a_block() -> None:
     assert torch.tpu.random.initial_seed is torch.tpu.initial_seed
     torch.tpu.manual_seed(3)

@@ -16,11 +16,24 @@ _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 def explain(op: str, error: Exception) -> None:
     """Raise what a program raised: torch.OutOfMemoryError where memory ran out."""
     if "RESOURCE_EXHAUSTED" in str(error):
-        raise torch.OutOfMemoryError(
-            f"tpu: {op} ran out of memory: {_first_line(error)}. "
-            f"Live tensors hold {torch.accelerator.memory_allocated()} bytes; free some"
-        ) from error
+        raise out_of_memory(op, _first_line(error).rstrip(".")) from error
     raise error
+
+
+def wait(array: Any) -> None:
+    """Wait for a value. Raises what its computation raised, as `explain` has it."""
+    try:
+        array.block_until_ready()
+    except RuntimeError as error:  # of which JAX's are a kind
+        explain("a value that was waited for", error)
+
+
+def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
+    """Return the error of something that found no memory."""
+    live = torch.accelerator.memory_allocated()
+    return torch.OutOfMemoryError(
+        f"tpu: {what} ran out of memory: {why}. Live tensors hold {live} bytes; free some"
+    )
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:

@@ -9,6 +9,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from torch_google.tpu.runtime import errors
+
 
 class Marker:
     """A set of values, some of which may still be on their way.
@@ -17,7 +19,7 @@ class Marker:
     """
 
     def __init__(self, arrays: Sequence[Any], timing: bool) -> None:
-        self._arrays = [array for array in arrays if not array.is_ready()]
+        self._arrays = [array for array in arrays if _concerns(array)]
         self._reached: threading.Event | None = None
         self._time = time.perf_counter()
         if timing and self._arrays:
@@ -26,13 +28,13 @@ class Marker:
 
     def ready(self) -> bool:
         """Whether all values are there."""
-        self._arrays = [array for array in self._arrays if not array.is_ready()]
-        return not self._arrays
+        self._arrays = [array for array in self._arrays if _concerns(array)]
+        return all(array.is_ready() for array in self._arrays)
 
     def wait(self) -> None:
         """Block until all values are there; raises what their computation raised."""
         for array in self._arrays:
-            array.block_until_ready()
+            errors.wait(array)
         self._arrays = []
 
     def elapsed(self, later: Marker) -> float:
@@ -60,6 +62,17 @@ class Marker:
 def mark(arrays: Sequence[Any], timing: bool) -> Marker:
     """Return a marker of these values."""
     return Marker(arrays, timing)
+
+
+def _concerns(array: Any) -> bool:
+    """Whether a wait for a value may block or raise: what has failed counts as ready for JAX."""
+    if not array.is_ready():
+        return True
+    try:
+        array.block_until_ready()
+    except RuntimeError:  # wait() raises it
+        return True
+    return False
 
 
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()

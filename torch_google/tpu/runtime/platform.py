@@ -7,9 +7,12 @@ has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,17 +85,30 @@ def _start() -> list[jax.Device]:
     if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         # XLA reads this when the first client of the CPU is made.
         jax.config.update("jax_num_cpu_devices", _cpu_devices())
-    for platform in _PLATFORMS if wanted is None else (wanted,):
-        if platform == "cpu":
-            heap.keep()
-        try:
-            return list(jax.local_devices(backend=platform))
-        except RuntimeError as absent:
-            reason = absent
+    with _quiet():
+        for platform in _PLATFORMS if wanted is None else (wanted,):
+            if platform == "cpu":
+                heap.keep()
+            try:
+                return list(jax.local_devices(backend=platform))
+            except RuntimeError as absent:
+                reason = absent
     raise RuntimeError(
         f"tpu: TORCH_TPU_PLATFORM={wanted}: JAX cannot start it: {reason}. "
         "Install its PJRT plugin, or unset the variable to take what there is"
     ) from reason
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Let JAX not tell of each platform that is not here: that is what was to be found out."""
+    logger = logging.getLogger("jax._src.xla_bridge")
+    before = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _forced() -> str | None:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training on the device tpu: in every mode what the CPU learns."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+
+import pytest
+import torch
+
+from examples import digits, output, training
+from torch_google.tpu import autoload
+
+autoload()  # where the package is not installed
+
+_OPTIONS = training.Options(epochs=20, batch_size=32, learning_rate=1e-3, seed=0, device="cpu")
+# Random numbers differ between devices: the network drops other values. Of 359 digits, so many may
+# be named differently for that.
+_DIGITS = 3
+
+
+@functools.cache
+def _data() -> digits.Digits:
+    return digits.read(digits.packed())
+
+
+@functools.cache
+def _on_cpu() -> training.Result:
+    return training.train(_data(), _OPTIONS)
+
+
+@pytest.mark.parametrize("mode", training.MODES)
+def test_it_learns_what_the_cpu_learns(mode: str, tmp_path: pathlib.Path) -> None:
+    options = dataclasses.replace(_OPTIONS, device="tpu", mode=mode)
+    result = training.train(_data(), options)
+    assert {parameter.device.type for parameter in result.network.parameters()} == {"tpu"}
+    tested = len(_data()) // 5
+    assert result.accuracy == pytest.approx(_on_cpu().accuracy, abs=_DIGITS / tested)
+    assert result.accuracy >= 0.97
+    assert result.losses[-1] == pytest.approx(_on_cpu().losses[-1], abs=0.01)
+    checkpoint = output.write_checkpoint(tmp_path, result, options, data="packed")
+    saved = torch.load(checkpoint, weights_only=True)
+    assert saved["metadata"]["mode"] == mode
+    assert {value.device.type for value in saved["state_dict"].values()} == {"cpu"}
+
+
+def test_a_mode_of_the_device_on_another_is_refused() -> None:
+    options = dataclasses.replace(_OPTIONS, mode="fused")
+    with pytest.raises(training.TrainingError, match="--mode=fused: only the device tpu has it"):
+        training.train(_data(), options)
