@@ -7,13 +7,8 @@ import jax.numpy as jnp
 import pytest
 import torch
 
-<<<<<<< HEAD
-from torch_google.tpu.lowerings.agreement import assert_agrees
-from torch_google.tpu.lowerings.convolution import convolution
-=======
-import torch_google.tpu.lowerings.convolution  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.against_cpu import check
->>>>>>> tpu
+from torch_google.tpu.lowerings.convolution import convolution
 
 aten = torch.ops.aten
 
@@ -106,8 +101,7 @@ def test_dtypes(dtype: torch.dtype) -> None:
         out = aten.convolution.default(x, w, bias, *how)
         wide: dict[str, Any] = {} if dtype == torch.float64 else {"rtol": 5e-2, "atol": 1e-1}
         args = (randn(*out.shape, dtype=dtype), x, w, [4], *how, [True, True, True])
-<<<<<<< HEAD
-        assert_agrees(aten.convolution_backward.default, *args, **wide)
+        check(aten.convolution_backward.default, *args, **wide)
 
 
 def test_windows_are_gathered_on_cpus_alone() -> None:
@@ -117,6 +111,3 @@ def test_windows_are_gathered_on_cpus_alone() -> None:
     for platform, convolves in (("cpu", False), ("tpu", True)):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert ("stablehlo.convolution" in text) == convolves
-=======
-        check(aten.convolution_backward.default, *args, **wide)
->>>>>>> tpu
