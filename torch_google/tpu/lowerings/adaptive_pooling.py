@@ -25,7 +25,8 @@ def adaptive_avg_pool(x: jax.Array, output_size: Sequence[int]) -> jax.Array:
             continue
         if size and out.shape[axis] and out.shape[axis] % size == 0:
             # Windows of one size, side by side.
-            split = (*out.shape[:axis], size, -1, *out.shape[axis + 1 :])
+            width = out.shape[axis] // size
+            split = (*out.shape[:axis], size, width, *out.shape[axis + 1 :])
             out = out.reshape(split).mean(axis + 1)
             continue
         taps, inside, count = _adaptive_windows(out.shape[axis], int(size))

@@ -264,6 +264,14 @@ def test_empty_outs_lie_as_new_results() -> None:
             same_but_for_rounding(ours, theirs)
 
 
+def test_empty_outs_of_kernels_that_copy_are_contiguous() -> None:
+    x = torch.randn(10, 7, 6, dtype=torch.complex64)
+    ours, theirs = torch.empty(0, device="tpu"), torch.empty(0)
+    torch.fft.hfft(x.to("tpu"), n=10, dim=0, out=ours)
+    torch.fft.hfft(x, n=10, dim=0, out=theirs)
+    same_but_for_rounding(ours, theirs)
+
+
 def same_but_for_rounding(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
     torch.testing.assert_close(ours.cpu(), theirs)

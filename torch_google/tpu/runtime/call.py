@@ -18,6 +18,10 @@ from torch_google.tpu.runtime.strides import View, natural
 Base = tuple[tuple[int, ...], torch.dtype, int]
 
 
+# Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
+_COPIES = ("aten::_fft_",)
+
+
 @dataclass(frozen=True)
 class Fresh:
     """A result that is a new tensor; `natural` is the shape of its array."""
@@ -101,7 +105,8 @@ class Call:
             sizes = self._sizes.get(at, meta.shape)
             if out.shape != sizes:
                 out.resize_(sizes)
-                if meta.shape == sizes and meta.stride() != out.stride():
+                own = not self.op.name().startswith(_COPIES)
+                if own and meta.shape == sizes and meta.stride() != out.stride():
                     out.resize_(_extent(meta))
                     out.as_strided_(meta.shape, meta.stride())
                 resized = True
