@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import torch
+import torch._inductor.inductor_prims  # defines the operator
 
 from torch_google.tpu import lowerings
 
