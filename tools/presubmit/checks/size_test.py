@@ -16,7 +16,9 @@ def test_rejects_one_line_more(tmp_path: pathlib.Path) -> None:
     assert found.what == "601 lines is more than 600"
 
 
-@pytest.mark.parametrize("path", ["a.patch", "requirements.lock", "golden.txt", "table.json", "a/TABLE.md"])
+@pytest.mark.parametrize(
+    "path", ["a.patch", "requirements.lock", "golden.txt", "table.json", "a/TABLE.md"]
+)
 def test_data_may_be_long(tmp_path: pathlib.Path, path: str) -> None:
     assert [*size.find(sample_tree.write(tmp_path, {path: "x\n" * 5000}))] == []
 
