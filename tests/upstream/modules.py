@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import io
 import itertools
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from torch.testing._internal.common_modules import module_db
 from torch.utils import _pytree as pytree
 
 from tests.upstream import agreement
-from tests.upstream.row import Mismatch, Outcome, Result, Row, Table, first_line, outcome_of
+from tests.upstream.row import Mismatch, Result, Row, Table, judge
 
 _INFOS = {info.name: info for info in module_db}
 _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
@@ -35,21 +34,8 @@ def rows() -> list[Row]:
 
 def run(row: Row, *, samples: int) -> Result:
     """Run the first samples of a row; where a sample goes wrong, the row does."""
-    tried = 0
-    for index, sample in enumerate(itertools.islice(_samples(row), samples)):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                expected = _expected(sample)
-                if expected is None:
-                    continue
-                tried += 1
-                _compare(sample, expected)
-                if tried == 1:
-                    _carry(sample, expected)
-        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
-            return Result(row, outcome_of(error), tried, f"sample {index}: {first_line(error)}")
-    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
+    named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
+    return judge(row, named, expected=_expected, compare=_check)
 
 
 @dataclass(frozen=True)
@@ -118,6 +104,12 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str) -> Run:
     if outputs and wanted:
         gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))
     return Run(module, results, gradients)
+
+
+def _check(sample: Sample, expected: Run, first: bool) -> None:
+    _compare(sample, expected)
+    if first:
+        _carry(sample, expected)
 
 
 def _compare(sample: Sample, expected: Run) -> None:

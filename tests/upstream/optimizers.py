@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import io
 import itertools
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ import torch
 from torch.testing._internal.common_optimizers import optim_db
 
 from tests.upstream import agreement
-from tests.upstream.row import Mismatch, Outcome, Result, Row, Table, first_line, outcome_of
+from tests.upstream.row import Mismatch, Result, Row, Table, judge
 
 _INFOS = {info.name: info for info in optim_db}
 _STEPS = 3
@@ -39,19 +38,8 @@ def rows() -> list[Row]:
 
 def run(row: Row, *, samples: int) -> Result:
     """Run the first configurations of a row; where one goes wrong, the row does."""
-    tried = 0
-    for sample in itertools.islice(_samples(row), samples):
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                theirs = _expected(sample)
-                if theirs is None:
-                    continue
-                tried += 1
-                _compare(sample, theirs)
-        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
-            return Result(row, outcome_of(error), tried, f"{sample.name}: {first_line(error)}")
-    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
+    named = ((sample.name, sample) for sample in itertools.islice(_samples(row), samples))
+    return judge(row, named, expected=_expected, compare=_compare)
 
 
 @dataclass(frozen=True)
@@ -143,7 +131,7 @@ def _expected(sample: Sample) -> Training | None:
     return theirs
 
 
-def _compare(sample: Sample, theirs: Training) -> None:
+def _compare(sample: Sample, theirs: Training, _first: bool) -> None:
     ours = Training(sample, "tpu")
     ours.steps(_STEPS)
     # What is capturable counts in tensors of float32, whatever the parameters are.

@@ -4,9 +4,15 @@
 from __future__ import annotations
 
 import enum
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
+
+S = TypeVar("S")
+E = TypeVar("E")
 
 
 class Table(enum.Enum):
@@ -49,6 +55,33 @@ class Result:
 
 class Mismatch(Exception):
     """Something on the device is not what it is on the CPU; says what and how much."""
+
+
+def judge(
+    row: Row,
+    samples: Iterable[tuple[str, S]],
+    *,
+    expected: Callable[[S], E | None],
+    compare: Callable[[S, E, bool], None],
+) -> Result:
+    """Run named samples; where one goes wrong, the row does.
+
+    `expected` returns what the CPU gives, None where it refuses the sample; `compare` raises, and is
+    told which sample is the first that counts.
+    """
+    tried = 0
+    for name, sample in samples:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = expected(sample)
+                if theirs is None:
+                    continue
+                tried += 1
+                compare(sample, theirs, tried == 1)
+        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
+            return Result(row, outcome_of(error), tried, f"{name}: {first_line(error)}")
+    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
 
 
 def outcome_of(error: Exception) -> Outcome:
