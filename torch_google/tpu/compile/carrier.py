@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -102,6 +102,10 @@ class Carrier(ABC):
         """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
+    def explain(self, name: str, error: RuntimeError) -> NoReturn:
+        """Raise what a program raised, in the device's own terms."""
+
+    @abstractmethod
     def count(self, event: str) -> None:
         """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
 
@@ -168,6 +172,9 @@ class _Host(Carrier):
         device: torch.device,
     ) -> jax.stages.Compiled:
         return lower().compile()
+
+    def explain(self, name: str, error: RuntimeError) -> NoReturn:
+        raise error
 
     def count(self, event: str) -> None:
         pass

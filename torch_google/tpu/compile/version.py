@@ -98,7 +98,10 @@ class Version:
         given = arrays if self._all else [arrays[place] for place in self._inputs]
         if self._signature.random:
             given = [*given, *carrier.draw(self._signature.device)]
-        made = self._run(*given)
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            carrier.explain("torch.compile", error)
         carrier.count("call")
         count = len(self._written)
         for place, array in zip(self._written, made[:count], strict=True):

@@ -17,6 +17,9 @@ from torch_google.tpu.lowerings import (
     bessel as bessel,
 )
 from torch_google.tpu.lowerings import (
+    blocks as blocks,
+)
+from torch_google.tpu.lowerings import (
     class_losses as class_losses,
 )
 from torch_google.tpu.lowerings import (

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -13,7 +13,7 @@ from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
-from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.runtime import compiler, errors, metrics, platform
 from torch_google.tpu.runtime.call import Fresh
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.untraced import untraced
@@ -91,6 +91,9 @@ class _Device(Carrier):
         if fingerprint is None:
             return compiler.executable_of(name, lower(), device=index)
         return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
+
+    def explain(self, name: str, error: RuntimeError) -> NoReturn:
+        errors.explain(name, error)
 
     def count(self, event: str) -> None:
         metrics.graph(event)

@@ -6,14 +6,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
+_TRACEBACK = "Traceback (most recent call last):"
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
-def explain(op: str, error: Exception) -> None:
+def explain(op: str, error: Exception) -> NoReturn:
     """Raise what a program raised: torch.OutOfMemoryError where memory ran out."""
     if "RESOURCE_EXHAUSTED" in str(error):
         raise out_of_memory(op, _first_line(error).rstrip(".")) from error
@@ -69,4 +70,9 @@ def caller() -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return the line that says what happened: of a traceback in a message, that is its last."""
+    first, _, rest = str(error).strip().partition("\n")
+    if first.endswith(_TRACEBACK):
+        raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
+        return first.removesuffix(_TRACEBACK) + (raised[0] if raised else "")
+    return first or type(error).__name__
