@@ -44,7 +44,11 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
 
         for at, eqn in enumerate(jaxpr.eqns):
             operands = [value(atom) for atom in eqn.invars]
-            made = [_product(*operands, eqn.params)] if at in chosen else _bind(eqn, operands)
+            if at in chosen:
+                left, right = operands
+                made = [_product(left, right, eqn.params)]
+            else:
+                made = _bind(eqn, operands)
             values |= zip(eqn.outvars, made, strict=True)
         return tuple(value(atom) for atom in jaxpr.outvars)
 
