@@ -26,7 +26,7 @@ def keep_counters_on_device() -> None:
         _set_capturable(self.value)
         original(self, tx)
 
-    OptimizerVariable._set_capturable = set_capturable  # type: ignore[method-assign]
+    OptimizerVariable._set_capturable = set_capturable
 
 
 def _set_capturable(optimizer: torch.optim.Optimizer) -> None:
