@@ -57,6 +57,14 @@ def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Te
     return torch.empty_like(x)
 
 
+def _multilabel_margin_loss(
+    x: torch.Tensor, target: torch.Tensor, reduction: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As torch's kernels: the loss of a single row has no dimension, which its meta kernel gives it."""
+    rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
+    return x.new_empty(rows), x.new_empty(target.shape)
+
+
 def _window(
     window_length: int, *shape: float, dtype: torch.dtype | None = None, **where: object
 ) -> torch.Tensor:
@@ -81,3 +89,4 @@ for _name in ("", ".periodic", ".beta"):
 _META.impl("linalg_lstsq", _lstsq)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)
+_META.impl("multilabel_margin_loss_forward", _multilabel_margin_loss, allow_override=True)

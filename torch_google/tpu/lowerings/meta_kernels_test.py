@@ -47,3 +47,13 @@ def test_gradients_have_the_shape_of_the_input() -> None:
     window = ([2] * 3, [1] * 3)
     out = aten.fractional_max_pool3d_backward.default(small.float(), volume, *window, small)
     assert out.shape == volume.shape
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("size", [(), (3,), (2, 3)])
+def test_a_loss_has_the_shape_that_the_cpu_gives_it(size: tuple[int, ...], reduction: int) -> None:
+    args = torch.rand(size), torch.zeros(size, dtype=torch.int64)
+    loss = aten.multilabel_margin_loss_forward.default
+    expected = loss(*args, reduction)
+    found = loss(*(arg.to("meta") for arg in args), reduction)
+    assert [t.shape for t in found] == [t.shape for t in expected]
