@@ -77,7 +77,7 @@ class _OtherValues(Mismatch):
 
 def _is_nearer(ours: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> bool:
     def error(found: torch.Tensor) -> torch.Tensor:
-        return (found.detach().cpu().to(truth.dtype) - truth.detach()).abs().max()
+        return (_values(found).to(truth.dtype) - _values(truth)).abs().max()
 
     return bool(error(ours) <= error(theirs))
 
@@ -93,16 +93,24 @@ def _check_leaf(what: str, ours: Any, theirs: Any, strides: bool, like: torch.dt
         raise Mismatch(
             f"{what}: {ours.dtype} {list(ours.shape)} for {theirs.dtype} {list(theirs.shape)}"
         )
-    if strides and ours.stride() != theirs.stride():
+    if strides and ours.layout is torch.strided and ours.stride() != theirs.stride():
         raise Mismatch(f"{what}: strides {ours.stride()} for {theirs.stride()}")
+    if ours.layout != theirs.layout:
+        raise Mismatch(f"{what}: {ours.layout} for {theirs.layout}")
     rtol, atol = TOLERANCES.get(like or theirs.dtype, (0.0, 0.0))
     try:
         torch.testing.assert_close(
-            ours.detach().cpu(), theirs.detach(), rtol=rtol, atol=atol, equal_nan=True
+            _values(ours), _values(theirs), rtol=rtol, atol=atol, equal_nan=True
         )
     except AssertionError as differs:
         lines = [line for line in str(differs).splitlines() if line]
         raise _OtherValues(f"{what}: {'; '.join(lines)[:250]}") from None
+
+
+def _values(tensor: torch.Tensor) -> torch.Tensor:
+    """Of sparse tensors too: in which order and how often they name an element does not matter."""
+    tensor = tensor.detach().cpu()
+    return tensor if tensor.layout is torch.strided else tensor.to_dense()
 
 
 def _leaves(structure: Any) -> list[Any]:

@@ -36,7 +36,7 @@ def rows() -> list[Row]:
 def run(row: Row, *, samples: int) -> Result:
     """Run the first samples of a row; where a sample goes wrong, the row does."""
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
-    return judge(row, named, expected=_expected, compare=_check)
+    return judge(row, named, expected=expected_run, compare=check)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         yield Sample(info, training, row.dtype, made.constructor_input, made.forward_input)
 
 
-def _expected(sample: Sample) -> Run | None:
+def expected_run(sample: Sample) -> Run | None:
     """Return what the CPU gives, or None where it refuses the sample itself."""
     try:
         return _pass(sample.module(), sample, "cpu")
@@ -121,7 +121,8 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
     return Run(module, results, cotangents, gradients)
 
 
-def _check(sample: Sample, expected: Run, first: bool) -> None:
+def check(sample: Sample, expected: Run, first: bool) -> None:
+    """Run a sample on tpu; the first one also goes from place to place. Raises Mismatch."""
     _compare(sample, expected)
     if first:
         _carry(sample, expected)

@@ -19,6 +19,7 @@ E = TypeVar("E")
 class Table(enum.Enum):
     MODULES = "modules"
     OPTIMIZERS = "optimizers"
+    CONFIGURATIONS = "configurations"
 
 
 class Outcome(enum.Enum):

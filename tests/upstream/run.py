@@ -18,17 +18,23 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.upstream import modules, optimizers
+from tests.upstream import configurations, modules, optimizers
 from tests.upstream.exceptions import load
 from tests.upstream.row import Outcome, Result, Row, Table
 from tests.upstream.sweep import Sweep
+
+_TABLES = {
+    Table.MODULES: modules,
+    Table.OPTIMIZERS: optimizers,
+    Table.CONFIGURATIONS: configurations,
+}
 
 
 def main(argv: Sequence[str]) -> int:
     options = _parse(argv)
     tables = [Table(options.table)] if options.table != "all" else list(Table)
     known = load()
-    chosen = [row for table in tables for row in _rows(table) if _is_chosen(row, options)]
+    chosen = [row for table in tables for row in _TABLES[table].rows() if _is_chosen(row, options)]
     if not chosen:
         print(f"run: no row of {options.table} is like that. See --list", file=sys.stderr)
         return 1
@@ -56,12 +62,7 @@ def main(argv: Sequence[str]) -> int:
 
 def judge(row: Row, samples: int) -> Result:
     """Run the first samples of a row of any table."""
-    run = modules.run if row.table is Table.MODULES else optimizers.run
-    return run(row, samples=samples)
-
-
-def _rows(table: Table) -> list[Row]:
-    return modules.rows() if table is Table.MODULES else optimizers.rows()
+    return _TABLES[row.table].run(row, samples=samples)
 
 
 def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
