@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -138,20 +137,21 @@ class TestOptimizers(TestCase):
     def test_lists_of_several_places_and_dtypes(
         self, device: str, dtype: torch.dtype, optim_info: Any
     ) -> None:
-        kinds = list(itertools.product((device, "cpu"), (torch.float32, torch.float64)))
         found = []
         for foreach in (True, False):
             torch.manual_seed(0)
-            mixed = [torch.randn(3, 2, dtype=kind).to(place) for place, kind in kinds]
-            mixed.append(torch.randn(0, 2, device=device))
+            drawn = [torch.randn(3, 2), torch.randn(4, dtype=torch.float64)]
+            if optim_info.name != "Adafactor":  # torch's divides by the number of elements
+                drawn.append(torch.randn(0, 2))
+            mixed = [x.to(place, copy=True) for place in (device, "cpu") for x in drawn]
             optimizer = optim_info.optim_cls([p.requires_grad_() for p in mixed], foreach=foreach)
             for step in range(2):
                 for parameter in mixed:
                     parameter.grad = torch.full_like(parameter, step + 0.5)
                 optimizer.step()
+            self.assertEqual(mixed[: len(drawn)], mixed[len(drawn) :])
             found.append(mixed)
         self.assertEqual(found[0], found[1])
-        self.assertEqual(found[0][0], found[0][0])
 
     @optims(_STEPPING, dtypes=[torch.float32])
     def test_schedules(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
