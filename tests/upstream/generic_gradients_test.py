@@ -102,7 +102,8 @@ def _of_tensors(op: Any, sample: Any) -> _Call:
             next(new) if isinstance(x, torch.Tensor) and x.requires_grad else x for x in leaves
         ]
         given, args, kwargs = pytree.tree_unflatten(filled, spec)
-        result = op.op(given, *args, **kwargs)
+        # Of a symmetric matrix the differences are symmetric too: torch's table says how.
+        result = op.gradcheck_wrapper(op.op, given, *args, **kwargs)
         process = sample.output_process_fn_grad
         return process(result) if process else result
 
