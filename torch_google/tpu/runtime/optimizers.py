@@ -35,7 +35,7 @@ def install() -> None:
             _untold.append(member.__wrapped__)
             # Where torch keeps what Dynamo makes of the function.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
-    Optimizer._patch_step_function = _patch_step_alone  # type: ignore[method-assign]
+    Optimizer._patch_step_function = _patch_step_alone
     sys.meta_path.insert(0, _WATCH)
 
 
@@ -44,13 +44,13 @@ def _end() -> None:
     global _alone
     _alone = False
     sys.meta_path.remove(_WATCH)
-    Optimizer._patch_step_function = _patch_step  # type: ignore[method-assign]
+    Optimizer._patch_step_function = _patch_step
     for function in _untold:
         delattr(function, _KEPT)
     for kind, step in _steps.items():
         hooked: Any = kind.profile_hook_step(step)
         hooked.hooked = True
-        kind.step = hooked  # type: ignore[method-assign]
+        kind.step = hooked
     _untold.clear()
     _steps.clear()
 
@@ -69,7 +69,7 @@ def _patch_step_alone(self: Optimizer) -> None:
     # The wrapper that torch puts around steps for the sake of Dynamo.
     if getattr(step, "__globals__", None) is vars(optimizer) and step.__code__.co_name == _WRAPPER:
         _steps[kind] = step
-        kind.step = _without(step)  # type: ignore[method-assign]
+        kind.step = _without(step)
     _patch_step(self)
 
 
