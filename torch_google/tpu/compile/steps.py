@@ -2,7 +2,8 @@
 """A training step as one program: forward, backward and the optimizer.
 
 Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` apart from what is around it. What
-the optimizer computes is traced here from an object that is none to Dynamo: its methods, its groups and its state.
+the optimizer computes is traced here from an object that is none to Dynamo: its methods, its groups
+and its state.
 """
 
 from __future__ import annotations
