@@ -17,6 +17,7 @@ from torch_google.tpu.program.number import BakedNumber, Number
 if TYPE_CHECKING:
     from torch_google.tpu.program.interpreter import Program, lower_graph
     from torch_google.tpu.program.operators import lower_op
+    from torch_google.tpu.program.products import reordered
     from torch_google.tpu.program.trace import HostRead
     from torch_google.tpu.program.transfer import constant, host_array, tensor_of
 
@@ -32,6 +33,7 @@ __all__ = [
     "lower_graph",
     "lower_op",
     "mutation",
+    "reordered",
     "tensor_of",
 ]
 
@@ -42,6 +44,7 @@ _LATER = {
     "host_array": "transfer",
     "lower_graph": "interpreter",
     "lower_op": "operators",
+    "reordered": "products",
     "tensor_of": "transfer",
 }
 

@@ -69,7 +69,12 @@ class Body:
     def traced(self) -> jax.stages.Traced:
         """Return the function as JAX has traced it."""
         with lowering_at(self._precision):
-            return jax.jit(self._function, out_shardings=self._on).trace(*self._specs)
+            found = self._trace(self._function)
+            quicker = program.reordered(found.jaxpr) if platform.name() == "cpu" else None
+            return found if quicker is None else self._trace(quicker)
+
+    def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
+        return jax.jit(function, out_shardings=self._on).trace(*self._specs)
 
 
 def kept_call(call: Call, device: int) -> Compiled | None:
