@@ -6,19 +6,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import torch_google.tpu.lowerings
+from importlib.resources import files
 
 
 def test_every_module_that_lowers_is_a_family() -> None:
     from torch_google.tpu.lowerings import families
 
-    directory = Path(torch_google.tpu.lowerings.__file__).parent
     lowering = {
-        path.stem
-        for path in directory.glob("*.py")
-        if not path.stem.endswith("_test") and "\n@lowering(" in path.read_text()
+        path.name.removesuffix(".py")
+        for path in files("torch_google.tpu.lowerings").iterdir()
+        if path.name.endswith(".py")
+        and not path.name.endswith("_test.py")
+        and "\n@lowering(" in path.read_text()
     }
     assert len(lowering) > 30
     assert lowering <= set(vars(families))
