@@ -2,7 +2,7 @@
 """Compare the device tpu with the CPU, on torch's own samples.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
-    python -m tests.conformance.run --rows outcomes.jsonl --update     # everything; takes an hour
+    python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
 Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`, `div.floor_rounding`);
 `fft.*` stands for all that begin so. Exit status 0: every outcome is the golden's. 1: it is not, or
