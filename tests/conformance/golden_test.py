@@ -12,7 +12,8 @@ from tests.conformance.sweep import tasks
 
 UPDATE = "Run: ./bazelw run //tests/conformance:run -- --rows outcomes.jsonl --update"
 
-LEAST = 20
+# Samples of each operator, where op_db has so many.
+LEAST = 100
 
 GOOD = Row("add", "float32", "forward", Outcome.PASSED, 5, 5, "", 5, 5)
 BAD = Row("mul", "float32", "out", Outcome.WRONG, 4, 2, "sample 1: off", 5, 11, 3)
@@ -34,10 +35,11 @@ def test_the_page_is_made_of_the_golden() -> None:
     assert page.FILE.read_text(encoding="utf-8") == text, f"TABLE.md is another. {UPDATE}"
 
 
-def test_more_was_run_than_the_gate_runs() -> None:
-    """What TABLE.md says of float32: every operator with all of its samples, or many."""
+def test_far_more_than_the_gate_runs_was_run_of_float32_forward() -> None:
     rows = [row for row in golden.read().values() if row.dtype == "float32"]
-    short = [row for row in rows if row.taken < min(row.total, LEAST) and not row.ended]
+    forward = [row for row in rows if row.check in ("forward", "strides")]
+    short = [row for row in forward if row.taken < min(row.total, LEAST) and not row.ended]
+    assert forward
     assert not short, f"{short[0]}. {UPDATE}"
 
 
