@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
-from torch_google.tpu.program.number import BakedNumber, Number
+from torch_google.tpu.program.number import BakedNumber, Number, taken
 
 if TYPE_CHECKING:
     from torch_google.tpu.program.interpreter import Program, lower_graph
@@ -34,6 +34,7 @@ __all__ = [
     "lower_op",
     "mutation",
     "reordered",
+    "taken",
     "tensor_of",
 ]
 

@@ -81,8 +81,8 @@ def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) 
 def _digest() -> str:
     """Return what `names` depends on beside the versions of torch and of this package."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    taken = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
-    told = "\n".join((*taken, *sorted(lowerings.foreign())))
+    has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
+    told = "\n".join((*has_one, *sorted(lowerings.foreign())))
     return hashlib.sha256(told.encode()).hexdigest()
 
 
