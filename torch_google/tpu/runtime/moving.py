@@ -74,8 +74,8 @@ def run(op: OpOverload, call: Call, words: Callable[[], str]) -> list[Any] | Non
 
     `words` say all about the call but where its views begin.
     """
-    if op.namespace == "torch_google":
-        return None
+    if op.namespace == "torch_google" or call.pure.dropped:
+        return None  # what is made for this, and out= arguments, which may get other sizes
     blocks = [Block.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[at][2] for at in call.written()]
     if not any(blocks) or len({*stores}) < len(stores):
@@ -91,6 +91,8 @@ def run(op: OpOverload, call: Call, words: Callable[[], str]) -> list[Any] | Non
 
 
 def _run(op: OpOverload, call: Call, blocks: Sequence[Block | None]) -> list[Any]:
+    from torch_google.tpu.lowerings import blocks as _  # noqa: F401 - defines the operators
+
     ours = torch.ops.torch_google
     values = [
         block and ours.block(block.storage(tensor), block.sizes, tensor.storage_offset())
