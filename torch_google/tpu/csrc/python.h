@@ -27,6 +27,7 @@ struct Callbacks {
   PyObject* mark = nullptr;          // (arrays, timing) -> Marker
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
+  PyObject* scratch = nullptr;       // executable -> bytes while it runs
   PyObject* attempt = nullptr;  // (executable, arguments, donated) -> results,
                                 // or a list of the arguments if it failed
 };

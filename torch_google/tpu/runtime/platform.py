@@ -34,7 +34,7 @@ def start() -> int:
             found = _start()
             # Imported here, as these load JAX.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import carrier, fused, kernels, operators
+            from torch_google.tpu.runtime import carrier, fused, kernels, memory, operators
 
             carrier.register()
             kernels.register()
@@ -43,6 +43,7 @@ def start() -> int:
             operators.record()
             fused.register()
             _devices.extend(found)
+            memory.limit_all(len(found))
     return len(_devices)
 
 
