@@ -34,10 +34,18 @@ def start() -> int:
             found = _start()
             # Imported here, as these load JAX.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import carrier, fused, kernels, memory, operators
+            from torch_google.tpu.runtime import (
+                carrier,
+                fakes,
+                fused,
+                kernels,
+                memory,
+                operators,
+            )
 
             carrier.register()
             kernels.register()
+            fakes.register()
             # The recorder takes what has no kernel yet.
             composites.register()
             operators.record()
