@@ -45,6 +45,12 @@ void release(PyObject* object);
 [[noreturn]] void raise();
 [[noreturn]] void throw_again(PyObject* error);
 
+class Ref;
+// A new exception that says the same, without a traceback: who keeps that keeps
+// the frames of whoever called, with their tensors, for good if one of these
+// keeps the exception.
+Ref without_trace(PyObject* error);
+
 // Holds the GIL.
 class Gil {
  public:

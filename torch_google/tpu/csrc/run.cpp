@@ -314,7 +314,7 @@ class Run {
     for (const auto& external : trace_.externals) {
       deleted.push_back(is_deleted(external.array.get()));
     }
-    trace_.fail(values_, error, deleted);
+    trace_.fail(values_, without_trace(error).get(), deleted);
   }
 
   Trace& trace_;

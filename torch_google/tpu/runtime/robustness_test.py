@@ -170,6 +170,7 @@ def test_modes_nest_and_what_raises_restores_them(mode: Any) -> None:
         with torch.tpu.eager_mode("fused"), torch.tpu.eager_mode("debug"):
             raise KeyError(torch.tpu.get_eager_mode())
 
+    three, four = torch.ones(3, device="tpu"), torch.ones(4, device="tpu")
     context = torch.tpu.eager_mode(mode)
     with context, context:  # one object, twice
         with torch.tpu.cache_only(), torch.tpu.precision("highest"):
@@ -177,7 +178,7 @@ def test_modes_nest_and_what_raises_restores_them(mode: Any) -> None:
                 fail()
             assert torch.tpu.get_eager_mode() == mode
             with pytest.raises(RuntimeError, match="must match"):
-                torch.ones(3, device="tpu") + torch.ones(4, device="tpu")
+                three + four
         assert torch.tpu.get_eager_mode() == mode
         assert (_C.cache_only(), torch.tpu.get_precision()) == (False, "default")
         x = torch.ones(2, device="tpu", requires_grad=True)
