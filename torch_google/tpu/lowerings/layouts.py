@@ -116,6 +116,15 @@ def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs:
     return [*grads, torch.empty_like(bias, device="meta") if learned else None]
 
 
+def _asked_for(position: int) -> _Rule:
+    """Nothing in place of a gradient that the mask, an argument here, leaves out."""
+
+    def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+        return [meta if asked else None for meta, asked in zip(metas, args[position], strict=True)]
+
+    return rule
+
+
 def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
     return [meta.contiguous() for meta in metas]
 
@@ -132,12 +141,14 @@ _RULES: dict[str, _Rule] = {
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::_linalg_svd": _columns(0, 2),
+    "aten::batch_norm_backward": _asked_for(9),
     "aten::convolution": _as_operands,
     "aten::convolution_overrideable": _as_operands,
     "aten::geqrf": _columns(0),
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,
     "aten::max_unpool2d": _as_input,
+    "aten::native_batch_norm_backward": _asked_for(9),
     "aten::nonzero": _places,
     "aten::nonzero_static": _rows,
     "aten::unique_consecutive": _along(3),
