@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -35,35 +36,35 @@ def _exercise(seed: int, device: str, generator: torch.Generator) -> list[torch.
 
 def test_eight_threads_of_all_modes_get_their_own_results() -> None:
     compiled = torch.compile(lambda x, y: torch.sin(x) @ y.t())
-    ways = ("strict", "debug", "fused", "compile")
+    ways: tuple[Any, ...] = ("strict", "debug", "fused", "compile")
     turns = 25
     expected = {}
     for seed in range(8):
         generator = torch.Generator("tpu").manual_seed(seed)
         noise = [_exercise(seed, "tpu", generator)[2] for _ in range(turns)]
         y, grad, _ = _exercise(seed, "cpu", torch.Generator())
-        expected[seed] = [(y, grad, drawn) for drawn in noise]
+        expected[seed] = [[y, grad, drawn] for drawn in noise]
         compiled(torch.ones(4, 4, device="tpu"), torch.ones(4, 4, device="tpu"))
     failures: list[str] = []
     begin = threading.Barrier(8)
 
     def work(seed: int) -> None:
-        way: Any = ways[seed % 4]
+        way = ways[seed % 4]
         begin.wait()
         generator = torch.Generator("tpu").manual_seed(seed)
         with torch.tpu.eager_mode("strict" if way == "compile" else way):
             mode = torch.tpu.get_eager_mode()
-            for turn, wanted in enumerate(expected[seed]):
-                found = _exercise(seed, "tpu", generator)
+            for turn in range(turns):
+                wanted, found = expected[seed][turn], _exercise(seed, "tpu", generator)
                 if way == "compile":
                     square = torch.full((4, 4), float(seed + turn))
                     on = square.to("tpu")
                     found.append(compiled(on, on).cpu())
-                    wanted = (*wanted, torch.sin(square) @ square.t())
+                    wanted = [*wanted, torch.sin(square) @ square.t()]
                 for one, other in zip(found, wanted, strict=True):
                     if not torch.allclose(one, other, rtol=1e-4, atol=1e-4):
                         failures.append(f"{way}, thread {seed}, turn {turn}")
-                with torch.tpu.eager_mode(ways[turn % 3]):  # type: ignore[arg-type]
+                with torch.tpu.eager_mode(ways[turn % 3]):
                     pass
                 if torch.tpu.get_eager_mode() != mode:
                     failures.append(f"{way}, thread {seed} has another's mode")
@@ -111,7 +112,8 @@ def test_a_failed_compilation_changes_nothing_that_is_written_or_drawn(
     with torch.tpu.eager_mode(mode):
         with monkeypatch.context() as patch:
             patch.setattr(compiler, "compiled", fail)
-            for attempt in (lambda: view.atan2_(three), lambda: view.cauchy_()):
+            attempts: list[Callable[[], Any]] = [lambda: view.atan2_(three), view.cauchy_]
+            for attempt in attempts:
                 with pytest.raises(RuntimeError, match="the compiler failed"):
                     attempt()
         assert torch.equal(torch.tpu.get_rng_state(), state)
