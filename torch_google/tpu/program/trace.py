@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,17 +16,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu.program.decompositions import decompositions
 from torch_google.tpu.program.functional import functional_of
-
-
-@dataclass(frozen=True)
-class Number:
-    """A Python number that is an input of the program: its type counts, its value does not."""
-
-    value: float | int
-
-
-class BakedNumber(NotImplementedError):
-    """The graph depends on the value of a Number: give it as it is, one program for each value."""
+from torch_google.tpu.program.number import BakedNumber, Number
 
 
 class HostRead(NotImplementedError):
