@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +13,15 @@ from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
-from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.runtime import compiler, errors, metrics, platform
 from torch_google.tpu.runtime.call import Fresh
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.untraced import untraced
 
 # What a precision is in C++ is its place here.
 _PRECISIONS = ("default", "high", "highest")
+
+_GRAPH = "a graph of torch.compile's"
 
 
 class _Device(Carrier):
@@ -91,6 +93,15 @@ class _Device(Carrier):
         if fingerprint is None:
             return compiler.executable_of(name, lower(), device=index)
         return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
+
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return compiler.needs(executable)
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        _C.check_room(device.index or 0, needs, _GRAPH)
+
+    def explain(self, error: Exception) -> NoReturn:
+        errors.explain(_GRAPH, error)
 
     def count(self, event: str) -> None:
         metrics.graph(event)
