@@ -102,8 +102,16 @@ class Carrier(ABC):
         """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
-    def explain(self, name: str, error: RuntimeError) -> NoReturn:
-        """Raise what a program raised, in the device's own terms."""
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        """Return the bytes that a program needs beside its inputs, as far as is known."""
+
+    @abstractmethod
+    def check_room(self, device: torch.device, needs: int) -> None:
+        """Raise torch.OutOfMemoryError where a device has no room for so many bytes more."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> NoReturn:
+        """Raise what a program raised, in terms of torch."""
 
     @abstractmethod
     def count(self, event: str) -> None:
@@ -173,7 +181,13 @@ class _Host(Carrier):
     ) -> jax.stages.Compiled:
         return lower().compile()
 
-    def explain(self, name: str, error: RuntimeError) -> NoReturn:
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return 0
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        pass
+
+    def explain(self, error: Exception) -> NoReturn:
         raise error
 
     def count(self, event: str) -> None:

@@ -21,6 +21,8 @@ from torch_google.tpu.runtime.untraced import untraced
 # What a precision is in C++ is its place here.
 _PRECISIONS = ("default", "high", "highest")
 
+_GRAPH = "a graph of torch.compile's"
+
 
 class _Device(Carrier):
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
@@ -92,8 +94,14 @@ class _Device(Carrier):
             return compiler.executable_of(name, lower(), device=index)
         return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
 
-    def explain(self, name: str, error: RuntimeError) -> NoReturn:
-        errors.explain(name, error)
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return compiler.needs(executable)
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        _C.check_room(device.index or 0, needs, _GRAPH)
+
+    def explain(self, error: Exception) -> NoReturn:
+        errors.explain(_GRAPH, error)
 
     def count(self, event: str) -> None:
         metrics.graph(event)
