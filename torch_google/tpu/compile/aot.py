@@ -36,7 +36,7 @@ def backend(
     """
     torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
     compiler = aot_autograd(
-        fw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
+        fw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, forward=True)),
         bw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
         inference_compiler=SerializableAOTDispatchCompiler(
             Compiled, partial(Compiled, inference=True)

@@ -23,7 +23,7 @@ from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
 
 # Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
-_OWNERS = 3
+OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Version:
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
+            if getrefcount(arrays[place]) > OWNERS or carrier.is_shared(args[place]):
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = arrays if self._all else [arrays[place] for place in self._inputs]
