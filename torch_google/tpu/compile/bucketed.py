@@ -55,13 +55,22 @@ class _Plan:
 
 
 class Bucketed:
-    """All programs of a graph for buckets. `loose`: results from this one on may be contiguous."""
+    """All programs of a graph for buckets.
 
-    def __init__(self, signature: Signature, options: Options, policy: Policy, loose: int) -> None:
+    `loose`: results from this one on may be contiguous. `wait`: a size is not padded before it is
+    seen to change, as Dynamo was told that any size may, and most never do.
+    """
+
+    def __init__(
+        self, signature: Signature, options: Options, policy: Policy, *, loose: int, wait: bool
+    ) -> None:
         self._signature = signature
         self._options = options
         self._policy = policy
-        self.loose = loose
+        self._loose = loose
+        self._wait = wait
+        self._first: dict[Any, int] = {}
+        self._changing: set[Any] = set()
         self._refused: str | None = None
         self._programs: OrderedDict[Hashable, _Program] = OrderedDict()
         self._plans: OrderedDict[Hashable, _Plan | None] = OrderedDict()
@@ -106,15 +115,31 @@ class Bucketed:
     ) -> _Plan | None:
         values = dict(zip(self._sources, map(int, sizes), strict=True))
         try:
-            buckets = {symbol: self._policy.bucket(values[symbol]) for symbol in self._shaped}
-            program = self._program(args, arrays, carrier, precision, buckets, static)
+            fixed = self._fixed(values)
+            buckets = {
+                symbol: values[symbol] if symbol in fixed else self._policy.bucket(values[symbol])
+                for symbol in self._shaped
+            }
+            program = self._program(args, arrays, carrier, precision, buckets, fixed, static)
             if not program.scope.holds(values):
                 raise Refused("sizes that are related in another way")
-            given = carrier.plan(program.tensors(values, self.loose))
+            given = carrier.plan(program.tensors(values, self._loose))
             return _Plan(program, given, program.others(values))
         except Refused as refusal:
             self._refuse(str(refusal), carrier)
             return None
+
+    def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
+        """Return the symbols that were one number in all calls."""
+        missing = [symbol for symbol in self._shaped if symbol not in values]
+        if missing:
+            raise Refused("a size that depends on values")
+        if not self._wait:
+            return frozenset()
+        for symbol in self._shaped:
+            if self._first.setdefault(symbol, values[symbol]) != values[symbol]:
+                self._changing.add(symbol)
+        return frozenset(symbol for symbol in self._shaped if symbol not in self._changing)
 
     def _refuse(self, reason: str, carrier: Carrier) -> None:
         carrier.refuse(reason)
@@ -132,17 +157,18 @@ class Bucketed:
         carrier: Carrier,
         precision: str,
         buckets: Mapping[Any, int],
+        fixed: frozenset[Any],
         static: Hashable,
     ) -> _Program:
-        key = (precision, tuple(buckets.values()), static)
+        key = (precision, tuple(buckets.values()), fixed, static)
         found = self._programs.get(key)
         if found is not None:
             self._programs.move_to_end(key)
             return found
         options = replace(self._options, precision=precision)
-        made = _Program(
-            self._signature, args, arrays, buckets, list(self._sources), self.loose, options
-        )
+        scope = Scope(buckets, fixed)
+        symbols = list(self._sources)
+        made = _Program(self._signature, args, arrays, scope, symbols, self._loose, options)
         while len(self._programs) >= self._options.max_programs:
             self._drop(carrier)
         self._programs[key] = made
@@ -163,15 +189,14 @@ class _Program:
         signature: Signature,
         args: Sequence[Any],
         arrays: Sequence[Any],
-        buckets: Mapping[Any, int],
+        scope: Scope,
         symbols: Sequence[Any],
         loose: int,
         options: Options,
     ) -> None:
         self._signature = signature
-        self._buckets = buckets
         self._symbols = list(symbols)
-        self.scope = Scope(buckets, {})
+        self.scope = scope
         self._layouts = {
             place: _carrier(signature, place).layout(args[place]) for place in signature.unsized
         }
@@ -284,14 +309,15 @@ class _Program:
                 raise Refused("results that share their storage")
 
     def _length(self, shape: Sequence[Any]) -> int:
-        return math.prod(int(number(expr_of(size), self._buckets)) for size in shape)
+        sizes = [int(number(expr_of(size), self.scope.buckets)) for size in shape]
+        return math.prod(sizes, start=1)
 
     def _order(self, node: Node, loose: bool) -> tuple[int, ...]:
         """Return the dimensions of a result as they lie, the outermost first."""
         meta = node.meta["val"]
         if loose or not is_symbolic(meta):
             return tuple(range(meta.dim()))
-        steps = [int(number(expr_of(step), self._buckets)) for step in meta.stride()]
+        steps = [int(number(expr_of(step), self.scope.buckets)) for step in meta.stride()]
         return tuple(sorted(range(meta.dim()), key=lambda d: (-steps[d], d)))
 
     def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
@@ -318,7 +344,16 @@ class _Program:
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
-        kept = ("buckets", specs, layouts, list(self._buckets.items()), orders, donated, options)
+        kept = (
+            "buckets",
+            specs,
+            layouts,
+            list(self.scope.buckets.items()),
+            self.scope.fixed,
+            orders,
+            donated,
+            options,
+        )
         carrier.count("compile")
         said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
         return carrier.compile("torch.compile", traced.lower, said, signature.device)

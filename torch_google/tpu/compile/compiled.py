@@ -115,7 +115,11 @@ class Compiled(OutputCode):
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            self._bucketed = Bucketed(self.signature, self.options, Policy(sizes), count)
+            # Dynamo was told that all sizes may change, or has seen these change.
+            wait = not torch._dynamo.config.assume_static_by_default
+            self._bucketed = Bucketed(
+                self.signature, self.options, Policy(sizes), loose=count, wait=wait
+            )
 
     def _make(
         self,

@@ -17,7 +17,7 @@ from torch_google.tpu.compile import randomness
 from torch_google.tpu.compile.buckets import table
 from torch_google.tpu.compile.buckets.padded import Padded
 from torch_google.tpu.compile.buckets.pointwise import pointwise
-from torch_google.tpu.compile.buckets.sizes import Refused, Scope, expr_of
+from torch_google.tpu.compile.buckets.sizes import Refused, Scope
 from torch_google.tpu.compile.buckets.table import Call, Rule, plain
 from torch_google.tpu.program import constant
 from torch_google.tpu.program.interpreter import NUMBERS
@@ -57,9 +57,9 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: Scope, k
     if target in _IGNORED:
         return None
     if isinstance(meta, torch.SymInt):
-        return scope.value(expr_of(meta))
+        return scope.value(scope.expr(meta))
     if target in _SIZES:
-        return int(meta)
+        return scope.value(scope.expr(meta))
     if target is operator.getitem:
         return operator.getitem(*known(node.args))
     if not isinstance(target, OpOverload):
@@ -102,12 +102,12 @@ def _rule(op: OpOverload, call: Call) -> Rule:
 
 
 def _is_exact(call: Call) -> bool:
-    """Whether no tensor has a size that is a symbol."""
+    """Whether no tensor has a size that changes."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, Padded)
     )
     return not any(leaf.padded for leaf in leaves if isinstance(leaf, Padded)) and all(
-        isinstance(size, int)
+        call.scope.is_fixed(size)
         for meta in call.metas
         if isinstance(meta, torch.Tensor)
         for size in meta.shape

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import jax
@@ -96,24 +97,41 @@ def expr_of(size: Any) -> sympy.Expr:
 class Scope:
     """What symbols stand for: their buckets, and, as traced scalars, their values in a call.
 
-    What an evaluation takes for granted is noted, and `holds` says whether it is so for a call.
+    A symbol that is `fixed` is the number that its bucket is, and has no padding. What an evaluation takes for granted is noted, and `holds` says whether it is so for a call.
     """
 
-    def __init__(self, buckets: Mapping[sympy.Symbol, int], values: Mapping[Any, Any]) -> None:
-        self._buckets = buckets
+    def __init__(
+        self,
+        buckets: Mapping[sympy.Symbol, int],
+        fixed: Collection[sympy.Symbol] = (),
+        values: Mapping[Any, Any] = MappingProxyType({}),
+    ) -> None:
+        self.buckets = buckets
+        self.fixed = sorted(fixed, key=str)
+        self._fixed = {symbol: sympy.Integer(buckets[symbol]) for symbol in fixed}
         self._values = values
         self._extents: set[Extent] = set()
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> Scope:
         """Return the same for other values; what is taken for granted is noted here, too."""
-        made = Scope(self._buckets, values)
+        made = Scope(self.buckets, self._fixed, values)
         made._extents, made._equal = self._extents, self._equal
         return made
 
-    def extent(self, expr: sympy.Expr) -> Extent:
-        """Return an extent of its own."""
-        made = Extent(expr, int(number(expr, self._buckets)))
+    def expr(self, size: Any) -> sympy.Expr:
+        """Return the expression of a size of a fake tensor's."""
+        found = size if isinstance(size, sympy.Expr) else expr_of(size)
+        return found.xreplace(self._fixed) if found.free_symbols else found
+
+    def is_fixed(self, size: Any) -> bool:
+        """Whether a size of a fake tensor's is one number in all calls."""
+        return bool(self.expr(size).is_Integer)
+
+    def extent(self, size: Any) -> Extent:
+        """Return an extent of its own, for a size of a fake tensor's or an expression."""
+        expr = self.expr(size)
+        made = Extent(expr, int(number(expr, self.buckets)))
         if made.size < 0:
             raise Refused(f"the size {expr}")
         self._extents.add(made)
@@ -121,7 +139,7 @@ class Scope:
 
     def dim(self, size: Any) -> Dim:
         """Return a dimension of one extent, for a size of a fake tensor's or an expression."""
-        expr = size if isinstance(size, sympy.Expr) else expr_of(size)
+        expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
     def dims(self, sizes: Iterable[Any]) -> tuple[Dim, ...]:
@@ -130,7 +148,7 @@ class Scope:
 
     def value(self, expr: sympy.Expr) -> Any:
         """Return an expression as a number where it is one, else as a traced scalar."""
-        return number(expr, self._values)
+        return number(self.expr(expr), self._values)
 
     def real(self, dim: Dim) -> Any:
         """Return the real size of a dimension: a number, or a traced scalar."""
@@ -143,7 +161,7 @@ class Scope:
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
         """Note that dimensions have the sizes of a fake tensor. Raises Refused if they never do."""
         for dim, size in zip(dims, sizes, strict=True):
-            ours, theirs = expression(dim), expr_of(size)
+            ours, theirs = expression(dim), self.expr(size)
             if ours == theirs or sympy.expand(ours - theirs) == 0:
                 continue
             if ours.is_Integer and theirs.is_Integer:
@@ -162,12 +180,13 @@ def factored(scope: Scope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> 
 
     `neighbours` are the sizes of tensors in the graph that have several symbols.
     """
-    expr = expr_of(size)
+    expr = scope.expr(size)
     for sizes in neighbours:
         for start in range(len(sizes)):
             for end in range(start + 2, len(sizes) + 1):
-                if sympy.Mul(*sizes[start:end]) == expr:
-                    return tuple(scope.extent(part) for part in sizes[start:end] if part != 1)
+                parts = [scope.expr(part) for part in sizes[start:end]]
+                if sympy.Mul(*parts) == expr:
+                    return tuple(scope.extent(part) for part in parts if part != 1)
     return scope.dim(expr)
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import sympy
 
 from torch_google.tpu.compile.buckets.padded import Padded, axis_of, redim
-from torch_google.tpu.compile.buckets.sizes import Dim, Extent, Scope, expr_of
+from torch_google.tpu.compile.buckets.sizes import Dim, Extent, Scope
 from torch_google.tpu.compile.buckets.table import Call, rule, same
 
 
@@ -32,7 +32,7 @@ def view(call: Call) -> Any:
 
 def reshaped(scope: Scope, x: Padded, sizes: Iterable[Any]) -> Padded:
     """Return the same real elements, in row-major order, in other sizes."""
-    wanted = [expr_of(size) for size in sizes]
+    wanted = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], wanted)
     if dims is None:
         return redim(scope, x, scope.dims(wanted))
@@ -128,7 +128,7 @@ def leading(scope: Scope, x: Padded, axis: int) -> Padded:
 def _size_of(count: Any, call: Call, at: int, own: Sequence[Dim]) -> sympy.Expr:
     if isinstance(count, int):
         return sympy.Integer(count)
-    total = expr_of(call.metas[0].shape[at])
+    total = call.scope.expr(call.metas[0].shape[at])
     return sympy.cancel(total / sympy.Mul(*(extent.expr for extent in own[at])))
 
 
