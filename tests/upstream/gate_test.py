@@ -6,21 +6,19 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.upstream import exceptions, modules, optimizers
-from tests.upstream.row import Outcome, Row, Table
+from tests.upstream import configurations, exceptions, modules, optimizers, run
+from tests.upstream.row import Outcome, Row
 
 KNOWN = exceptions.load()
 ROWS = [row for row in modules.rows() if row.dtype != torch.float64]
 ROWS += [row for row in optimizers.rows() if row.dtype == torch.float32]
+ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_row(row: Row) -> None:
     torch.set_num_threads(1)
-    if row.table is Table.MODULES:
-        result = modules.run(row, samples=2)
-    else:
-        result = optimizers.run(row, samples=3)
+    result = run.judge(row, 2)
     if result.outcome is Outcome.EMPTY:
         pytest.skip("the CPU refuses every sample")
     if KNOWN.reason(row):

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from torch import nn
 from tests.upstream import agreement, exceptions, modules, optimizers, run
 from tests.upstream.exceptions import Entry, Exceptions
 from tests.upstream.row import Mismatch, Outcome, Result, Row, Table
+from tests.upstream.sweep import Sweep, read
 
 
 def row(table: Table, name: str, variant: str) -> Row:
@@ -22,6 +25,7 @@ def row(table: Table, name: str, variant: str) -> Row:
 
 LINEAR = row(Table.MODULES, "nn.Linear", "train")
 SGD = row(Table.OPTIMIZERS, "SGD", "single")
+ADAM = row(Table.OPTIMIZERS, "Adam", "single")
 
 
 def wrong_there(function: Any, change: Any) -> Any:
@@ -139,12 +143,19 @@ def test_numbers_are_compared_by_their_dtype() -> None:
         agreement.check("it", [one], [torch.ones(2)] * 2)
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    status = run.main(["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32"])
-    assert (status, capsys.readouterr().out) == (
-        0,
-        "modules: 2 of 2 rows pass (7 samples)\n  float32: 2 of 2 rows pass (7 samples)\n",
+def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    wanted = ["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32", "--results", str(file)]
+    assert run.main(wanted) == 0
+    once = capsys.readouterr().out
+    assert re.fullmatch(
+        r"modules: 2 of 2 rows pass \(7 samples\)\n"
+        r"  float32: 2 of 2 rows pass \(7 samples\)\n\d+ s of CPU time\n",
+        once,
     )
+    written = file.read_text()
+    assert run.main(wanted) == 0  # nothing is left to run
+    assert (capsys.readouterr().out, file.read_text()) == (once, written)
     assert run.main(["modules", "--names", "nn.None"]) == 1
     assert "no row of modules is like that" in capsys.readouterr().err
     assert run.main(["optimizers", "--names", "LBFGS", "--list"]) == 0
@@ -153,3 +164,32 @@ def test_the_command(capsys: pytest.CaptureFixture[str]) -> None:
         "LBFGS float64 single",
         "LBFGS complex64 single",
     ]
+
+
+def judged_or_killed(row: Row, samples: int) -> Result:
+    if row == SGD:
+        os._exit(3)
+    return Result(row, Outcome.PASSED if samples == 5 else Outcome.WRONG, samples)
+
+
+def test_a_row_that_kills_its_process_is_the_only_one_lost(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    sweep = Sweep(judged_or_killed, 5, str(tmp_path), file)
+    expected = [
+        Result(LINEAR, Outcome.PASSED, 5),
+        Result(SGD, Outcome.CRASHED, 0, "the process ended"),
+        Result(ADAM, Outcome.PASSED, 5),
+    ]
+    assert list(sweep([LINEAR, SGD, ADAM])) == expected
+    assert list(read(file, [LINEAR, SGD, ADAM]).values()) == expected
+    again = Sweep(judged_or_killed, 4, str(tmp_path), file, again=True)
+    assert [result.samples for result in again([LINEAR, SGD, ADAM])] == [5, 0, 5]
+
+
+def test_what_is_nearer_to_the_truth_than_the_cpu_passes() -> None:
+    ours, theirs = torch.tensor([1.001], device="tpu"), torch.tensor([1.0])
+    agreement.check("it", ours, theirs, truth=lambda: torch.tensor([1.0009], dtype=torch.float64))
+    with pytest.raises(Mismatch, match="it: Tensor-likes"):
+        agreement.check("it", ours, theirs, truth=lambda: torch.tensor([1.0001]).double())
+    with pytest.raises(Mismatch, match="float64"):
+        agreement.check("it", ours.double(), theirs, truth=lambda: torch.tensor([1.0009]).double())

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.nn.utils.rnn import PackedSequence
-from torch.testing._internal.common_modules import module_db
+from torch.testing._internal.common_modules import FunctionInput, module_db
 from torch.utils import _pytree as pytree
 
 from tests.upstream import agreement
@@ -35,7 +36,7 @@ def rows() -> list[Row]:
 def run(row: Row, *, samples: int) -> Result:
     """Run the first samples of a row; where a sample goes wrong, the row does."""
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
-    return judge(row, named, expected=_expected, compare=_check)
+    return judge(row, named, expected=expected_run, compare=check)
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,20 @@ class Sample:
         assert isinstance(module, torch.nn.Module)
         return module.to(self.dtype).train(self.training)
 
+    def wide(self) -> Sample:
+        """Return the same in double precision."""
+
+        def one(leaf: torch.Tensor) -> torch.Tensor:
+            if not leaf.is_floating_point():
+                return leaf
+            return leaf.detach().double().requires_grad_(leaf.requires_grad)
+
+        called = FunctionInput(
+            *pytree.tree_map_only(torch.Tensor, one, self.called_with.args),
+            **pytree.tree_map_only(torch.Tensor, one, self.called_with.kwargs),
+        )
+        return replace(self, dtype=torch.float64, called_with=called)
+
     def inputs(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of a call: tensors of their own, that gradients end in."""
         return _moved((self.called_with.args, self.called_with.kwargs), device)
@@ -65,6 +80,7 @@ class Run:
 
     module: torch.nn.Module
     results: Any
+    cotangents: list[torch.Tensor]
     gradients: list[Any]
 
 
@@ -81,7 +97,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         yield Sample(info, training, row.dtype, made.constructor_input, made.forward_input)
 
 
-def _expected(sample: Sample) -> Run | None:
+def expected_run(sample: Sample) -> Run | None:
     """Return what the CPU gives, or None where it refuses the sample itself."""
     try:
         return _pass(sample.module(), sample, "cpu")
@@ -89,24 +105,24 @@ def _expected(sample: Sample) -> Run | None:
         return None
 
 
-def _pass(module: torch.nn.Module, sample: Sample, device: str) -> Run:
+def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any = None) -> Run:
     args, kwargs = sample.inputs(device)
     results = module(*args, **kwargs)
     outputs = [leaf for leaf in _tensors(results) if leaf.requires_grad]
-    generator = torch.Generator().manual_seed(1)
-    cotangents = [
-        torch.randn(leaf.shape, dtype=leaf.dtype, generator=generator).to(leaf.device)
-        for leaf in outputs
-    ]
+    if cotangents is None:
+        generator = torch.Generator().manual_seed(1)
+        cotangents = [torch.randn(x.shape, dtype=x.dtype, generator=generator) for x in outputs]
+    cotangents = [x.to(leaf) for x, leaf in zip(cotangents, outputs, strict=True)]
     wanted = [*_tensors((args, kwargs)), *module.parameters()]
     wanted = [leaf for leaf in wanted if leaf.requires_grad]
     gradients: list[Any] = []
     if outputs and wanted:
         gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))
-    return Run(module, results, gradients)
+    return Run(module, results, cotangents, gradients)
 
 
-def _check(sample: Sample, expected: Run, first: bool) -> None:
+def check(sample: Sample, expected: Run, first: bool) -> None:
+    """Run a sample on tpu; the first one also goes from place to place. Raises Mismatch."""
     _compare(sample, expected)
     if first:
         _carry(sample, expected)
@@ -119,8 +135,17 @@ def _compare(sample: Sample, expected: Run) -> None:
         module(*args, **kwargs)
         module.load_state_dict(expected.module.state_dict())
     ours = _pass(module, sample, "tpu")
-    agreement.check("result", ours.results, expected.results, strides=True)
-    agreement.check("gradient", ours.gradients, expected.gradients)
+    exact = _exact(sample, expected)
+    agreement.check(
+        "result",
+        ours.results,
+        expected.results,
+        strides=True,
+        truth=exact and (lambda: exact().results),
+    )
+    agreement.check(
+        "gradient", ours.gradients, expected.gradients, truth=exact and (lambda: exact().gradients)
+    )
     agreement.check("state after the call", dict(module.state_dict()), _state(expected.module))
     if sample.training:
         return
@@ -129,6 +154,14 @@ def _compare(sample: Sample, expected: Run) -> None:
         theirs, named = sample.inputs("cpu")
         result = expected.module(*theirs, **named)
         agreement.check("result without gradients", module(*args, **kwargs), result)
+
+
+def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
+    """Return what gives the run in double precision, once; None for dtypes that have no wider one."""
+    if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
+        return None
+    wide = sample.wide()
+    return functools.cache(lambda: _pass(wide.module(), wide, "cpu", expected.cotangents))
 
 
 def _carry(sample: Sample, expected: Run) -> None:

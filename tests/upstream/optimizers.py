@@ -21,8 +21,9 @@ _STEPS = 3
 _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
-# A step of RAdam is of another kind from the sixth on.
-_WARM = 3
+# A step of RAdam is of another kind from the sixth on, and a power compiles for eight exponents
+# before they become an input: with a beta that is a tensor, each step is one.
+_WARM = 6
 
 
 def rows() -> list[Row]:
@@ -50,6 +51,12 @@ class Sample:
     info: Any
     dtype: torch.dtype
     options: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """How many there are before states are compared."""
+        # torch's Adamax writes over what the gradient of its former step needs.
+        return 1 if self.info.name == "Adamax" and self.options.get("differentiable") else _STEPS
 
 
 class Training:
@@ -123,7 +130,7 @@ def _expected(sample: Sample) -> Training | None:
     """Return the CPU's training after its first steps, or None where it refuses them."""
     try:
         theirs = Training(sample, "cpu")
-        theirs.steps(_STEPS)
+        theirs.steps(sample.steps)
         if theirs.differentiable:
             theirs.gradients()
     except (RuntimeError, NotImplementedError, ValueError, TypeError):
@@ -133,7 +140,7 @@ def _expected(sample: Sample) -> Training | None:
 
 def _compare(sample: Sample, theirs: Training, _first: bool) -> None:
     ours = Training(sample, "tpu")
-    ours.steps(_STEPS)
+    ours.steps(sample.steps)
     # What is capturable counts in tensors of float32, whatever the parameters are.
     like = torch.float32 if sample.options.get("capturable") else None
     agreement.check("parameter", ours.trained, theirs.trained, like=like)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import time
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ E = TypeVar("E")
 class Table(enum.Enum):
     MODULES = "modules"
     OPTIMIZERS = "optimizers"
+    CONFIGURATIONS = "configurations"
 
 
 class Outcome(enum.Enum):
@@ -45,12 +47,16 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """`samples`: those that the CPU accepts. `message`: the first that went wrong."""
+    """`samples`: those that the CPU accepts. `message`: the first that went wrong.
+
+    `seconds`: of the processor, with the compiler's.
+    """
 
     row: Row
     outcome: Outcome
     samples: int
     message: str = ""
+    seconds: float = 0.0
 
 
 class Mismatch(Exception):
@@ -69,7 +75,7 @@ def judge(
     `expected` returns what the CPU gives, None where it refuses the sample; `compare` raises, and is
     told which sample is the first that counts.
     """
-    tried = 0
+    tried, began = 0, time.process_time()
     for name, sample in samples:
         try:
             with warnings.catch_warnings():
@@ -80,8 +86,10 @@ def judge(
                 tried += 1
                 compare(sample, theirs, tried == 1)
         except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
-            return Result(row, outcome_of(error), tried, f"{name}: {first_line(error)}")
-    return Result(row, Outcome.PASSED if tried else Outcome.EMPTY, tried)
+            message, seconds = f"{name}: {first_line(error)}", time.process_time() - began
+            return Result(row, outcome_of(error), tried, message, seconds)
+    outcome = Outcome.PASSED if tried else Outcome.EMPTY
+    return Result(row, outcome, tried, seconds=time.process_time() - began)
 
 
 def outcome_of(error: Exception) -> Outcome:

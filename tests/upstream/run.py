@@ -4,6 +4,7 @@
     python -m tests.upstream.run modules --names 'nn.Conv*,nn.LSTM' --dtype float32 --samples 3
 
 Prints what does not pass, and sums. Exit status 0: every outcome is as exceptions.json has it.
+With --results FILE a run that was ended goes on where it was.
 """
 
 from __future__ import annotations
@@ -11,53 +12,57 @@ from __future__ import annotations
 import argparse
 import collections
 import fnmatch
+import os
 import sys
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
-import torch
-
-from tests.upstream import modules, optimizers
+from tests.upstream import configurations, modules, optimizers
 from tests.upstream.exceptions import load
 from tests.upstream.row import Outcome, Result, Row, Table
-from torch_google.tpu import autoload
+from tests.upstream.sweep import Sweep
+
+_TABLES = {
+    Table.MODULES: modules,
+    Table.OPTIMIZERS: optimizers,
+    Table.CONFIGURATIONS: configurations,
+}
 
 
 def main(argv: Sequence[str]) -> int:
     options = _parse(argv)
-    autoload()
-    torch.set_num_threads(1)
     tables = [Table(options.table)] if options.table != "all" else list(Table)
     known = load()
+    chosen = [row for table in tables for row in _TABLES[table].rows() if _is_chosen(row, options)]
+    if not chosen:
+        print(f"run: no row of {options.table} is like that. See --list", file=sys.stderr)
+        return 1
+    if options.list:
+        print("\n".join(str(row) for row in chosen))
+        return 0
     results: list[Result] = []
-    for table in tables:
-        chosen = [row for row in _rows(table) if _is_chosen(row, options)]
-        if not chosen:
-            print(f"run: no row of {table.value} is like that. See --list", file=sys.stderr)
-            return 1
-        if options.list:
-            print("\n".join(str(row) for row in chosen))
-            continue
-        for row in chosen:
-            result = _run(row, options.samples)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = os.environ.get("TORCH_TPU_COMPILE_CACHE", folder)
+        sweep = Sweep(judge, options.samples, cache, options.results, options.again)
+        for result in sweep(chosen):
             results.append(result)
             if options.verbose or result.outcome is not Outcome.PASSED:
-                print(f"{row} {result.outcome.value} {result.message}".rstrip(), flush=True)
+                words = f"{result.row} {result.outcome.value} {result.message}"
+                print(words.rstrip(), flush=True)
     for table in tables:
         for line in _sums(table, [r for r in results if r.row.table is table]):
             print(line)
+    print(f"{sum(result.seconds for result in results):,.0f} s of CPU time")
     surprises = known.surprises(results)
     for surprise in surprises:
         print(f"run: {surprise}", file=sys.stderr)
     return 1 if surprises else 0
 
 
-def _rows(table: Table) -> list[Row]:
-    return modules.rows() if table is Table.MODULES else optimizers.rows()
-
-
-def _run(row: Row, samples: int) -> Result:
-    run = modules.run if row.table is Table.MODULES else optimizers.run
-    return run(row, samples=samples)
+def judge(row: Row, samples: int) -> Result:
+    """Run the first samples of a row of any table."""
+    return _TABLES[row.table].run(row, samples=samples)
 
 
 def _is_chosen(row: Row, options: argparse.Namespace) -> bool:
@@ -89,6 +94,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--names", default="*", help="names or patterns, with commas; default: all")
     parser.add_argument("--dtype", default="", help="dtypes, with commas; default: all declared")
     parser.add_argument("--samples", type=int, default=10**6, help="of each row; default: all")
+    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
+    parser.add_argument("--again", action="store_true", help="but for what did not pass")
     parser.add_argument("--verbose", action="store_true", help="show also what passes")
     parser.add_argument("--list", action="store_true", help="show the rows only")
     return parser.parse_args(argv)

@@ -60,6 +60,7 @@ KERNELS = _kernels()
 """What to run where an argument is sparse."""
 
 DENSE_KERNELS: dict[str, Callable[..., Any]] = {
-    name: partial(_from_dense, _operator(name)) for name in ("_to_sparse", "_to_sparse.sparse_dim")
+    name: partial(_from_dense, _operator(name))
+    for name in ("_embedding_bag_backward", "_to_sparse", "_to_sparse.sparse_dim")
 }
-"""What to run for tensors that become sparse."""
+"""What to run for tensors that become sparse, or gradients that may."""

@@ -120,6 +120,22 @@ def test_embeddings_with_sparse_gradients(name: str) -> None:
     torch.testing.assert_close(*found)
 
 
+@pytest.mark.parametrize(
+    ("mode", "sparse"),
+    [("sum", True), ("mean", True), ("sum", False), ("mean", False), ("max", False)],
+)
+def test_bags_of_embeddings_have_the_gradients_that_they_ask_for(mode: str, sparse: bool) -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(0)
+        table = torch.nn.EmbeddingBag(6, 3, mode=mode, sparse=sparse, padding_idx=0).to(device)
+        numbers = torch.tensor([1, 2, 1, 0, 4], device=device)
+        table(numbers, torch.tensor([0, 3], device=device)).pow(2).sum().backward()
+        assert table.weight.grad.is_sparse is sparse
+        found.append(table.weight.grad.to_dense().cpu())
+    torch.testing.assert_close(*found)
+
+
 def test_what_has_no_kernel_is_an_error() -> None:
     with pytest.raises(NotImplementedError, match="_sparse_softmax"):
         torch.sparse.softmax(matrix().to("tpu"), 0)

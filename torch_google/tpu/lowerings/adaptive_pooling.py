@@ -69,14 +69,16 @@ def adaptive_max_pool3d_backward(grad: jax.Array, x: jax.Array, indices: jax.Arr
 def fractional_max_pool(
     x: jax.Array, kernel: Sequence[int], output_size: Sequence[int], samples: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Windows of one size that start where `samples` (batch, channel, axis) put them."""
+    """Windows of one size that start where `samples` (batch, channel, axis) put them.
+
+    The first of its batch are used: it may have more.
+    """
     rank = len(output_size)
     kernel = [int(k) for k in kernel] * (rank if len(kernel) == 1 else 1)
     lead, sizes = x.shape[:-rank], x.shape[-rank:]
     planes = x.reshape(math.prod(lead), *sizes)
-    samples = jnp.broadcast_to(
-        samples.reshape(math.prod(samples.shape[:-1]), rank), (len(planes), rank)
-    )
+    samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
+    samples = jnp.broadcast_to(samples, (len(planes), rank))
     # In two dimensions torch draws the width first, in three the depth.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 

@@ -63,3 +63,11 @@ def test_fractional_in_three_dimensions() -> None:
     out, indices = aten.fractional_max_pool3d.default(x, *window, samples)
     backward = aten.fractional_max_pool3d_backward.default
     check(backward, torch.randn_like(out), x, *window, indices)
+
+
+def test_fractional_without_a_batch_takes_the_first_samples() -> None:
+    samples = torch.rand(2, 3, 3)
+    check(aten.fractional_max_pool3d.default, torch.randn(3, 7, 7, 7), [2] * 3, [3] * 3, samples)
+    check(
+        aten.fractional_max_pool2d.default, torch.randn(3, 7, 7), [2] * 2, [3] * 2, samples[..., :2]
+    )

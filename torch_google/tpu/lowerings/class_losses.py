@@ -72,7 +72,7 @@ def multi_margin_loss(
     wide = opmath(x)
     classes = x.shape[-1] if x.ndim else 1
     rows = wide if x.ndim == 2 else wide.reshape(1, classes)
-    target = target.reshape(len(rows))
+    shape, target = target.shape, target.reshape(len(rows))
     own = jnp.take_along_axis(rows, target[:, None], axis=1)
     z = scalar(margin, rows) - own + rows
     cost = jnp.where(z > 0, z if _is_one(p) else z * z, 0)
@@ -80,7 +80,7 @@ def multi_margin_loss(
         cost = cost * opmath(weight)[target][:, None]
     others = jnp.arange(classes) != target[:, None]
     loss = jnp.where(others, cost, 0).sum(1) / classes
-    return reduced(loss if x.ndim == 2 else loss[0], reduction)
+    return reduced(loss.reshape(shape), reduction)
 
 
 @lowering("aten::multi_margin_loss_backward")

@@ -48,6 +48,7 @@ def test_multi_margin(reduction: Any, p: Any) -> None:
     for x, target in (
         (torch.randn(4, 5), torch.randint(0, 5, (4,))),
         (torch.randn(5), torch.tensor(3)),
+        (torch.randn(5), torch.tensor([3])),
         (torch.randn(()), torch.tensor(0)),
     ):
         for weight in (None, torch.rand(x.shape[-1] if x.ndim else 1)):

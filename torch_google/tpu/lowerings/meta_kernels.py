@@ -1,12 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes of results that torch does not know without a device: it has no meta kernel for these.
 
+Or a wrong one, which is said where it is replaced.
+
 Also the one operator of our own: `aten::native_batch_norm` with its running statistics as results.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+from torch import _meta_registrations
 
 _META = torch.library.Library("aten", "IMPL", "Meta")
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
@@ -57,6 +63,37 @@ def _like_second(grad: torch.Tensor, x: torch.Tensor, *rest: object) -> torch.Te
     return torch.empty_like(x)
 
 
+def _multi_margin_loss(
+    x: torch.Tensor,
+    target: torch.Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: torch.Tensor | None = None,
+    reduction: int = 1,
+) -> torch.Tensor:
+    """As torch's kernels: each target has a loss, where its meta kernel gives one target a row."""
+    return x.new_empty(target.shape if reduction == 0 else ())
+
+
+def _multilabel_margin_loss(
+    x: torch.Tensor, target: torch.Tensor, reduction: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As torch's kernels: the loss of a single row has no dimension, which its meta kernel gives it."""
+    rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
+    return x.new_empty(rows), x.new_empty(target.shape)
+
+
+def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A meta kernel that takes no batch of nothing, made to."""
+
+    def kernel(x: torch.Tensor, *how: Any) -> torch.Tensor:
+        if not x.ndim or x.shape[0]:
+            return meta(x, *how)
+        return meta(x.new_empty((1, *x.shape[1:])), *how)[:0]
+
+    return kernel
+
+
 def _window(
     window_length: int, *shape: float, dtype: torch.dtype | None = None, **where: object
 ) -> torch.Tensor:
@@ -79,5 +116,11 @@ _META.impl("geqrf", _geqrf)
 for _name in ("", ".periodic", ".beta"):
     _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
+_META.impl("multi_margin_loss", _multi_margin_loss, allow_override=True)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)
+_META.impl("multilabel_margin_loss_forward", _multilabel_margin_loss, allow_override=True)
+for _name in ("upsample_nearest", "_upsample_nearest_exact"):
+    for _rank in (1, 2, 3):
+        _theirs = getattr(_meta_registrations, f"upsample_nearest{_rank}d")
+        _META.impl(f"{_name}{_rank}d", _of_empty_batches(_theirs), allow_override=True)

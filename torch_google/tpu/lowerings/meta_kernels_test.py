@@ -47,3 +47,33 @@ def test_gradients_have_the_shape_of_the_input() -> None:
     window = ([2] * 3, [1] * 3)
     out = aten.fractional_max_pool3d_backward.default(small.float(), volume, *window, small)
     assert out.shape == volume.shape
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize("size", [(), (3,), (2, 3)])
+def test_a_loss_has_the_shape_that_the_cpu_gives_it(size: tuple[int, ...], reduction: int) -> None:
+    args = torch.rand(size), torch.zeros(size, dtype=torch.int64)
+    loss = aten.multilabel_margin_loss_forward.default
+    expected = loss(*args, reduction)
+    found = loss(*(arg.to("meta") for arg in args), reduction)
+    assert [t.shape for t in found] == [t.shape for t in expected]
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+@pytest.mark.parametrize(("size", "targets"), [((), ()), ((5,), ()), ((5,), (1,)), ((2, 5), (2,))])
+def test_each_target_has_a_loss(size: Any, targets: Any, reduction: int) -> None:
+    args = torch.rand(size), torch.zeros(targets, dtype=torch.int64)
+    loss = aten.multi_margin_loss.default
+    expected = loss(*args, reduction=reduction)
+    found = loss(*(arg.to("meta") for arg in args), reduction=reduction)
+    assert found.shape == expected.shape
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("name", ["upsample_nearest", "_upsample_nearest_exact"])
+def test_a_batch_of_nothing_may_grow(name: str, rank: int) -> None:
+    op = getattr(aten, f"{name}{rank}d").default
+    assert op(on_meta(0, 2, *[3] * rank), [5] * rank).shape == (0, 2, *[5] * rank)
+    assert op(on_meta(4, 2, *[3] * rank), [5] * rank).shape == (4, 2, *[5] * rank)
+    with pytest.raises(RuntimeError, match="greater than 0"):
+        op(on_meta(0, 2, *[3] * rank), [0] * rank)

@@ -63,7 +63,12 @@ def fused_sgd(
     return new
 
 
-@lowering("aten::_fused_adagrad", "aten::_fused_adagrad.tensor_lr")
+@lowering("aten::_fused_adagrad.tensor_lr")
+def fused_adagrad_of_a_tensor(*args: Any, **kwargs: Any) -> _Lists:
+    return fused_adagrad(*args, **kwargs)[:3]  # torch leaves the steps out of this one's results
+
+
+@lowering("aten::_fused_adagrad")
 def fused_adagrad(
     params: _List,
     grads: _List,

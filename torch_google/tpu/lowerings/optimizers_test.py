@@ -65,6 +65,7 @@ def test_adagrad() -> None:
     }
     state = (tensors(), tensors(), tensors(positive=True), [torch.tensor(3.0)] * 3)
     check(aten._fused_adagrad.default, *state, **how, **CLOSE)
+    check(aten._fused_adagrad.tensor_lr, *state, **how | {"lr": torch.tensor(0.01)}, **CLOSE)
 
 
 @pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's older tables of modules, losses and functions of nn: single configurations of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.testing._internal import common_nn
+from torch.testing._internal.common_modules import FunctionInput
+from torch.testing._internal.common_utils import set_default_dtype
+from torch.utils import _pytree as pytree
+
+from tests.upstream import modules
+from tests.upstream.row import Result, Row, Table, judge
+
+_DTYPES = (torch.float32, torch.float64)
+
+
+def rows() -> list[Row]:
+    """Return a row for every configuration in single and in double precision."""
+    return [
+        Row(Table.CONFIGURATIONS, name, dtype, "train" if made["train"] else "eval")
+        for dtype in _DTYPES
+        for name, made in _TABLE.items()
+    ]
+
+
+def run(row: Row, *, samples: int) -> Result:
+    """Run a row, which has one sample, as a module is run."""
+    named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
+    return judge(row, named, expected=modules.expected_run, compare=modules.check)
+
+
+@dataclass(frozen=True)
+class _Info:
+    """What `modules.Sample` asks of a module."""
+
+    module_cls: Callable[..., torch.nn.Module]
+    is_lazy: bool = False
+    module_memformat_affects_out: bool = False
+
+
+def _table() -> dict[str, dict[str, Any]]:
+    """Return torch's entries by names of their own.
+
+    What torch keeps from GPUs because it draws numbers at random while it trains does not train.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]
+    for kind, entries in (
+        (common_nn.NewModuleTest, of_modules),
+        (common_nn.CriterionTest, common_nn.criterion_tests),
+    ):
+        for entry in entries:
+            given = {key: value for key, value in entry.items() if key != "module_name"}
+            given.setdefault("constructor", getattr(torch.nn, entry.get("module_name", ""), None))
+            name = entry.get("fullname") or f"{entry['module_name']}_{entry.get('desc', '')}"
+            name = name.rstrip("_").replace(" ", "_")
+            if name in found:
+                raise ValueError(f"common_nn: two entries are called '{name}'. Tell them apart")
+            found[name] = {"kind": kind, "given": given, "train": entry.get("test_cuda", True)}
+    return found
+
+
+def _sample(row: Row) -> modules.Sample:
+    made = _TABLE[row.name]
+    torch.manual_seed(0)
+    with set_default_dtype(made["given"].get("default_dtype") or torch.float32):
+        case = made["kind"](**made["given"])
+        inputs = _arguments(case._get_input())
+        if made["kind"] is common_nn.CriterionTest:
+            inputs = (*inputs, *_arguments(case._get_target()), *case.extra_args)
+    called = pytree.tree_map_only(torch.Tensor, lambda leaf: _as(leaf, row.dtype), inputs)
+    constructed = FunctionInput(*case.constructor_args)
+    info = _Info(case.constructor)
+    return modules.Sample(info, made["train"], row.dtype, constructed, FunctionInput(*called))
+
+
+def _arguments(given: Any) -> tuple[Any, ...]:
+    return given if isinstance(given, tuple) else (given,)
+
+
+def _as(leaf: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    if leaf.is_complex():
+        dtype = dtype.to_complex()
+    elif not leaf.is_floating_point():
+        return leaf
+    return leaf.detach().to(dtype).requires_grad_(leaf.requires_grad)
+
+
+_TABLE = _table()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
+"""Modules by torch's own machinery for tests of every device, as its own test files are made.
+
+It knows the device by its name alone: what stands here is what another project's suite would find.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import io
+from typing import Any
+
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_modules import ModuleErrorEnum, module_db, modules
+from torch.testing._internal.common_utils import TestCase, gradcheck, noncontiguous_like
+from torch.utils import _pytree as pytree
+
+# Of each kind one or two: this is about the machinery, gate_test.py has them all.
+_CHOSEN = {
+    "nn.AdaptiveAvgPool2d",
+    "nn.BatchNorm2d",
+    "nn.Bilinear",
+    "nn.Conv2d",
+    "nn.ConvTranspose2d",
+    "nn.CrossEntropyLoss",
+    "nn.Embedding",
+    "nn.GELU",
+    "nn.GRUCell",
+    "nn.GroupNorm",
+    "nn.LSTM",
+    "nn.LayerNorm",
+    "nn.Linear",
+    "nn.MaxPool2d",
+    "nn.MultiheadAttention",
+    "nn.PReLU",
+    "nn.TransformerEncoderLayer",
+}
+_TWICE = {
+    "nn.Bilinear",
+    "nn.Conv1d",
+    "nn.ConvTranspose1d",
+    "nn.GELU",
+    "nn.GLU",
+    "nn.GroupNorm",
+    "nn.LayerNorm",
+    "nn.Linear",
+    "nn.MSELoss",
+    "nn.RNNCell",
+    "nn.Softmax",
+}
+_SMALL = [info for info in module_db if info.name in _CHOSEN]
+_DIFFERENTIATED = [info for info in module_db if info.name in _TWICE]
+_REFUSING = [info for info in module_db if info.module_error_inputs_func]
+
+
+def inputs(info: Any, device: str, dtype: torch.dtype, training: bool) -> list[Any]:
+    made = info.module_inputs_func(
+        info, device=device, dtype=dtype, requires_grad=True, training=training
+    )
+    return list(made)[:2]
+
+
+class TestModules(TestCase):
+    @modules(_SMALL, allowed_dtypes=[torch.float32])
+    def test_forward_and_factory_arguments(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        for made in inputs(module_info, device, dtype, training):
+            args, kwargs = made.constructor_input.args, made.constructor_input.kwargs
+            module = module_info.module_cls(*args, **kwargs, **_factory(module_info, device, dtype))
+            module.to(device).train(training)
+            result = module(*made.forward_input.args, **made.forward_input.kwargs)
+            leaves = torch.utils._pytree.tree_leaves(result)
+            for leaf in [*leaves, *module.parameters(), *module.buffers()]:
+                if isinstance(leaf, torch.Tensor):
+                    self.assertEqual(leaf.device.type, torch.device(device).type)
+            if made.reference_fn is not None:
+                expected = made.reference_fn(
+                    module, *made.forward_input.args, **made.forward_input.kwargs
+                )
+                self.assertEqual(result, expected)
+
+    @modules(_SMALL, allowed_dtypes=[torch.float32])
+    def test_save_load(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = inputs(module_info, device, dtype, training)[0]
+        torch.manual_seed(0)
+        module = module_info.module_cls(
+            *made.constructor_input.args, **made.constructor_input.kwargs
+        )
+        module.to(device).train(training)
+        file = io.BytesIO()
+        torch.save(module, file)
+        file.seek(0)
+        loaded = torch.load(file, weights_only=False)
+        self.assertEqual(loaded.state_dict(), module.state_dict())
+
+    @modules(_SMALL, allowed_dtypes=[torch.float32])
+    def test_inputs_that_do_not_lie_in_order(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, made, training)
+        given = (made.forward_input.args, made.forward_input.kwargs)
+        apart = pytree.tree_map_only(
+            torch.Tensor, lambda x: noncontiguous_like(x) if x.numel() > 1 else x, given
+        )
+        found = [_results_and_gradients(module, *each) for each in (given, apart)]
+        self.assertEqual(found[1], found[0])
+
+    @modules(_SMALL, allowed_dtypes=[torch.float32])
+    def test_parameters_travel_with_their_gradients(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = inputs(module_info, device, dtype, training)[0]
+        for swap in (False, True):
+            module = _on("cpu", module_info, made, training)
+            for parameter in module.parameters():
+                parameter.grad = torch.ones_like(parameter)
+            before = list(module.parameters())
+            torch.__future__.set_swap_module_params_on_conversion(swap)
+            self.addCleanup(torch.__future__.set_swap_module_params_on_conversion, False)
+            values = [parameter.detach().clone() for parameter in before]
+            for place in (device, "cpu"):
+                module.to(place)
+                for parameter, value in zip(module.parameters(), values, strict=True):
+                    self.assertEqual(parameter.device.type, torch.device(place).type)
+                    assert parameter.grad is not None
+                    self.assertEqual(parameter.grad, torch.ones_like(parameter))
+                    self.assertEqual(parameter, value)
+            if swap:
+                self.assertTrue(
+                    all(x is y for x, y in zip(before, module.parameters(), strict=True))
+                )
+
+    @modules(_SMALL, allowed_dtypes=[torch.float32])
+    def test_half_precision_by_conversion(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, made, training).bfloat16()
+        given = pytree.tree_map_only(
+            torch.Tensor,
+            lambda x: x.detach().bfloat16() if x.is_floating_point() else x,
+            (made.forward_input.args, made.forward_input.kwargs),
+        )
+        result = module(*given[0], **given[1])
+        expected = copy.deepcopy(module).float()(
+            *made.forward_input.args, **made.forward_input.kwargs
+        )
+        ours, wide = pytree.tree_leaves(result), pytree.tree_leaves(expected)
+        for mine, other in zip(ours, wide, strict=True):
+            if isinstance(mine, torch.Tensor) and mine.is_floating_point():
+                self.assertEqual(mine.dtype, torch.bfloat16)
+                self.assertEqual(mine.float(), other, rtol=0.05, atol=0.05)
+
+    @modules(_DIFFERENTIATED, allowed_dtypes=[torch.float64])
+    def test_gradients_of_both_orders(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, made, training)
+        given = (made.forward_input.args, made.forward_input.kwargs)
+        leaves, spec = pytree.tree_flatten(given)
+        where = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.requires_grad]
+
+        def call(*wanted: torch.Tensor) -> Any:
+            filled = list(leaves)
+            for i, leaf in zip(where, wanted, strict=False):
+                filled[i] = leaf
+            args, kwargs = pytree.tree_unflatten(filled, spec)
+            return module(*args, **kwargs)
+
+        # Parameters too: the module has them, and the check changes them in place.
+        wanted = (*(leaves[i] for i in where), *module.parameters())
+        self.assertTrue(gradcheck(call, wanted, fast_mode=True))
+        self.assertTrue(torch.autograd.gradgradcheck(call, wanted, fast_mode=True))
+
+    @modules(_REFUSING, allowed_dtypes=[torch.float32])
+    def test_errors(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        refused = module_info.module_error_inputs_func(
+            module_info, device=device, dtype=dtype, requires_grad=False, training=training
+        )
+        for case in list(refused)[:6]:
+            made = case.module_error_input
+            args, kwargs = made.constructor_input.args, made.constructor_input.kwargs
+            if case.error_on == ModuleErrorEnum.CONSTRUCTION_ERROR:
+                with self.assertRaisesRegex(case.error_type, case.error_regex):
+                    module_info.module_cls(*args, **kwargs)
+                continue
+            module = module_info.module_cls(*args, **kwargs).to(device)
+            with self.assertRaisesRegex(case.error_type, case.error_regex):
+                module(*made.forward_input.args, **made.forward_input.kwargs)
+
+
+def _on(device: str, info: Any, made: Any, training: bool) -> torch.nn.Module:
+    torch.manual_seed(0)
+    constructed = made.constructor_input
+    # Arguments that are tensors lie on the device already, and with them what is made of them.
+    module = info.module_cls(*constructed.args, **constructed.kwargs)
+    dtype = next(
+        x.dtype
+        for x in pytree.tree_leaves((made.forward_input.args, made.forward_input.kwargs))
+        if isinstance(x, torch.Tensor) and (x.is_floating_point() or info.name == "nn.Embedding")
+    )
+    assert isinstance(module, torch.nn.Module)
+    module.to(device, dtype if dtype.is_floating_point else None)
+    return module.train(training)
+
+
+def _results_and_gradients(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    result = module(*args, **kwargs)
+    floats = [
+        x for x in pytree.tree_leaves(result) if isinstance(x, torch.Tensor) and x.requires_grad
+    ]
+    parameters = list(module.parameters())
+    if not floats or not parameters:
+        return result
+    total = sum((x * x).sum() for x in floats)
+    assert isinstance(total, torch.Tensor)
+    return result, torch.autograd.grad(total, parameters, allow_unused=True)
+
+
+def _factory(info: Any, device: str, dtype: torch.dtype) -> dict[str, Any]:
+    takes = "device" in inspect.signature(info.module_cls.__init__).parameters
+    return {"device": device, "dtype": dtype} if takes else {}
+
+
+instantiate_device_type_tests(TestModules, globals(), only_for=("privateuse1",))

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many rows in a process of their own, and what of them is done already."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.upstream.row import Outcome, Result, Row
+
+# Programs run a few times: what makes them faster only costs time.
+_XLA_FLAGS = (
+    "--xla_cpu_multi_thread_eigen=false "
+    "--xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+
+# Programs are never given back: a new process now and then keeps memory at a few GB. It finds the
+# programs of the last one in the cache.
+_ROWS_OF_A_PROCESS = 60
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """`run`: what judges a row, by its number of samples; a function that a process can import.
+
+    `cache`: a directory for compiled programs. `file`: results are appended to it, and are not found
+    anew where it has them; with `again`, those that passed.
+    """
+
+    run: Callable[[Row, int], Result]
+    samples: int
+    cache: str
+    file: Path | None = None
+    again: bool = False
+
+    def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
+        """Yield a result for each row, those of the file too. A row that kills its process crashed."""
+        known = read(self.file, rows) if self.file and self.file.exists() else {}
+        pool: ProcessPoolExecutor | None = None
+        for row in rows:
+            result = known.get(row)
+            if result is None or (self.again and result.outcome in FAILURES):
+                pool = pool or self._pool()
+                try:
+                    result = pool.submit(self.run, row, self.samples).result()
+                except BrokenProcessPool:
+                    result = Result(row, Outcome.CRASHED, 0, "the process ended")
+                    pool.shutdown(wait=False)
+                    pool = None
+                if self.file:
+                    with self.file.open("a", encoding="utf-8") as lines:
+                        lines.write(_to_json(result) + "\n")
+            yield result
+        if pool:
+            pool.shutdown()
+
+    def _pool(self) -> ProcessPoolExecutor:
+        # A process with a device cannot be forked.
+        return ProcessPoolExecutor(
+            1,
+            multiprocessing.get_context("spawn"),
+            initializer=_begin,
+            initargs=(self.cache,),
+            max_tasks_per_child=_ROWS_OF_A_PROCESS,
+        )
+
+
+FAILURES = (Outcome.WRONG, Outcome.UNSUPPORTED, Outcome.CRASHED)
+
+
+def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
+    """Return the last result that the file has for each of these rows."""
+    named = {(row.table.value, str(row)): row for row in rows}
+    results = {}
+    for line in file.read_text(encoding="utf-8").splitlines():
+        found = json.loads(line)
+        row = named.get((found["table"], found["row"]))
+        if row is not None:
+            outcome = Outcome(found["outcome"])
+            results[row] = Result(
+                row, outcome, found["samples"], found["message"], found["seconds"]
+            )
+    return results
+
+
+def _to_json(result: Result) -> str:
+    return json.dumps(
+        {
+            "table": result.row.table.value,
+            "row": str(result.row),
+            "outcome": result.outcome.value,
+            "samples": result.samples,
+            "message": result.message,
+            "seconds": round(result.seconds, 2),
+        }
+    )
+
+
+def _begin(cache: str) -> None:
+    os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
+    # Imported here: the process that waits for this one needs no device.
+    import torch
+
+    from torch_google.tpu import autoload
+
+    torch.set_num_threads(1)
+    autoload()
+    torch.tpu.set_compile_cache(cache)
