@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.evaluate import Evaluation
 from torch_google.tpu.compile.signature import draws
-from torch_google.tpu.compile.symbolic_export import exported
+from torch_google.tpu.compile.symbolic_export import stablehlo
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program.trace import as_meta, trace_function
 
@@ -32,7 +32,7 @@ def export_stablehlo(
     `args` say nothing. Raises NotImplementedError for what nothing lowers.
     """
     if isinstance(function, ExportedProgram) and function.range_constraints:
-        return str(exported(function).mlir_module())
+        return stablehlo(function)
     called = function.module() if isinstance(function, ExportedProgram) else function
     state: dict[str, torch.Tensor] = {}
     if isinstance(called, torch.nn.Module):
@@ -63,4 +63,3 @@ def export_stablehlo(
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
         return str(jax.jit(evaluated).lower(shapes, key).as_text())
-

@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import sympy
 import torch
+from jax.extend.mlir import ir
+from jax.interpreters import mlir
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind
@@ -22,6 +24,13 @@ from torch_google.tpu.program import constant
 from torch_google.tpu.program.decompositions import decompositions
 from torch_google.tpu.program.interpreter import NUMBERS, run
 from torch_google.tpu.program.prims import lowering_of
+
+
+def stablehlo(program: ExportedProgram) -> str:
+    """Return the text of the module that `exported` has, without the places in files."""
+    with mlir.make_ir_context():
+        module = ir.Module.parse(str(exported(program).mlir_module()))
+        return str(module.operation.get_asm(enable_debug_info=False))
 
 
 def exported(program: ExportedProgram) -> jax.export.Exported:

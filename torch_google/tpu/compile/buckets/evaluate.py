@@ -18,7 +18,7 @@ from torch_google.tpu.compile.buckets import table
 from torch_google.tpu.compile.buckets.padded import Padded
 from torch_google.tpu.compile.buckets.pointwise import pointwise
 from torch_google.tpu.compile.buckets.sizes import Refused, Scope
-from torch_google.tpu.compile.buckets.table import Call, Rule, plain
+from torch_google.tpu.compile.buckets.table import Call, Rule, bare, plain
 from torch_google.tpu.program import constant
 from torch_google.tpu.program.interpreter import NUMBERS
 from torch_google.tpu.program.prims import lowering_of
@@ -90,23 +90,26 @@ def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> 
 def _rule(op: OpOverload, call: Call) -> Rule:
     found = table.find(op)
     lowering = lowering_of(op)
-    if lowering is not None and lowering.on_host(call.args, call.kwargs):
+    if lowering is not None and lowering.on_host(bare(call.args), bare(call.kwargs)):
         raise Refused(f"{op.name()}, whose shape depends on values")
-    if found is not None:
-        return found
     if _is_exact(call):
         return _exactly
+    if found is not None:
+        return found
     if torch.Tag.pointwise in op.tags and (lowering is None or not lowering.random):
         return pointwise
     raise Refused(op.name())
 
 
 def _is_exact(call: Call) -> bool:
-    """Whether no tensor has a size that changes."""
+    """Whether no tensor has a size that changes, nor any number, which may be a place or a size."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, Padded)
     )
-    return not any(leaf.padded for leaf in leaves if isinstance(leaf, Padded)) and all(
+    changing = any(
+        leaf.padded if isinstance(leaf, Padded) else isinstance(leaf, jax.Array) for leaf in leaves
+    )
+    return not changing and all(
         call.scope.is_fixed(size)
         for meta in call.metas
         if isinstance(meta, torch.Tensor)

@@ -53,7 +53,7 @@ class Call:
         Padded values among the arguments stand for their arrays.
         """
         lowering = lowering_of(self.op)
-        given, named = _bare(args), _bare(kwargs)
+        given, named = bare(args), bare(kwargs)
         if lowering is None:
             return tuple(self.cast(self._composite(given, named)))
         results = run(lowering, self.op, given, named, _ANY, self.key)
@@ -149,13 +149,14 @@ def _standin(array: jax.Array) -> Any:
     return torch.empty(array.shape, dtype=dtype, device="meta")
 
 
-def _bare(value: Any) -> Any:
+def bare(value: Any) -> Any:
+    """Return arguments with the arrays of padded values in their places."""
     if isinstance(value, Padded):
         return value.array
     if isinstance(value, Mapping):
-        return {name: _bare(item) for name, item in value.items()}
+        return {name: bare(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_bare(item) for item in value]
+        return [bare(item) for item in value]
     return value
 
 

@@ -19,6 +19,11 @@ from torch_google.tpu.compile.buckets.table import Call, rule, same
     "aten::_unsafe_view",
     "aten::reshape",
     "aten::squeeze",
+    "aten::squeeze_copy",
+    "aten::squeeze_copy.dim",
+    "aten::squeeze_copy.dims",
+    "aten::unsqueeze_copy",
+    "aten::_reshape_copy",
     "aten::squeeze.dim",
     "aten::squeeze.dims",
     "aten::unsqueeze",
@@ -40,14 +45,14 @@ def reshaped(scope: Scope, x: Padded, sizes: Iterable[Any]) -> Padded:
     return Padded(x.array.reshape(shape), dims, x.uniform)
 
 
-@rule("aten::permute")
+@rule("aten::permute", "aten::permute_copy")
 def permute(call: Call) -> Any:
     x, order = call.args
     axes = [axis_of(x, axis) for axis in order]
     return [_permuted(x, axes)]
 
 
-@rule("aten::transpose.int")
+@rule("aten::transpose.int", "aten::transpose_copy.int")
 def transpose(call: Call) -> Any:
     x, first, second = call.args
     axes = list(range(len(x.dims)))
@@ -57,13 +62,13 @@ def transpose(call: Call) -> Any:
     return [_permuted(x, axes)]
 
 
-@rule("aten::t")
+@rule("aten::t", "aten::t_copy")
 def t(call: Call) -> Any:
     x = call.args[0]
     return [_permuted(x, list(range(len(x.dims)))[::-1])]
 
 
-@rule("aten::expand")
+@rule("aten::expand", "aten::expand_copy")
 def expand(call: Call) -> Any:
     x = call.args[0]
     sizes = call.metas[0].shape

@@ -164,6 +164,7 @@ def function(steps: Sequence[Step]) -> Callable[..., Any]:
         values = list(given)
         for step in steps:
             values.append(step.run(values))
-        return values[len(given) :]
+        # Views of one tensor would share their storage.
+        return [made * 1 for made in values[len(given) :]]
 
     return run

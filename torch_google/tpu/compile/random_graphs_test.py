@@ -10,7 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from torch_google.tpu.compile.buckets.graphs import STEPS, Step, function, inputs, possible
+from torch_google.tpu.compile.random_graphs import STEPS, Step, function, inputs, possible
 
 _SIZES = [(5, 3), (9, 12), (2, 7), (11, 6)]
 
