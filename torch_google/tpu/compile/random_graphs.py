@@ -90,9 +90,8 @@ STEPS: dict[str, _Function] = {
     "unsqueeze": lambda x, y, a, b: x.unsqueeze(_dim(x, a)),
     "squeeze": lambda x, y, a, b: x.squeeze(_dim(x, a)),
     "expand": lambda x, y, a, b: x.expand(3, *x.shape),
-    "repeat": lambda x, y, a, b: (
-        x.repeat_interleave(2, 0) if b % 2 else x.repeat(2, *[1] * (x.dim() - 1))
-    ),
+    "repeat": lambda x, y, a, b: x.repeat(2, *[1] * (x.dim() - 1)),
+    "interleave": lambda x, y, a, b: x.repeat_interleave(2, 0),
     "select": lambda x, y, a, b: x.select(_dim(x, a), (0, 1, -1)[b % 3]),
     "slice": lambda x, y, a, b: x.narrow(_dim(x, a), 1, x.shape[_dim(x, a)] - 1 - b % 2),
     "halves": lambda x, y, a, b: x[: x.shape[0] // 2] if b % 2 else x[x.shape[0] // 2 :],
