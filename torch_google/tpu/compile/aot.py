@@ -37,7 +37,7 @@ def backend(
     torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
     compiler = aot_autograd(
         fw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, forward=True)),
-        bw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
+        bw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, backward=True)),
         inference_compiler=SerializableAOTDispatchCompiler(
             Compiled, partial(Compiled, inference=True)
         ),

@@ -44,14 +44,18 @@ class Compiled(OutputCode):
         *,
         inference: bool = False,
         forward: bool = False,
+        backward: bool = False,
     ) -> None:
         # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
         self._boxed_call = True
         self._inference = inference
-        # In a forward graph, what comes after this many results is for the backward graph alone.
+        # In a forward graph, what comes after this many results is for the backward graph alone; what
+        # that one gives, autograd lays out as it likes.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns
+        if backward:
+            self._returns = 0
         self._stored: bytes | None = None
         self._open(graph)
 
