@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 EAGER = ("torch", "strict", "fused")
 COMPILED = ("inductor", "compile", "jax", "torchax")
+STEPS = ("inductor", "inductor_whole", "compile", "compile_whole", "compile_step", *COMPILED[2:])
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ CASES = {
     for case in (
         Case("record", "x + y of 8x8, recorded", "record", ("torch", "fused"), 1e-6),
         Case("add", "x + y of 8x8", "add", (*EAGER, "jax", "torchax"), 1e-6),
-        Case("tiny_gpt", "tiny GPT, a step", "train", (*EAGER, *COMPILED)),
-        Case("mlp", "MLP 64x256, a step", "train", (*EAGER, *COMPILED)),
-        Case("gpt", "GPT, 4 layers of 256, 8x128, a step", "train", (*EAGER, *COMPILED)),
+        Case("tiny_gpt", "tiny GPT, a step", "train", (*EAGER, *STEPS)),
+        Case("mlp", "MLP 64x256, a step", "train", (*EAGER, *STEPS)),
+        Case("gpt", "GPT, 4 layers of 256, 8x128, a step", "train", (*EAGER, *STEPS)),
         Case("resnet18", "ResNet-18, inference of 2", "infer", (*EAGER, *COMPILED)),
     )
 }

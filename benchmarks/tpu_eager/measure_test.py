@@ -10,6 +10,7 @@ from benchmarks.tpu_eager import report
 from benchmarks.tpu_eager.cases import CASES, PEERS
 from benchmarks.tpu_eager.first_steps import FirstSteps
 from benchmarks.tpu_eager.measure import Figure, Worker, summarize
+from benchmarks.tpu_eager.torch_peers import SETTINGS
 
 
 def answers(*seconds: float) -> list[dict[str, float]]:
@@ -63,4 +64,5 @@ def test_a_peer_answers_from_a_process_of_its_own() -> None:
 
 def test_every_peer_has_cases_and_every_case_a_base() -> None:
     assert set(PEERS) >= {"torch", "strict", "fused", "compile", "inductor", "jax", "torchax"}
+    assert set(PEERS) == {*SETTINGS, "jax", "torchax"}
     assert {case.peers[0] for case in CASES.values()} == {"torch"}

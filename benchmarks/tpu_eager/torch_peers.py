@@ -5,19 +5,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# How a peer is set up: its device, its eager mode, whether models are compiled.
-SETTINGS: dict[str, tuple[str, str | None, bool]] = {
-    "torch": ("cpu", None, False),
-    "inductor": ("cpu", None, True),
-    "strict": ("tpu", "strict", False),
-    "fused": ("tpu", "fused", False),
-    "compile": ("tpu", "strict", True),
+# How a peer is set up: its device, its eager mode, and what of a step is compiled: nothing, the
+# model, the function that does the step, or that as one program. An inference is the model.
+SETTINGS: dict[str, tuple[str, str | None, str]] = {
+    "torch": ("cpu", None, ""),
+    "inductor": ("cpu", None, "model"),
+    "inductor_whole": ("cpu", None, "whole"),
+    "strict": ("tpu", "strict", ""),
+    "fused": ("tpu", "fused", ""),
+    "compile": ("tpu", "strict", "model"),
+    "compile_whole": ("tpu", "strict", "whole"),
+    "compile_step": ("tpu", "strict", "program"),
 }
 
 
@@ -38,14 +43,24 @@ class Torch:
         model = copy.deepcopy(work.model).to(self.device)
         inputs, targets = work.inputs.to(self.device), work.targets.to(self.device)
         optimizer = work.optimizer(model)
-        called = torch.compile(model) if self._compiled else model
+        if self._compiled == "program":
+            from torch_google.tpu.compile import compile_step
 
-        def run() -> float:
-            optimizer.zero_grad()
+            program = compile_step(partial(work.loss, model), optimizer)
+            return lambda: program(inputs, targets).item()
+        called = torch.compile(model) if self._compiled == "model" else model
+
+        def step() -> torch.Tensor:
             loss = work.loss(called, inputs, targets)
             loss.backward()
             optimizer.step()
-            return loss.item()
+            return loss
+
+        whole = torch.compile(step) if self._compiled == "whole" else step
+
+        def run() -> float:
+            optimizer.zero_grad()
+            return whole().item()
 
         return run
 

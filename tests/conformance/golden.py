@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -51,28 +52,46 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
     """Return in what an outcome is not the one of the golden, or nothing.
 
-    What passes there must pass. What does not must not either, if as many samples were run.
+    Of as many samples as were run, what passes there must pass, and what does not must not either.
     """
     before = known.get(row.key)
     if before is None:
         return f"{row}: not in the golden"
-    if before.good and not row.good and row.counts:
+    first = before.failing(row.taken)
+    if row.first is not None and (first is None or row.first < first):
         return f"{row}: passes in the golden"
-    if row.good and not before.good and before.samples == row.samples:
+    if first is not None and (row.first is None or row.first > first):
         return f"{row}: {before.outcome.value} in the golden"
     return ""
 
 
 def _cell(row: Row) -> str:
-    if row.outcome is Outcome.EMPTY:
-        return row.outcome.value
-    counts = f"{row.passed}/{row.samples}"
-    return counts if row.good else f"{counts} {row.outcome.value}"
+    """Return `passed/samples`; then what else there is: which were taken, and what the first is."""
+    words = [f"{row.passed}/{row.samples}"]
+    if not row.samples == row.taken == row.total:
+        words.append(f"of {row.taken}/{row.total}")
+    if row.first is not None:
+        words.append(f"{row.outcome.value} at {row.first}")
+    return " ".join(words)
 
 
 def _row(op: str, dtype: str, check: str, cell: str) -> Row:
-    if cell == Outcome.EMPTY.value:
-        return Row(op, dtype, check, Outcome.EMPTY)
-    counts, _, outcome = cell.partition(" ")
-    passed, _, samples = counts.partition("/")
-    return Row(op, dtype, check, Outcome(outcome or "passed"), int(samples), int(passed))
+    found = _CELL.fullmatch(cell)
+    if found is None:
+        raise ValueError(f"golden: {op} {dtype} {check}: {cell!r}. Write it anew with --update")
+    passed, samples, taken, total, outcome, first = found.groups()
+    missing = Outcome.EMPTY if samples == "0" else Outcome.PASSED
+    return Row(
+        op,
+        dtype,
+        check,
+        Outcome(outcome) if outcome else missing,
+        int(samples),
+        int(passed),
+        taken=int(taken or samples),
+        total=int(total or samples),
+        first=int(first) if first else None,
+    )
+
+
+_CELL = re.compile(r"(\d+)/(\d+)(?: of (\d+)/(\d+))?(?: (\w+) at (\d+))?")

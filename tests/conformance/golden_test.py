@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,12 @@ from tests.conformance.sweep import tasks
 
 UPDATE = "Run: ./bazelw run //tests/conformance:run -- --rows outcomes.jsonl --update"
 
-GOOD = Row("add", "float32", "forward", Outcome.PASSED, 5, 5)
-BAD = Row("mul", "float32", "out", Outcome.WRONG, 5, 3, "sample 1: off")
-NONE = Row("mul", "bool", "inplace", Outcome.EMPTY)
+# Samples of each operator, where op_db has so many.
+LEAST = 100
+
+GOOD = Row("add", "float32", "forward", Outcome.PASSED, 5, 5, "", 5, 5)
+BAD = Row("mul", "float32", "out", Outcome.WRONG, 4, 2, "sample 1: off", 5, 11, 3)
+NONE = Row("mul", "bool", "inplace", Outcome.EMPTY, total=2)
 
 
 def test_every_check_that_op_db_declares_is_in_the_golden() -> None:
@@ -31,25 +35,45 @@ def test_the_page_is_made_of_the_golden() -> None:
     assert page.FILE.read_text(encoding="utf-8") == text, f"TABLE.md is another. {UPDATE}"
 
 
+def test_far_more_than_the_gate_runs_was_run_of_float32_forward() -> None:
+    rows = [row for row in golden.read().values() if row.dtype == "float32"]
+    forward = [row for row in rows if row.check in ("forward", "strides")]
+    short = [row for row in forward if row.taken < min(row.total, LEAST) and not row.ended]
+    assert forward
+    assert not short, f"{short[0]}. {UPDATE}"
+
+
 def test_rows_come_back_from_the_files(tmp_path: Path) -> None:
     golden.write([GOOD, NONE], tmp_path)
     golden.write([BAD], tmp_path)
     known = golden.read(tmp_path)
     assert list(known) == [GOOD.key, BAD.key, NONE.key]
     assert known[GOOD.key] == GOOD
-    assert (known[BAD.key].outcome, known[BAD.key].passed) == (Outcome.WRONG, 3)
-    assert not known[NONE.key].counts
+    assert known[BAD.key] == replace(BAD, message="")
+    assert known[NONE.key] == NONE
     lines = (tmp_path / "float32.json").read_text(encoding="utf-8").splitlines()
-    assert lines[1:3] == ['"add": {"forward": "5/5"},', '"mul": {"out": "3/5 wrong"}']
+    assert lines[1:3] == [
+        '"add": {"forward": "5/5"},',
+        '"mul": {"out": "2/4 of 5/11 wrong at 3"}',
+    ]
+
+
+def test_a_cell_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "bool.json").write_text('{"add": {"forward": "many"}}')
+    with pytest.raises(ValueError, match="add bool forward: 'many'. Write it anew with --update"):
+        golden.read(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("row", "expected"),
     [
         (GOOD, ""),
-        (Row("add", "float32", "forward", Outcome.WRONG, 5, 4, "x"), "passes in the golden"),
-        (Row("mul", "float32", "out", Outcome.PASSED, 5, 5), "wrong in the golden"),
-        (Row("mul", "float32", "out", Outcome.PASSED, 2, 2), ""),
+        (replace(GOOD, outcome=Outcome.WRONG, passed=4, first=2), "passes in the golden"),
+        (BAD, ""),
+        (replace(BAD, first=1), "passes in the golden"),
+        (replace(BAD, outcome=Outcome.PASSED, first=None), "wrong in the golden"),
+        (replace(BAD, taken=8, first=6), "wrong in the golden"),
+        (replace(BAD, outcome=Outcome.PASSED, taken=3, first=None), ""),
         (Row("sub", "float32", "out", Outcome.PASSED, 5, 5), "not in the golden"),
     ],
 )
@@ -79,5 +103,8 @@ def test_the_page_says_what_passes_and_why_not() -> None:
     text = page.page({row.key: row for row in (GOOD, BAD, NONE)}, known)
     assert "| float32, forward | 1 | 1 | 100.0 % |" in text
     assert "| operator x dtype x check | 1 | 2 | 50.0 % |" in text
-    assert "| add | +.... |  |  |  |  |  |  |" in text
+    assert "10 samples were run, of 16 that op_db has; 1 of 2 rows had all of theirs." in text
+    assert "| add | +.... 5 |  |  |  |  |  |  |" in text
+    bad = {BAD.key: BAD, ("mul", "float32", "forward"): replace(GOOD, op="mul", taken=4)}
+    assert "| mul | p..x. 4of5 5of11 |" in page.page(bad, known)
     assert "| a\\|b |" in text

@@ -21,12 +21,12 @@ Made by `python -m tests.conformance.run --update`; what is said here is checked
 
 _LEGEND = """
 In a cell, one sign for each check: forward, strides of its results, backward, out=, in-place.
-`+` passes with all samples that were run, `x` does not, `.` is not declared or has no sample.
+`+` passes with every sample that op_db has, `p` with those of them that were run, `x` does not pass,
+`.` is not declared or has no sample that the CPU accepts. Then how many samples were run: one number
+for all checks, or one for each sign but `.`, and after `of` how many op_db has where that is more.
 An empty cell: the operator does not take this dtype.
 
 """
-
-_SIGNS = {True: "+", False: "x"}
 
 
 def summary(rows: Iterable[Row]) -> str:
@@ -56,14 +56,23 @@ def page(rows: Mapping[Key, Row], known: Exceptions) -> str:
         failed = [row for row in by_op[op] if row.counts and not row.good]
         why = dict.fromkeys(known.reason(row) for row in failed)
         lines.append(f"| {op} | {' | '.join(cells)} | {_escaped('; '.join(why))} |")
-    samples = f"{sum(row.samples for row in counted)} samples in all.\n\n"
-    return _HEAD + samples + _totals(counted) + _LEGEND + "\n".join(lines) + "\n"
+    return _HEAD + _extent(counted) + _totals(counted) + _LEGEND + "\n".join(lines) + "\n"
 
 
 def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None:
     aside = file.with_name(file.name + ".part")
     aside.write_text(page(rows, known), encoding="utf-8")
     aside.replace(file)
+
+
+def _extent(rows: list[Row]) -> str:
+    """Return how much was run: samples, and how many rows had all of op_db's."""
+    taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
+    whole = sum(row.whole for row in rows)
+    return (
+        f"{taken} samples were run, of {total} that op_db has; {whole} of {len(rows)} rows had all "
+        f"of theirs.\nThe CPU accepts {sum(row.samples for row in rows)} of those that were run.\n\n"
+    )
 
 
 def _totals(rows: list[Row]) -> str:
@@ -89,6 +98,14 @@ def _totals(rows: list[Row]) -> str:
             good = [row.good for row in rows if (row.dtype, row.check) == (dtype, check)]
             cells.append(f"{sum(good)} of {len(good)}" if good else "")
         lines.append(f"| {dtype} | {' | '.join(cells)} |")
+    lines += ["", "Of these rows, so many were run with every sample of op_db's:", ""]
+    lines += [f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
+    for dtype in DTYPES:
+        cells = []
+        for check in CHECKS:
+            wholes = [row.whole for row in rows if (row.dtype, row.check) == (dtype, check)]
+            cells.append(f"{sum(wholes)}" if wholes else "")
+        lines.append(f"| {dtype} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -100,7 +117,21 @@ def _cell(rows: Mapping[Key, Row], op: str, dtype: str) -> str:
     if (op, dtype, "forward") not in rows:
         return ""
     found = [rows.get((op, dtype, check)) for check in CHECKS]
-    return "".join(_SIGNS[row.good] if row and row.counts else "." for row in found)
+    counted = [row for row in found if row and row.counts]
+    counts = list(dict.fromkeys(map(_count, counted)))
+    if len(counts) > 1:
+        counts = [_count(row) for row in counted]
+    return f"{''.join(map(_sign, found))} {' '.join(counts)}".rstrip()
+
+
+def _sign(row: Row | None) -> str:
+    if row is None or not row.counts:
+        return "."
+    return ("+" if row.whole else "p") if row.good else "x"
+
+
+def _count(row: Row) -> str:
+    return f"{row.taken}" if row.whole else f"{row.taken}of{row.total}"
 
 
 def _escaped(text: str) -> str:

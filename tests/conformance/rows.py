@@ -25,7 +25,11 @@ CHECKS = ("forward", "strides", "backward", "out", "inplace")
 
 @dataclass(frozen=True)
 class Row:
-    """`samples`: those that the CPU itself accepts. `message`: the first that went wrong."""
+    """`samples`: those taken that the CPU itself accepts. `message`: the first that went wrong.
+
+    `taken`: how many of op_db's `total` were run. They come in one order, however many are taken:
+    `first` is the position in it of the first that went wrong.
+    """
 
     op: str
     dtype: str
@@ -34,6 +38,9 @@ class Row:
     samples: int = 0
     passed: int = 0
     message: str = ""
+    taken: int = 0
+    total: int = 0
+    first: int | None = None
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -47,6 +54,20 @@ class Row:
     @property
     def good(self) -> bool:
         return self.outcome is Outcome.PASSED
+
+    @property
+    def whole(self) -> bool:
+        """Whether every sample of op_db's was run."""
+        return self.taken == self.total
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process ended, or was ended, by the last sample that was taken."""
+        return self.outcome in (Outcome.CRASHED, Outcome.SLOW) and self.first == self.taken - 1
+
+    def failing(self, taken: int) -> int | None:
+        """Return `first` as it is where only so many are taken."""
+        return None if self.first is None or self.first >= taken else self.first
 
     def __str__(self) -> str:
         counts = f"{self.passed}/{self.samples}"

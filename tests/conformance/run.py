@@ -2,7 +2,7 @@
 """Compare the device tpu with the CPU, on torch's own samples.
 
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
-    python -m tests.conformance.run --rows outcomes.jsonl --update     # everything; takes an hour
+    python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
 Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`, `div.floor_rounding`);
 `fft.*` stands for all that begin so. Exit status 0: every outcome is the golden's. 1: it is not, or
@@ -12,6 +12,7 @@ with --update something that does not pass has no reason.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 import time
@@ -83,6 +84,10 @@ def _updated(found: Sequence[Row]) -> list[str]:
     return reasons.faults(rows.values())
 
 
+def _count(text: str) -> float:
+    return math.inf if text == "all" else int(text)
+
+
 def _shard(text: str) -> tuple[int, int]:
     which, _, number = text.partition("/")
     return int(which) - 1, int(number)
@@ -93,8 +98,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--ops", default="*", help="names or patterns, with commas; default: all")
     parser.add_argument("--dtype", default=",".join(DTYPES), help="dtypes, with commas")
     parser.add_argument("--check", default=",".join(CHECKS), help="checks, with commas")
-    parser.add_argument("--samples", type=int, help="for each row; default: as in the golden")
-    parser.add_argument("--seconds", type=float, default=60, help="for each row")
+    parser.add_argument(
+        "--samples", type=_count, help="for each row, or `all`; default: the gate's"
+    )
+    parser.add_argument("--seconds", type=float, default=60, help="for each sample")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: part i of n, from 1")
     parser.add_argument("--rows", type=Path, help="append outcomes here; what is there is not run")
     parser.add_argument("--again", action="store_true", help="run again what did not pass")

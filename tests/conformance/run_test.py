@@ -31,14 +31,28 @@ def test_what_failed_is_run_again_when_asked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "outcomes.jsonl"
-    row = rows.Row("neg", "int64", "forward", Outcome.WRONG, 1, 0, "sample 0: off")
-    strides = rows.Row("neg", "int64", "strides", Outcome.PASSED, 1, 1)
+    row = rows.Row("neg", "int64", "forward", Outcome.WRONG, 1, 0, "sample 0: off", 1, 1, 0)
+    strides = rows.Row("neg", "int64", "strides", Outcome.PASSED, 1, 1, "", 1, 1)
     file.write_text("".join(rows.to_json(r) + "\n" for r in (row, strides)))
     assert run.main([*ONE, "--rows", str(file)]) == 1
     shown = capsys.readouterr()
     assert "neg int64 forward wrong 0/1 sample 0: off: passes in the golden" in shown.err
     assert run.main([*ONE, "--rows", str(file), "--again"]) == 0
     assert sweep.read(file)[row.key].outcome is Outcome.PASSED
+
+
+def test_what_had_fewer_samples_is_run_again(tmp_path: Path) -> None:
+    file = tmp_path / "outcomes.jsonl"
+    command = ["--ops", "neg,diff", "--dtype", "bool", "--check", "forward", "--rows", str(file)]
+    assert run.main(command) == 0
+    before = sweep.read(file)
+    assert [row.taken for row in before.values()] == [1, 1]
+    assert run.main([*command, "--samples", "3"]) == 0
+    after = sweep.read(file)
+    assert {row.taken for row in after.values()} == {3}
+    lines = file.read_text()
+    assert run.main([*command, "--samples", "2"]) == 0
+    assert file.read_text() == lines
 
 
 def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

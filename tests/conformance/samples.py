@@ -33,17 +33,19 @@ def name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
 
 
-def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sample]:
-    """Return the first sample and others, so many in all; always the same ones."""
+def pick(
+    op: Any, dtype: torch.dtype, count: int | None, *, few: int, gradients: bool
+) -> tuple[list[Sample], int]:
+    """Return so many samples, or all, and how many there are.
+
+    They come in one order: the first `few` are the gate's, and whoever takes more takes these too.
+    """
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
-    # At random: samples are often a product, and regular steps would meet one value of a factor.
-    others = range(1, len(found))
-    chosen = random.Random(count).sample(others, min(count - 1, len(others)))
-    indices = [0, *sorted(chosen)][: len(found)]
-    return [
+    indices = _order(len(found), few)[:count]
+    picked = [
         Sample(
             i,
             (found[i].input, *found[i].args),
@@ -52,6 +54,19 @@ def pick(op: Any, dtype: torch.dtype, count: int, *, gradients: bool) -> list[Sa
         )
         for i in indices
     ]
+    return picked, len(found)
+
+
+def _order(total: int, few: int) -> list[int]:
+    """Return the first sample, then others at random.
+
+    Samples are often a product, and regular steps would meet one value of a factor.
+    """
+    others = range(1, total)
+    early = sorted(random.Random(few).sample(others, min(few - 1, len(others))))
+    late = sorted(set(others) - set(early))
+    random.Random(0).shuffle(late)
+    return [0, *early, *late][:total]
 
 
 def placed(

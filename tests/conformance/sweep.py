@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import torch
 from tests.conformance import rows
 from tests.conformance.rows import Row
 from tests.conformance.samples import operators
-from tests.conformance.trial import applies
+from tests.conformance.trial import applies, few
 from tests.conformance.worker import Worker
 
 
@@ -26,11 +27,6 @@ class Task:
     check: str
 
     @property
-    def samples(self) -> int:
-        """How many to run where nobody says how many: one compiles for about a tenth of a second."""
-        return (5 if self.check == "forward" else 2) if self.dtype == "float32" else 1
-
-    @property
     def keys(self) -> tuple[tuple[str, str, str], ...]:
         checks = ("forward", "strides") if self.check == "forward" else (self.check,)
         return tuple((self.op, self.dtype, check) for check in checks)
@@ -40,6 +36,8 @@ def tasks(
     patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
 ) -> list[Task]:
     """Return what op_db declares of these, dtype by dtype; of `n` shards the `i`th, from 0.
+
+    The checks of one operator come together: they have programs in common.
 
     Raises ValueError for a pattern that no operator has.
     """
@@ -51,29 +49,35 @@ def tasks(
     wanted = [
         Task(name, dtype, check)
         for dtype in dtypes
+        for name in names
         for check in checks
         if check != "strides"
-        for name in names
         if applies(table[name], getattr(torch, dtype), check)
     ]
     return wanted[shard[0] :: shard[1]]
 
 
 def sweep(
-    wanted: Sequence[Task], *, samples: int | None, seconds: float, file: Path | None, again: bool
+    wanted: Sequence[Task], *, samples: float | None, seconds: float, file: Path | None, again: bool
 ) -> Iterator[Row]:
     """Run what `file` does not have yet, and append it there; yield every row, the known ones too.
 
-    `again`: what did not pass is run once more.
+    `samples`: for each row, infinity for all, None for as many as the gate runs. `again`: what did
+    not pass is run once more.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:
         for task in wanted:
             found = [known[key] for key in task.keys if key in known]
-            if len(found) < len(task.keys) or (
-                again and any(r.counts and not r.good for r in found)
+            count = few(task.dtype, task.check) if samples is None else samples
+            if (
+                len(found) < len(task.keys)
+                or any(r.taken < min(count, r.total) and not r.ended for r in found)
+                or (again and any(r.counts and not r.good for r in found))
             ):
-                found = worker.run(task.op, task.dtype, task.check, samples or task.samples)
+                found = worker.run(
+                    task.op, task.dtype, task.check, None if count == math.inf else int(count)
+                )
                 if file:
                     with file.open("a", encoding="utf-8") as lines:
                         lines.writelines(rows.to_json(row) + "\n" for row in found)

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.testing._internal.opinfo.core import SampleInput
 
+from tests.conformance import tolerances
 from tests.conformance.rows import Outcome, Row
-from tests.conformance.trial import attempt
+from tests.conformance.trial import add, attempt
 from torch_google.tpu import autoload
 
 autoload()
@@ -44,8 +46,12 @@ def on_tpu(x: torch.Tensor) -> bool:
     return x.device.type == "tpu"
 
 
+def on_tpu_of(x: torch.Tensor, size: int) -> int:
+    return 2 if on_tpu(x) and x.shape[0] == size else 1
+
+
 def tried(operator: Operator, check: str) -> dict[str, Row]:
-    return {row.check: row for row in attempt(operator, torch.float32, check, 2)}
+    return {row.check: row for row in list(attempt(operator, torch.float32, check, 2))[-1]}
 
 
 @pytest.mark.parametrize("check", ["forward", "backward", "out", "inplace"])
@@ -60,6 +66,15 @@ def test_values() -> None:
     assert rows["forward"].outcome is Outcome.WRONG
     assert rows["forward"].message.startswith("sample 0: Tensor-likes are not close!")
     assert rows["strides"].good
+
+
+def test_where_the_cpu_is_wrong_the_reference_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tolerances.REFERRED, "fake", "the CPU is off here")
+    monkeypatch.setattr(Operator, "ref", staticmethod(np.sin), raising=False)
+    right = Operator(lambda x: x.sin() if on_tpu(x) else x.sin() + 0.01)
+    assert tried(right, "forward")["forward"].good
+    wrong = Operator(lambda x: x.sin() + 0.1 if on_tpu(x) else x.sin() + 0.01)
+    assert tried(wrong, "forward")["forward"].outcome is Outcome.WRONG
 
 
 def test_strides() -> None:
@@ -144,6 +159,26 @@ def test_errors() -> None:
     row = tried(Operator(break_down), "forward")["forward"]
     assert row.outcome is Outcome.CRASHED
     assert "must match" in row.message
+
+
+def test_where_the_first_that_goes_wrong_is() -> None:
+    *_, (row, _) = attempt(Operator(lambda x: x * on_tpu_of(x, 6)), torch.float32, "forward", None)
+    assert (row.passed, row.samples, row.taken, row.total, row.first) == (1, 2, 2, 2, 1)
+    assert row.message.startswith("sample 1: ")
+    *_, (row, _) = attempt(Operator(lambda x: x * on_tpu_of(x, 6)), torch.float32, "forward", 1)
+    assert (row.passed, row.samples, row.taken, row.total, row.first) == (1, 1, 1, 2, None)
+    assert not row.whole
+
+
+def test_a_sample_more() -> None:
+    row = Row("fake", "float32", "forward", Outcome.EMPTY, total=3)
+    row = add(row, Outcome.PASSED, 0, "")
+    row = add(row, Outcome.CRASHED, None, "the process ended")
+    assert (row.passed, row.samples, row.taken, row.first) == (1, 2, 2, 1)
+    assert row.ended
+    later = add(row, Outcome.WRONG, 2, "off")
+    assert (later.outcome, later.message, later.first) == (Outcome.CRASHED, "the process ended", 1)
+    assert not later.ended
 
 
 def test_what_the_cpu_refuses_does_not_count() -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.conformance.rows import Outcome, Row
+from tests.conformance.trial import add
 
 # Programs run once: what makes them faster only costs time.
 _XLA_FLAGS = (
@@ -22,36 +23,40 @@ _XLA_FLAGS = (
 )
 
 # Programs are never given back: a new process now and then keeps memory bounded.
-_TRIALS = 400
+_SAMPLES = 2000
 
 
 class Worker:
     """Runs trials in a process that is started when needed. A context: at its end the process ends."""
 
     def __init__(self, *, seconds: float) -> None:
-        """`seconds`: for each trial, and as many again for the start of the process."""
+        """`seconds`: for each sample, and as many again for the start of the process."""
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
-        self._trials = 0
+        self._samples = 0
 
-    def run(self, op: str, dtype: str, check: str, samples: int) -> list[Row]:
+    def run(self, op: str, dtype: str, check: str, samples: int | None) -> list[Row]:
+        """Run so many samples, or all; none after one that ends the process."""
         connection = self._started()
         checks = ("forward", "strides") if check == "forward" else (check,)
+        rows = [Row(op, dtype, name, Outcome.EMPTY) for name in checks]
         try:
             connection.send((op, dtype, check, samples))
-            if connection.poll(self._seconds):
-                rows: list[Row] = connection.recv()
-                self._trials += 1
-                if self._trials >= _TRIALS:
-                    self.stop()
-                return rows
+            while connection.poll(self._seconds):
+                more: list[Row] | None = connection.recv()
+                if more is None:
+                    self._samples += rows[0].taken
+                    if self._samples >= _SAMPLES:
+                        self.stop()
+                    return rows
+                rows = more
             outcome, message = Outcome.SLOW, f"more than {self._seconds:g} s"
             self.stop()
         except (EOFError, ConnectionError):
             code = self.stop()
             outcome, message = Outcome.CRASHED, f"the process ended with status {code}"
-        return [Row(op, dtype, name, outcome, samples, 0, message) for name in checks]
+        return [add(row, outcome, None, message) for row in rows]
 
     def stop(self) -> int | None:
         """End the process; return its status."""
@@ -64,7 +69,7 @@ class Worker:
             self._process.join()
         code = self._process.exitcode
         self._process = self._connection = None
-        self._trials = 0
+        self._samples = 0
         return code
 
     def _started(self) -> Connection:
@@ -103,6 +108,7 @@ def _serve(connection: Connection) -> None:
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
     # Imported here: the process that waits for this one needs none of it.
     import torch
+    from jax._src.interpreters import mlir
 
     from tests.conformance.samples import operators
     from tests.conformance.trial import attempt
@@ -111,6 +117,9 @@ def _serve(connection: Connection) -> None:
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
+    # One context for all modules: a new one for each takes a fifth of the time.
+    context = mlir.make_ir_context()
+    mlir.make_ir_context = lambda: context
     table = operators()
     gc.freeze()
     connection.send("ready")
@@ -119,4 +128,6 @@ def _serve(connection: Connection) -> None:
             op, dtype, check, samples = connection.recv()
         except EOFError:
             return
-        connection.send(attempt(table[op], getattr(torch, dtype), check, samples))
+        for rows in attempt(table[op], getattr(torch, dtype), check, samples):
+            connection.send(rows)
+        connection.send(None)

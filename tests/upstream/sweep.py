@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tests.upstream.row import Outcome, Result, Row
 
-# Programs run a few times: what makes them faster only costs time.
-_XLA_FLAGS = (
+XLA_FLAGS = (
     "--xla_cpu_multi_thread_eigen=false "
     "--xla_backend_optimization_level=0 "
     "--xla_llvm_disable_expensive_passes=true "
     "--xla_cpu_parallel_codegen_split_count=1 "
     "--xla_cpu_use_fusion_emitters=false"
 )
+"""For programs that run a few times: what makes them faster only costs time."""
 
 # Programs are never given back: a new process now and then keeps memory at a few GB. It finds the
 # programs of the last one in the cache.
@@ -106,7 +106,7 @@ def _to_json(result: Result) -> str:
 
 
 def _begin(cache: str) -> None:
-    os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
+    os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     # Imported here: the process that waits for this one needs no device.
     import torch
 

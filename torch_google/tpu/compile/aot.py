@@ -70,13 +70,17 @@ class _Partition(CustomPartitionerFn):
     def __call__(
         self, gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
     ) -> tuple[GraphModule, GraphModule]:
-        return randomness.partition(
-            gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
-        )
+        # What a program returns is an array of its own. A view that is kept for the backward graph
+        # would be a copy there, beside its base or with the gaps of its strides; to take it again
+        # costs nothing.
+        with functorch_config.patch(recompute_views=True):
+            return randomness.partition(
+                gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
+            )
 
     def uuid(self) -> str:
         """Return what tells our graphs from those of other backends, and of other versions."""
-        return "torch_google.tpu 1"
+        return "torch_google.tpu 2"
 
 
 _PARTITION = _Partition()

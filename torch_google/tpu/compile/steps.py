@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step as one program: forward, backward and the optimizer.
 
-Dynamo breaks its graph at `Optimizer.step`, for the sake of inductor. What the optimizer computes is
-traced here from an object that is none to Dynamo: its methods, its groups and its state.
+Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` apart from what is around it. What
+the optimizer computes is traced here from an object that is none to Dynamo: its methods, its groups
+and its state.
 """
 
 from __future__ import annotations

@@ -88,6 +88,44 @@ def test_model_and_optimizer_compiled_apart() -> None:
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
+@pytest.mark.parametrize("backend", ["inductor", "tpu"])
+def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
+    pair = _Pair(MAKERS["adamw"])
+    update = torch.compile(pair.optimizers[1].step, backend=backend)
+    for _ in range(3):
+        pair.reference()
+        pair.optimizers[1].zero_grad()
+        pair.loss(*pair.moved).backward()
+        update()
+    pair.check()
+    assert torch.tpu.metrics().graphs == {"compile": 1, "call": 3}
+    states = pair.optimizers[1].state.values()
+    assert {state["step"].device.type for state in states} == {"tpu"}
+    pair.reference()
+    pair.optimizers[1].zero_grad()
+    pair.loss(*pair.moved).backward()
+    pair.optimizers[1].step()  # goes on without a compiler
+    pair.check()
+
+
+def test_a_whole_step_by_torch_compile() -> None:
+    pair = _Pair(MAKERS["adamw"])
+
+    @torch.compile
+    def step(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        loss = pair.loss(x, y)
+        loss.backward()
+        pair.optimizers[1].step()
+        pair.optimizers[1].zero_grad()
+        return loss
+
+    for _ in range(4):
+        torch.testing.assert_close(step(*pair.moved).detach().cpu(), pair.reference())
+    pair.check()
+    # Forward, backward and the update; Dynamo's graphs end at `backward`.
+    assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
+
+
 def test_hooks_are_refused() -> None:
     pair = _Pair(MAKERS["sgd"])
     pair.optimizers[1].register_step_post_hook(lambda *_: None)

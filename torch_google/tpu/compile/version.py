@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from sys import getrefcount
@@ -21,6 +21,7 @@ from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.program import reordered
 
 # Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
 OWNERS = 3
@@ -189,9 +190,15 @@ class Version:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(place) for place in self._donated)
 
-        def lower() -> Any:
-            jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-            return jitted.lower(*specs)
+        def trace(function: Callable[..., tuple[Any, ...]]) -> jax.stages.Traced:
+            jitted = jax.jit(function, donate_argnums=donated, out_shardings=sharding)
+            return jitted.trace(*specs)
+
+        def lower() -> jax.stages.Lowered:
+            traced = trace(self._function)
+            on_cpu = all(device.platform == "cpu" for device in sharding.device_set)
+            quicker = reordered(traced.jaxpr) if on_cpu else None
+            return (traced if quicker is None else trace(quicker)).lower()
 
         baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
         kept = (specs, self._layouts, baked, self._results, self._made, donated, options)

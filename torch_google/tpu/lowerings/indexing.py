@@ -331,6 +331,8 @@ def nonzero(self: Array) -> Array:
 def nonzero_static(self: Array, *, size: int, fill_value: int = -1) -> Array:
     if self.ndim == 0:
         return jnp.zeros((size, 0), jnp.int64)
+    if not self.size:  # where JAX fills with zeros, whatever it is told
+        return jnp.full((size, self.ndim), fill_value, jnp.int64)
     found = jnp.nonzero(self, size=size, fill_value=fill_value)
     return jnp.stack(found, axis=1).astype(jnp.int64)
 

@@ -106,6 +106,7 @@ def test_masks() -> None:
     check(aten.nonzero.default, torch.zeros(0, 3))
     check(aten.nonzero_static.default, mask, size=20)
     check(aten.nonzero_static.default, mask, size=3, fill_value=7)
+    check(aten.nonzero_static.default, torch.zeros(5, 0, 5), size=3)
     check(aten.repeat_interleave.Tensor, torch.tensor([2, 0, 3]))
 
 

@@ -107,6 +107,51 @@ def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs:
     return [*grads, torch.empty_like(bias, device="meta") if learned else None]
 
 
+def _real_to_complex(
+    metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
+) -> list[torch.Tensor]:
+    """The dimension that is halved comes last."""
+    source, (*dims, last) = args[:2]
+    return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
+
+
+def _complex_to_complex(
+    metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
+) -> list[torch.Tensor]:
+    source, dims = args[:2]
+    return [_transformed(metas[0], source, _by_stride(source, dims))] if dims else [metas[0]]
+
+
+def _complex_to_real(
+    metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
+) -> list[torch.Tensor]:
+    """All dimensions but the last are transformed by themselves before."""
+    source, (*dims, last) = args[:2]
+    if dims:
+        source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
+    return [_transformed(metas[0], source, [last % source.ndim])]
+
+
+def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
+    """Transforms one after the other, as MKL leaves them: what is not transformed is outermost."""
+    rest = [d for d in range(source.ndim) if d not in dims]
+    return _ordered(meta, [*_by_stride(source, rest), *dims])
+
+
+def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
+    """The dimension with the largest stride first."""
+    return sorted((d % source.ndim for d in dims), key=lambda d: -source.stride(d))
+
+
+def _asked_for(position: int) -> _Rule:
+    """Nothing in place of a gradient that the mask, an argument here, leaves out."""
+
+    def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+        return [meta if asked else None for meta, asked in zip(metas, args[position], strict=True)]
+
+    return rule
+
+
 def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
     return [meta.contiguous() for meta in metas]
 
@@ -122,13 +167,18 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
 _RULES: dict[str, _Rule] = {
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
+    "aten::_fft_c2c": _complex_to_complex,
+    "aten::_fft_c2r": _complex_to_real,
+    "aten::_fft_r2c": _real_to_complex,
     "aten::_linalg_svd": _columns(0, 2),
+    "aten::batch_norm_backward": _asked_for(9),
     "aten::convolution": _as_operands,
     "aten::convolution_overrideable": _as_operands,
     "aten::geqrf": _columns(0),
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,
     "aten::max_unpool2d": _as_input,
+    "aten::native_batch_norm_backward": _asked_for(9),
     "aten::nonzero": _places,
     "aten::nonzero_static": _rows,
     "aten::unique_consecutive": _along(3),

@@ -23,6 +23,15 @@ PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0
         (aten.linalg_lstsq.default, (torch.randn(2, 5, 3), torch.randn(2, 5, 2))),
         (aten.linalg_lstsq.default, (torch.randn(3, 5), torch.randn(3, 2))),
         (aten.linalg_lstsq.default, (torch.randn(2, 5, 3), torch.randn(2, 5))),
+        *[
+            (aten._fft_r2c.default, (torch.randn(2, 3, 4, 5), dims, 0, True))
+            for dims in ([0, 1], [1, 0], [0, 3], [3, 1, 0])
+        ],
+        (aten._fft_r2c.default, (torch.randn(4, 5).t(), [0, 1], 0, True)),
+        (aten._fft_c2r.default, (torch.randn(2, 3, 4, 5).cfloat(), [0, 1], 0, 4)),
+        (aten._fft_c2r.default, (torch.randn(2, 3, 4).cfloat().permute(1, 2, 0), [2, 0], 0, 4)),
+        (aten._fft_c2c.default, (torch.randn(2, 3, 4, 5).cfloat(), [1, 0], 0, True)),
+        (aten._fft_c2c.default, (torch.randn(2, 3, 4).cfloat().permute(2, 0, 1), [0], 0, True)),
         (aten.nonzero.default, (torch.eye(4),)),
         (aten.nonzero_static.default, (torch.eye(4),)),
         (aten.unique_dim.default, (PAIRS, 1)),

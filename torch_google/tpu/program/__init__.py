@@ -7,7 +7,8 @@ For eager misses, torch.compile and export alike.
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
 from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.operators import lower_op
-from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, trace
+from torch_google.tpu.program.products import reordered
+from torch_google.tpu.program.trace import BakedNumber, HostRead, Number, taken, trace
 from torch_google.tpu.program.transfer import constant, host_array, tensor_of
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "lower_graph",
     "lower_op",
     "mutation",
+    "reordered",
+    "taken",
     "tensor_of",
     "trace",
 ]

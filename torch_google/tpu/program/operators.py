@@ -18,7 +18,7 @@ from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.interpreter import Program, lower_graph
-from torch_google.tpu.program.trace import Number, as_meta, trace
+from torch_google.tpu.program.trace import Number, as_meta, taken, trace
 
 
 def lower_op(
@@ -91,6 +91,7 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
+    args = taken(op, args, "meta")
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)

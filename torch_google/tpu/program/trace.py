@@ -34,6 +34,21 @@ class HostRead(NotImplementedError):
     """The operator reads the values of a tensor on its way, so it is no program of its own."""
 
 
+def taken(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
+    """Return arguments as an operator takes them: not each takes numbers in place of tensors.
+
+    `values`: those of the first arguments of its schema.
+    """
+    if torch._C._should_allow_numbers_as_tensors(op._schema.name.split("::")[1]):
+        return list(values)
+    return [
+        torch.tensor(value, device=device)
+        if isinstance(value, int | float) and str(argument.type) in ("Tensor", "Optional[Tensor]")
+        else value
+        for argument, value in zip(op._schema.arguments, values, strict=False)
+    ]
+
+
 def trace(
     op: OpOverload | Callable[..., Any],
     args: Sequence[Any],

@@ -264,7 +264,22 @@ def test_empty_outs_lie_as_new_results() -> None:
             same_but_for_rounding(ours, theirs)
 
 
+def test_numbers_for_tensors_where_something_is_written() -> None:
+    x = torch.tensor([[1.0, -2.0], [0.0, 3.0]])
+    out = torch.empty(0)
+    for value in (-1.5, 2, True):
+        ours = x.to("tpu")
+        assert torch.equal(ours.copysign_(value).cpu(), x.clone().copysign_(value))
+        spread = torch.zeros(2, 4, device="tpu")[:, ::2]
+        torch.copysign(x.to("tpu"), value, out=spread)
+        assert torch.equal(spread.cpu(), torch.copysign(x, value, out=out))
+
+
 def test_empty_outs_of_kernels_that_copy_are_contiguous() -> None:
+    matrix = torch.tensor([[4.0, 1.0], [1.0, 3.0]])
+    factor = torch.empty(0, device="tpu")
+    torch.cholesky(matrix.to("tpu"), out=factor)
+    assert factor.stride() == torch.cholesky(matrix, out=torch.empty(0)).stride() == (2, 1)
     x = torch.randn(10, 7, 6, dtype=torch.complex64)
     ours, theirs = torch.empty(0, device="tpu"), torch.empty(0)
     torch.fft.hfft(x.to("tpu"), n=10, dim=0, out=ours)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -166,3 +167,46 @@ def test_a_write_to_what_is_still_needed_is_found() -> None:
     y.add_(1)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("layer", "sizes"),
+    [
+        (lambda: nn.BatchNorm2d(4), (2, 4, 3, 3)),
+        (lambda: nn.BatchNorm2d(4).eval(), (2, 4, 3, 3)),
+        (lambda: nn.Bilinear(4, 4, 2), (3, 4)),
+        (lambda: nn.Conv2d(4, 2, 3), (2, 4, 5, 5)),
+        (lambda: nn.ConvTranspose2d(4, 2, 3), (2, 4, 5, 5)),
+        (lambda: nn.GRU(4, 3), (2, 2, 4)),
+        (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),
+        (lambda: nn.InstanceNorm1d(4, affine=True), (2, 4, 3)),
+        (lambda: nn.LSTM(4, 3), (2, 2, 4)),
+        (lambda: nn.LayerNorm(4), (2, 4)),
+        (lambda: nn.Linear(4, 3), (2, 4)),
+        (lambda: nn.MultiheadAttention(4, 2), (2, 4)),
+        (lambda: nn.PReLU(4), (2, 4)),
+        (lambda: nn.RMSNorm(4), (2, 4)),
+    ],
+)
+def test_gradients_of_some_and_not_of_others(
+    layer: Callable[[], nn.Module], sizes: tuple[int, ...]
+) -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        torch.manual_seed(0)
+        module = layer().to(device)
+        inputs = 3 if isinstance(module, nn.MultiheadAttention) else 1
+        inputs = 2 if isinstance(module, nn.Bilinear) else inputs
+        given = [torch.randn(sizes).to(device) for _ in range(inputs)]
+        leaves = [*module.parameters(), given[0]]
+        gradients: list[torch.Tensor] = []
+        # The input alone, all parameters alone, and each parameter alone.
+        for wanted in (leaves[-1:], leaves[:-1], *([leaf] for leaf in leaves[:-1])):
+            for leaf in leaves:
+                leaf.requires_grad_(any(leaf is one for one in wanted))
+            result = module(*given)
+            result = result[0] if isinstance(result, tuple) else result
+            gradients += torch.autograd.grad((result * result.sin()).sum(), wanted)
+        found.append(gradients)
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-4)

@@ -11,7 +11,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number, Program, mutation
+from torch_google.tpu.program import Number, Program, mutation, taken
 from torch_google.tpu.runtime.strides import View, natural
 
 # (natural shape, dtype, identity) of the storage of a tensor.
@@ -19,7 +19,7 @@ Base = tuple[tuple[int, ...], torch.dtype, int]
 
 
 # Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
-_COPIES = ("aten::_fft_",)
+_COPIES = ("aten::_fft_", "aten::cholesky.out")
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Call:
         """
         if not self.pure.written:
             return False
-        metas = [_as_meta(arg) for arg in self.args]
+        metas = taken(self.op, [_as_meta(arg) for arg in self.args], "meta")
         names = [argument.name for argument in self.op._schema.arguments]
         positional = [
             meta

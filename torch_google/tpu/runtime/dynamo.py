@@ -38,6 +38,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
     ) -> None:
         self._chosen: dict[str, Any] = {"mode": mode, "options": dict(options or {})}
         self._refusal: Exception | None = None
+        _teach()
         try:
             super().__init__(mode, options, dynamic, name)
         except RuntimeError as refusal:  # options of the backend `tpu`, maybe
@@ -63,6 +64,7 @@ class _Named(torch._TorchCompileWrapper):
     def __init__(self, backend: Any, *args: Any) -> None:
         if backend == "tpu":
             _register()
+            _teach()
         super().__init__(backend, *args)
 
 
@@ -72,6 +74,12 @@ def _register() -> None:
 
     if "tpu" not in registry._COMPILER_FNS:
         registry.register_backend(backend, name="tpu")
+
+
+def _teach() -> None:
+    from torch_google.tpu.compile.optimizers import keep_counters_on_device
+
+    keep_counters_on_device()
 
 
 def _is_ours(graph: GraphModule, inputs: Sequence[Any]) -> bool:

@@ -18,7 +18,14 @@ from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes, lowerings
-from torch_google.tpu.program import BakedNumber, Number, Program, constant, lower_op
+from torch_google.tpu.program import (
+    BakedNumber,
+    Number,
+    Program,
+    constant,
+    lower_op,
+    reordered,
+)
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
@@ -56,15 +63,21 @@ class Body:
     """A function of arrays, and the kinds of these. It is traced when somebody asks."""
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
-        self._jitted = jax.jit(function, out_shardings=on)
+        self._function = function
         self._specs = specs
+        self._on = on
         self._precision = get_precision()
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
         """Return the function as JAX has traced it."""
         with lowering_at(self._precision):
-            return self._jitted.trace(*self._specs)
+            found = self._trace(self._function)
+            quicker = reordered(found.jaxpr) if platform.name() == "cpu" else None
+            return found if quicker is None else self._trace(quicker)
+
+    def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
+        return jax.jit(function, out_shardings=self._on).trace(*self._specs)
 
 
 def kept_call(call: Call, device: int) -> Compiled | None:

@@ -10,7 +10,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number
+from torch_google.tpu.program import Number, taken
 from torch_google.tpu.runtime import metrics
 
 
@@ -80,7 +80,7 @@ def rehearse(op: OpOverload, args: list[Any]) -> None:
         return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
     with contextlib.suppress(NotImplementedError):
-        _call(op, [pytree.tree_map(stand_in, arg) for arg in args])
+        _call(op, taken(op, [pytree.tree_map(stand_in, arg) for arg in args], "cpu"))
 
 
 def _call(op: OpOverload, values: list[Any]) -> Any:

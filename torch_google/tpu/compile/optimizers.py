@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compiled step of an optimizer keeps its counters on the device, as torch's own do on CUDA.
+
+Dynamo makes optimizers `capturable` that have no state yet, if their parameters are on CUDA or XPU.
+Counters on the CPU would be read and written around each launch of the program.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any
+
+import torch
+
+
+def keep_counters_on_device() -> None:
+    """Teach Dynamo that tpu is such a device, too. A second call does nothing."""
+    from torch._dynamo.variables.optimizer import OptimizerVariable
+
+    original = OptimizerVariable._set_capturable
+    if hasattr(original, "__wrapped__"):
+        return
+
+    @wraps(original)
+    def set_capturable(self: OptimizerVariable, tx: Any) -> None:
+        _set_capturable(self.value)
+        original(self, tx)
+
+    OptimizerVariable._set_capturable = set_capturable
+
+
+def _set_capturable(optimizer: torch.optim.Optimizer) -> None:
+    for group in optimizer.param_groups:
+        parameters = group["params"]
+        on_device = all(parameter.device.type == "tpu" for parameter in parameters)
+        fresh = not any(parameter in optimizer.state for parameter in parameters)
+        if "capturable" in group and parameters and on_device and fresh:
+            group["capturable"] = True
