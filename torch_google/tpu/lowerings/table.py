@@ -83,14 +83,24 @@ def is_pinned(op: torch._ops.OpOverload) -> bool:
     """Say whether the versions of torch and of this package tell what an operator is in JAX.
 
     They do not where somebody else has registered the lowering: the same name may mean another
-    program tomorrow, and a cache of programs has to look at what it is.
+    program tomorrow, and a cache of programs has to look at what it is. Who registers one loads the
+    table first, so that a row which is not there yet is ours.
     """
     found = find(op)
     if found is None:
         return op.namespace in ("aten", "prims", "torch_google")
-    return str(found.function.__module__).startswith(f"{__package__}.")
+    return _is_ours(found)
+
+
+def foreign() -> frozenset[str]:
+    """Return the names whose lowering somebody else has registered."""
+    return frozenset(name for name, row in _TABLE.items() if not _is_ours(row))
 
 
 def names() -> frozenset[str]:
     """Return every name in the table."""
     return frozenset(_TABLE)
+
+
+def _is_ours(row: Lowering) -> bool:
+    return str(row.function.__module__).startswith(f"{__package__}.")

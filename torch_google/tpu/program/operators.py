@@ -18,7 +18,8 @@ from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.interpreter import Program, lower_graph
-from torch_google.tpu.program.trace import Number, as_meta, taken, trace
+from torch_google.tpu.program.number import Number, taken
+from torch_google.tpu.program.trace import as_meta, trace
 
 
 def lower_op(

@@ -19,9 +19,9 @@ from torch_google.tpu.program import (
     lower_op,
     operators,
     tensor_of,
-    trace,
 )
 from torch_google.tpu.program.small_table import small_table
+from torch_google.tpu.program.trace import trace
 
 __all__ = ["small_table"]
 pytestmark = pytest.mark.usefixtures("small_table")

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number, Program, mutation, taken
+from torch_google.tpu.program import Number, mutation, taken
 from torch_google.tpu.runtime.strides import View, natural
+
+if TYPE_CHECKING:
+    from torch_google.tpu.program import Program
 
 # (natural shape, dtype, identity) of the storage of a tensor.
 Base = tuple[tuple[int, ...], torch.dtype, int]
@@ -62,13 +65,13 @@ class Call:
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
-    def check(self) -> bool:
+    def check(self) -> None:
         """Let torch's own kernel judge what is written. Raises what that kernel raises.
 
-        Returns whether an out= argument has other sizes than it will have: `resize` gives them.
+        It says which sizes out= arguments will have: `resize` gives them.
         """
         if not self.pure.written:
-            return False
+            return
         metas = taken(self.op, [_as_meta(arg) for arg in self.args], "meta")
         names = [argument.name for argument in self.op._schema.arguments]
         positional = [
@@ -83,12 +86,11 @@ class Call:
                 **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
             )
         except NotImplementedError:
-            return False  # without a kernel for meta tensors, the pure operator judges
+            return  # without a kernel for meta tensors, the pure operator judges
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
             self._sizes.update(zip(sources, shapes, strict=True))
-        return any(self.tensors[at].shape != sizes for at, sizes in self._sizes.items())
 
     def resize(self, program: Program) -> bool:
         """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.

@@ -8,28 +8,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
 import torch
-from jax.extend.core import ClosedJaxpr
 from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import _C, dtypes, lowerings
-from torch_google.tpu.program import (
-    BakedNumber,
-    Number,
-    Program,
-    constant,
-    lower_op,
-    reordered,
-)
+from torch_google.tpu import _C, dtypes, lowerings, program
+from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
+    from torch_google.tpu.program import Program
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class Body:
         """Return the function as JAX has traced it."""
         with lowering_at(self._precision):
             found = self._trace(self._function)
-            quicker = reordered(found.jaxpr) if platform.name() == "cpu" else None
+            quicker = program.reordered(found.jaxpr) if platform.name() == "cpu" else None
             return found if quicker is None else self._trace(quicker)
 
     def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
@@ -96,7 +93,7 @@ def kept_call(call: Call, device: int) -> Compiled | None:
     results, random = entry.note
     arguments = call.pure_arguments()
     pure = call.pure.op  # and not the call, which holds tensors
-    plan = _Plan(call, lambda: lower_op(pure, *arguments), random)
+    plan = _Plan(call, lambda: program.lower_op(pure, *arguments), random)
     return plan.compiled(entry.executable, results, fingerprint, plan.body(device))
 
 
@@ -106,12 +103,12 @@ def keep_baked(call: Call, device: int) -> None:
         compiler.keep(_fingerprint(call, device), device, None)
 
 
-def compile_call(call: Call, program: Program, device: int) -> Compiled:
+def compile_call(call: Call, lowered: Program, device: int) -> Compiled:
     """Return the compiled program of a call. It keeps none of the call's tensors."""
     fingerprint = _fingerprint(call, device)
-    plan = _Plan(call, lambda: program, bool(program.random))
+    plan = _Plan(call, lambda: lowered, bool(lowered.random))
     body = plan.body(device)
-    results = tuple(call.results(program))
+    results = tuple(call.results(lowered))
     if _is_ours(call):
         executable = compiler.compiled(
             plan.name,
@@ -121,18 +118,18 @@ def compile_call(call: Call, program: Program, device: int) -> Compiled:
             note=(results, plan.random),
         )
     else:
-        lowered = body.traced.lower()
+        module = body.traced.lower()
         # A program that this becomes a part of has to tell today's from yesterday's too.
-        fingerprint += f" {sha256(lowered.as_text().encode()).hexdigest()}"
-        executable = compiler.executable_of(plan.name, lowered, device=device)
+        fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
+        executable = compiler.executable_of(plan.name, module, device=device)
     return plan.compiled(executable, results, fingerprint, body)
 
 
 class _Plan:
     """Which storages a call reads and writes, and what runs between. It keeps no tensor."""
 
-    def __init__(self, call: Call, program: Callable[[], Program], random: bool) -> None:
-        self._make = program
+    def __init__(self, call: Call, make: Callable[[], Program], random: bool) -> None:
+        self._make = make
         self._bases = call.bases
         self._views = call.views
         self._kinds = [_number_dtype(number) for number in call.numbers]

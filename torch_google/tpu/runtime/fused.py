@@ -17,7 +17,6 @@ from typing import Any
 import jax
 import numpy as np
 import torch
-from jax.extend.core import jaxpr_as_fun
 from jax.sharding import SingleDeviceSharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -129,6 +128,8 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
+        from jax.extend.core import jaxpr_as_fun  # loads much, and not all programs are new
+
         kinds = "".join(compiled.numbers for compiled, _ in self._steps)
         present = [kind for kind in "fi" if kind in kinds]
         vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}

@@ -10,12 +10,13 @@ import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu import _C, dtypes, lowerings
-from torch_google.tpu.program import Number, Program
+from torch_google.tpu.program import Number
 from torch_google.tpu.runtime import arrays, metrics
 from torch_google.tpu.runtime.strides import natural, read
 from torch_google.tpu.runtime.transfer import from_array
 
 if TYPE_CHECKING:
+    from torch_google.tpu.program import Program
     from torch_google.tpu.runtime.call import Call
 
 

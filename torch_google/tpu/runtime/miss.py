@@ -14,8 +14,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu import _C
-from torch_google.tpu.program import BakedNumber, Number, lower_op
+from torch_google.tpu import _C, program
+from torch_google.tpu.program import BakedNumber, Number
 from torch_google.tpu.runtime import fallback, host_shapes, overlap
 from torch_google.tpu.runtime.call import Base, Call
 from torch_google.tpu.runtime.executable import Compiled, compile_call, keep_baked, kept_call
@@ -61,19 +61,20 @@ def _miss(
         return [host_shapes.index(*args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
-    waiting = call.check()
-    if not waiting and op not in _host_shaped:
+    if op not in _host_shaped:
+        # What the cache has, passed the check below when it was made.
         found = kept_call(call, device)
         if found is not None:
             return found
+    call.check()
     try:
-        program = lower_op(call.pure.op, *call.pure_arguments())
-        if program.host_shape:
+        lowered = program.lower_op(call.pure.op, *call.pure_arguments())
+        if lowered.host_shape:
             _host_shaped.add(op)
-            return host_shapes.run(program, call)
-        if call.resize(program):
+            return host_shapes.run(lowered, call)
+        if call.resize(lowered):
             return None
-        return compile_call(call, program, device)
+        return compile_call(call, lowered, device)
     except BakedNumber:
         keep_baked(call, device)
         raise

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._ops import OpOverload
 
-from torch_google.tpu import _C, lowerings
+from torch_google.tpu import _C, cache, lowerings
+
+if TYPE_CHECKING:
+    import jax
 
 # The exponent decides what is computed: x**2 is a product. Until there are too many of them.
 _MOST_BAKED = 8
@@ -32,9 +36,18 @@ _known: set[str] = set()
 _baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
-def record() -> None:
-    """Register the recorder for every operator that this device computes."""
-    _C.record_operators(names())
+def record(devices: Sequence[jax.Device]) -> None:
+    """Register the recorder for every operator that this device computes.
+
+    To find out which these are takes the table of lowerings, and a third of a second: a later
+    process has it from the compile cache.
+    """
+    fingerprint = f"operators {_digest()}"
+    kept = cache.remembered(fingerprint, devices)
+    found = names() if kept is None else kept.note
+    if kept is None:
+        cache.remember(fingerprint, devices, cache.Entry(None, found))
+    _C.record_operators(found)
 
 
 def names() -> list[str]:
@@ -63,6 +76,14 @@ def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) 
     if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
         return True
     return op.name().startswith(_LIFTED)
+
+
+def _digest() -> str:
+    """Return what `names` depends on beside the versions of torch and of this package."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
+    told = "\n".join((*has_one, *sorted(lowerings.foreign())))
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _all_names() -> list[str]:

@@ -32,16 +32,18 @@ def start() -> int:
     with _lock:
         if not _devices:
             found = _start()
-            # Imported here, as these load JAX.
+            # Imported here, as these load JAX, or register kernels that only we need.
             from torch_google.tpu import composites
-            from torch_google.tpu.runtime import carrier, fused, kernels, operators
+            from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
+            from torch_google.tpu.runtime import carrier, fused, kernels, operators, optimizers
 
             carrier.register()
             kernels.register()
             # The recorder takes what has no kernel yet.
             composites.register()
-            operators.record()
+            operators.record(found[:1])
             fused.register()
+            optimizers.install()
             _devices.extend(found)
     return len(_devices)
 

@@ -120,3 +120,17 @@ if pid:
     os.wait()
 """
     assert run(_LOAD + program) == "2"
+
+
+def test_the_exit_waits_for_autograds_threads() -> None:
+    program = """
+import atexit, torch, torch_google.tpu
+from torch_google.tpu.runtime import registration
+live = [True, True, False]
+atexit.register(lambda: print(live))  # comes after the device's own
+torch_google.tpu.autoload()
+torch.ones(2, device="tpu", requires_grad=True).sum().backward()
+print(registration._autograd_lives())
+registration._autograd_lives = lambda: live.pop(0)
+"""
+    assert run(program) == "True\n[]"

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -14,6 +16,9 @@ from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
 from torch_google.tpu.runtime import autocast, device, dynamo, platform
 from torch_google.tpu.runtime.untraced import untraced
+
+# Autograd's threads end at once; an exit waits no longer for them.
+_PATIENCE = 1.0
 
 
 def register() -> None:
@@ -48,7 +53,28 @@ def register() -> None:
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)
-    atexit.register(_C.finish)
+    atexit.register(_finish)
+
+
+def _finish() -> None:
+    """Stop autograd's threads, and let them end.
+
+    Each takes the GIL once more as it ends: an interpreter that is gone by then ends the process.
+    """
+    _C.finish()
+    deadline = time.monotonic() + _PATIENCE
+    while _C.started() and _autograd_lives() and time.monotonic() < deadline:
+        time.sleep(0.001)
+
+
+def _autograd_lives() -> bool:
+    for task in Path("/proc/self/task").glob("*/comm"):
+        try:
+            if task.read_text().startswith("pt_autograd"):
+                return True
+        except OSError:
+            continue  # it has just ended
+    return False
 
 
 def _later(module: str, name: str) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ _PROGRAM = """
 import json, sys, torch
 from torch_google.tpu import autoload
 autoload()
-mode, = sys.argv[1:]
+mode = sys.argv[1]
 torch.manual_seed(0)
 model = torch.nn.Sequential(
     torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4)
@@ -39,13 +39,28 @@ with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
     losses += y.sum(1).tolist()
 torch.tpu.wait_for_compiles()
 found = torch.tpu.metrics()
-print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses]))
+loaded = [name for name in sys.argv[2:] if name in sys.modules]
+print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses, loaded]))
 """
+
+
+# What only a miss needs: the table, what it is made with, and what torch traces with.
+_FOR_MISSES = (
+    "scipy",
+    "sympy",
+    "torch._dynamo",
+    "torch._inductor",
+    "torch_google.tpu.lowerings.families",
+    "torch_google.tpu.lowerings.matmul",
+    "torch_google.tpu.program.interpreter",
+    "torch_google.tpu.program.operators",
+    "torch_google.tpu.program.trace",
+)
 
 
 def _run(cache: Path, mode: str) -> Any:
     done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, mode],
+        [sys.executable, "-c", _PROGRAM, mode, *_FOR_MISSES],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join(sys.path),
@@ -62,10 +77,13 @@ def _run(cache: Path, mode: str) -> Any:
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
 def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) -> None:
-    losses, compiles, hits, misses = _run(tmp_path, mode)
+    losses, compiles, hits, misses, loaded = _run(tmp_path, mode)
     assert compiles > 20
     assert misses >= compiles > hits
-    again, compiles, hits, misses = _run(tmp_path, mode)
+    assert "torch_google.tpu.program.trace" in loaded
+    again, compiles, hits, misses, loaded = _run(tmp_path, mode)
     assert again == losses
     assert (compiles, misses) == (0, 0)
     assert hits > 20
+    if mode != "compile":  # which traces with Dynamo
+        assert loaded == []
