@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -110,6 +110,18 @@ class Carrier(ABC):
         """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        """Return the bytes that a program needs beside its inputs, as far as is known."""
+
+    @abstractmethod
+    def check_room(self, device: torch.device, needs: int) -> None:
+        """Raise torch.OutOfMemoryError where a device has no room for so many bytes more."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> NoReturn:
+        """Raise what a program raised, in terms of torch."""
+
+    @abstractmethod
     def count(self, event: str) -> None:
         """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
 
@@ -183,6 +195,15 @@ class _Host(Carrier):
         device: torch.device,
     ) -> jax.stages.Compiled:
         return lower().compile()
+
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return 0
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        pass
+
+    def explain(self, error: Exception) -> NoReturn:
+        raise error
 
     def count(self, event: str) -> None:
         pass

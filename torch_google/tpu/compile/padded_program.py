@@ -88,6 +88,7 @@ class Program:
         assert options.precision is not None
         with jax.default_matmul_precision(options.precision):
             self._run = self._compile(arrays, options)
+        self._needs = signature.carrier().needs(self._run)
 
     def __call__(
         self,
@@ -99,6 +100,8 @@ class Program:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
+        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        carrier.check_room(signature.device, self._needs)
         for place, length in self._lengths.items():
             arrays[place] = _carrier(signature, place).fit(args[place], arrays[place], length)
         for place in self._donated:
@@ -110,7 +113,10 @@ class Program:
         given += [int(size) for size in sizes]
         if signature.random:
             given += carrier.draw(signature.device)
-        made = self._run(*given)
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            carrier.explain(error)
         del given
         carrier.count("call")
         count = len(self._written)

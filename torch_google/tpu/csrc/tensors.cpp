@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/python.h"
 
@@ -100,8 +101,16 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
                       std::optional<c10::MemoryFormat> format) {
   auto* tensor = self.unsafeGetTensorImpl();
   if (self.sizes() != sizes) {
+    const Sizes old_sizes(self.sizes());
+    const Sizes old_strides(self.strides());
     tensor->generic_set_sizes_contiguous(sizes);
-    fit(*tensor);
+    try {
+      fit(*tensor);
+    } catch (...) {
+      // There is no more to see than before.
+      tensor->set_sizes_and_strides(old_sizes, old_strides);
+      throw;
+    }
   }
   if (format && *format != c10::MemoryFormat::Preserve) {
     tensor->empty_tensor_restride(*format);

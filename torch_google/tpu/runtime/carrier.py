@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jax.sharding import SingleDeviceSharding
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.compile.carrier import padded
-from torch_google.tpu.runtime import arrays, compiler, metrics, platform
+from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
 from torch_google.tpu.runtime.call import Fresh
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
@@ -23,6 +23,8 @@ from torch_google.tpu.runtime.untraced import untraced
 
 # What a precision is in C++ is its place here.
 _PRECISIONS = ("default", "high", "highest")
+
+_GRAPH = "a graph of torch.compile's"
 
 
 class _Device(Carrier):
@@ -108,6 +110,15 @@ class _Device(Carrier):
         if fingerprint is None:
             return compiler.executable_of(name, lower(), device=index)
         return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
+
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return compiler.needs(executable)
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        _C.check_room(device.index or 0, needs, _GRAPH)
+
+    def explain(self, error: Exception) -> NoReturn:
+        errors.explain(_GRAPH, error)
 
     def count(self, event: str) -> None:
         metrics.graph(event)

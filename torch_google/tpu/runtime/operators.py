@@ -16,9 +16,18 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# The exponent decides what is computed: x**2 is a product. Until there are too many of them.
+# Numbers that decide what is computed (x**2 is a product), or that rarely change, are known to the
+# program: until there are too many of them.
 _MOST_BAKED = 8
-_BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
+_BAKED = (
+    *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
+    *("aten::floor_divide", "aten::scalar_tensor", "aten::constant_pad_nd"),
+    *("aten::full", "aten::new_full", "aten::index_fill", "aten::scatter"),
+    *("aten::addmm", "aten::addmv", "aten::addr", "aten::addbmm", "aten::baddbmm"),
+    *("aten::native_layer_norm", "aten::native_group_norm", "aten::_native_batch_norm_legit"),
+    *("aten::native_dropout", "aten::bernoulli_", "aten::uniform_", "aten::normal_"),
+    *("aten::huber_loss", "aten::smooth_l1_loss", "aten::nll_loss"),
+)
 # The steps of optimizers, whose numbers schedulers change.
 _LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
 # torch's own kernels return views, though the schemas do not say so.
