@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 # How many numbers an operator may know, each in a program of its own, before it takes them as inputs.
 _MOST_BAKED = 8
-# The exponent decides what is computed: x**2 is a product.
-_BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
+# The exponent decides what is computed: x**2 is a product. So does what an integer is divided by.
+_BAKED = (
+    *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
+    "aten::floor_divide",
+)
 # Beside those of elementwise operators: numbers that decide nothing, as those which schedulers change.
 _LIFTED = (
     "aten::_amp_update_scale_",
@@ -102,7 +105,8 @@ def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) 
 
 
 def _is_number(argument: torch.Argument) -> bool:
-    return str(argument.type) in ("number", "float", "Optional[number]", "Optional[float]")
+    kinds = ("number", "float", "Tensor")  # a number may stand for a tensor
+    return str(argument.type).removeprefix("Optional[").removesuffix("]") in kinds
 
 
 def _digest() -> str:
