@@ -24,7 +24,7 @@ from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import reordered
 
 # Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
-_OWNERS = 3
+OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Version:
         # Before anything is drawn or given away: what is donated to a program that fails is lost.
         carrier.check_room(self._signature.device, self._needs)
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
+            if getrefcount(arrays[place]) > OWNERS or carrier.is_shared(args[place]):
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = arrays if self._all else [arrays[place] for place in self._inputs]

@@ -24,7 +24,11 @@ namespace {
 using at::Tensor;
 
 c10::DeviceIndex index_of(std::optional<c10::Device> device) {
-  return device && device->has_index() ? device->index() : current_device();
+  if (!device || !device->has_index()) {
+    return current_device();
+  }
+  check_device(device->index());
+  return device->index();
 }
 
 void check_strided(std::optional<c10::Layout> layout) {
@@ -51,6 +55,7 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
              std::optional<c10::Device> device, std::optional<bool>,
              std::optional<c10::MemoryFormat> format) {
   check_strided(layout);
+  at::detail::check_size_nonnegative(sizes);
   const auto type = c10::dtype_or_default(dtype);
   const auto bytes =
       at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type));

@@ -12,6 +12,7 @@ import torch
 
 from torch_google.tpu import _C
 
+_TRACEBACK = "Traceback (most recent call last):"
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
@@ -76,4 +77,9 @@ def caller() -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return the line that says what happened: of a traceback in a message, that is its last."""
+    first, _, rest = str(error).strip().partition("\n")
+    if first.endswith(_TRACEBACK):
+        raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
+        return first.removesuffix(_TRACEBACK) + (raised[0] if raised else "")
+    return first or type(error).__name__
