@@ -29,15 +29,15 @@ def main(arguments: list[str]) -> int:
         ):
             tables[threads][name] = figures
             print(report.markdown(name, figures, threads=threads), flush=True)
-    starts = []
-    if options.first_steps:
-        threads = options.threads[0]
-        starts = [
-            first_steps.compare(peer, options.first_steps, threads=threads)
+    starts = {}
+    threads = options.threads[0]
+    for case in options.first_steps:
+        starts[case] = [
+            first_steps.compare(peer, case, threads=threads)
             for peer in ("strict", "fused", "compile", "inductor")
             if peer in peers
         ]
-        print(report.first_steps(starts, case=options.first_steps, threads=threads), flush=True)
+        print(report.first_steps(starts[case], case=case, threads=threads), flush=True)
     if options.json:
         options.json.write_text(report.as_json(tables, starts))
     return 0
@@ -55,7 +55,11 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.5, help="of each peer in each round")
     trained = [name for name, case in CASES.items() if case.kind == "train"]
     parser.add_argument(
-        "--first-steps", choices=trained, help="also time fresh processes with this case"
+        "--first-steps",
+        choices=trained,
+        nargs="*",
+        default=["mlp", "gpt"],
+        help="time fresh processes with these cases; none, if the option has no value",
     )
     parser.add_argument("--json", type=Path, help="where to write all figures")
     return parser.parse_args(arguments)

@@ -49,9 +49,9 @@ def test_fresh_processes_and_json() -> None:
     assert "| fused | 10.00 | 1.00 | 0.10 | 12.00 | 1.50 | 0.12 |" in report.first_steps(
         [row], case="gpt", threads=1
     )
-    found = json.loads(report.as_json({1: {"add": [Figure("torch", 1.0)]}}, [row]))
+    found = json.loads(report.as_json({1: {"add": [Figure("torch", 1.0)]}}, {"gpt": [row]}))
     assert found["threads"]["1"]["add"][0]["cpu"] == 1.0
-    assert found["first_steps"][0]["warm_cpu"] == 1.0
+    assert found["first_steps"]["gpt"][0]["warm_cpu"] == 1.0
 
 
 def test_a_peer_answers_from_a_process_of_its_own() -> None:

@@ -55,7 +55,8 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
 
 
 def as_json(
-    tables: Mapping[int, Mapping[str, Sequence[Figure]]], starts: Sequence[FirstSteps]
+    tables: Mapping[int, Mapping[str, Sequence[Figure]]],
+    starts: Mapping[str, Sequence[FirstSteps]],
 ) -> str:
     """Return all figures, by the number of threads, and the machine's description."""
     machine = {
@@ -71,6 +72,6 @@ def as_json(
         }
         for threads, table in tables.items()
     }
-    starting = [dataclasses.asdict(row) for row in starts]
+    starting = {case: [dataclasses.asdict(row) for row in rows] for case, rows in starts.items()}
     whole = {"machine": machine, "threads": found, "first_steps": starting}
     return json.dumps(whole, indent=1, sort_keys=True) + "\n"

@@ -18,6 +18,15 @@ from jax.experimental import serialize_executable
 
 _HEADER = b"torch_google tpu program 1\n"
 _DIGEST = hashlib.sha256().digest_size
+# JAX's own, and pickle's: a program that calls back into Python holds functions of this process.
+_REFUSALS = (
+    ValueError,
+    NotImplementedError,
+    jax.errors.JaxRuntimeError,
+    AttributeError,
+    TypeError,
+    pickle.PicklingError,
+)
 
 
 class Unusable(Exception):
@@ -42,7 +51,7 @@ def encode(entry: Entry) -> bytes:
     if entry.executable is not None:
         try:
             parts = serialize_executable.serialize(entry.executable)
-        except (ValueError, NotImplementedError, jax.errors.JaxRuntimeError) as error:
+        except _REFUSALS as error:
             raise Unstorable(str(error)) from error
     body = pickle.dumps((parts, entry.note), protocol=pickle.HIGHEST_PROTOCOL)
     return _HEADER + hashlib.sha256(body).digest() + body

@@ -36,8 +36,8 @@ def backend(
     """
     torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
     compiler = aot_autograd(
-        fw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
-        bw_compiler=SerializableAOTDispatchCompiler(Compiled, Compiled),
+        fw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, forward=True)),
+        bw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, backward=True)),
         inference_compiler=SerializableAOTDispatchCompiler(
             Compiled, partial(Compiled, inference=True)
         ),
@@ -80,7 +80,7 @@ class _Partition(CustomPartitionerFn):
 
     def uuid(self) -> str:
         """Return what tells our graphs from those of other backends, and of other versions."""
-        return "torch_google.tpu 2"
+        return "torch_google.tpu 3"
 
 
 _PARTITION = _Partition()

@@ -74,7 +74,8 @@ def test_tensors_of_the_cpu_without_a_device() -> None:
 def test_options_are_refused() -> None:
     function = torch.compile(lambda x: x + 1, backend="tpu", options={"fast": True})
     with pytest.raises(
-        Exception, match=r"no option fast for the backend 'tpu'.*Use some of: donate, max_prog"
+        Exception,
+        match=r"no option fast for the backend 'tpu'.*Use some of: buckets, donate, max_prog",
     ):
         function(torch.ones(2, device="tpu"))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -18,12 +18,13 @@ from torch_google.tpu.program import constant, tensor_of
 
 @dataclass(frozen=True)
 class Result:
-    """A new tensor, as torch has it."""
+    """A new tensor, as torch has it. `elements`: the length of its flat array, if that is padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: torch.dtype
     device: torch.device
+    elements: int | None = None
 
 
 class Carrier(ABC):
@@ -47,6 +48,13 @@ class Carrier(ABC):
     @abstractmethod
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
         """Return the array with other values where a tensor sees them."""
+
+    @abstractmethod
+    def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
+        """Return a flat array of such a length, with a tensor's elements first, in row-major order.
+
+        `array` is what `take` gave for the tensor.
+        """
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
@@ -102,8 +110,24 @@ class Carrier(ABC):
         """Return the executable of a program, which its fingerprint or its text tells from others."""
 
     @abstractmethod
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        """Return the bytes that a program needs beside its inputs, as far as is known."""
+
+    @abstractmethod
+    def check_room(self, device: torch.device, needs: int) -> None:
+        """Raise torch.OutOfMemoryError where a device has no room for so many bytes more."""
+
+    @abstractmethod
+    def explain(self, error: Exception) -> NoReturn:
+        """Raise what a program raised, in terms of torch."""
+
+    @abstractmethod
     def count(self, event: str) -> None:
         """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
+
+    @abstractmethod
+    def refuse(self, reason: str) -> None:
+        """Note that a graph with symbols has a program for each set of sizes, and why."""
 
 
 class _Host(Carrier):
@@ -121,6 +145,9 @@ class _Host(Carrier):
 
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
         return jnp.broadcast_to(values, array.shape).astype(array.dtype)
+
+    def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
+        return constant(padded(tensor.detach(), elements))
 
     def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
         with torch.no_grad():
@@ -146,7 +173,7 @@ class _Host(Carrier):
         return results
 
     def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
-        return [_strided(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
+        return [_given(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
         return True
@@ -169,7 +196,19 @@ class _Host(Carrier):
     ) -> jax.stages.Compiled:
         return lower().compile()
 
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return 0
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        pass
+
+    def explain(self, error: Exception) -> NoReturn:
+        raise error
+
     def count(self, event: str) -> None:
+        pass
+
+    def refuse(self, reason: str) -> None:
         pass
 
 
@@ -195,6 +234,19 @@ def carrier_of(device: torch.device) -> Carrier:
             f"tpu: the backend 'tpu' cannot run tensors of {device}. Move them to tpu, or name "
             "another backend"
         ) from None
+
+
+def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
+    """Return a flat tensor of the CPU: the elements of one in row-major order, and then zeros."""
+    made = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
+    made[: tensor.numel()].view(tensor.shape).copy_(tensor)
+    return made
+
+
+def _given(array: torch.Tensor, result: Result) -> torch.Tensor:
+    if result.elements is None:
+        return _strided(array, result)
+    return array.as_strided(result.sizes, result.strides).clone()
 
 
 def _strided(dense: torch.Tensor, result: Result) -> torch.Tensor:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import torch
+from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
@@ -17,6 +18,8 @@ from torch.fx._graph_pickler import GraphPickler
 from torch.fx._graph_pickler import Options as PicklerOptions
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from torch_google.tpu.compile.bucketed import Bucketed
+from torch_google.tpu.compile.buckets import Policy
 from torch_google.tpu.compile.carrier import Carrier
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.signature import Signature
@@ -35,11 +38,24 @@ class Compiled(OutputCode):
     """
 
     def __init__(
-        self, graph: GraphModule, inputs: Sequence[Any], *, inference: bool = False
+        self,
+        graph: GraphModule,
+        inputs: Sequence[Any],
+        *,
+        inference: bool = False,
+        forward: bool = False,
+        backward: bool = False,
     ) -> None:
         # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
         self._boxed_call = True
         self._inference = inference
+        # In a forward graph, what comes after this many results is for the backward graph alone; what
+        # that one gives, autograd lays out as it likes.
+        context = TracingContext.try_get() if forward else None
+        meta = None if context is None else context.fw_metadata
+        self._returns: int | None = None if meta is None else meta.num_forward_returns
+        if backward:
+            self._returns = 0
         self._stored: bytes | None = None
         self._open(graph)
 
@@ -47,6 +63,12 @@ class Compiled(OutputCode):
         signature = self.signature
         carrier = signature.carrier()
         precision = self.options.precision or carrier.precision()
+        if self._bucketed is not None:
+            padded = self._bucketed(args, carrier, precision)
+            if padded is not None:
+                if isinstance(args, list):
+                    args.clear()
+                return padded
         arrays = signature.arrays(args)
         seen: list[Any] = [precision]
         for place, is_tensor in enumerate(signature.tensors):
@@ -75,7 +97,7 @@ class Compiled(OutputCode):
                 for name in ("nn_module_stack", "source_fn_stack", "example_value"):
                     node.meta.pop(name, None)
         self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
-        del self.signature, self.options, self._versions
+        del self.signature, self.options, self._versions, self._bucketed
 
     def post_compile(self, *_: Any) -> None:
         """Make an instance that was pickled ready to be called."""
@@ -93,6 +115,15 @@ class Compiled(OutputCode):
         self.signature = Signature(graph, inference=self._inference)
         self.options = CHOSEN.get()
         self._versions: OrderedDict[Hashable, Version] = OrderedDict()
+        self._bucketed: Bucketed | None = None
+        if self.signature.symbolic and self.options.buckets is not False:
+            sizes = None if self.options.buckets is True else self.options.buckets
+            count = len(self.signature.outputs) if self._returns is None else self._returns
+            # Dynamo was told that all sizes may change, or has seen these change.
+            wait = not torch._dynamo.config.assume_static_by_default
+            self._bucketed = Bucketed(
+                self.signature, self.options, Policy(sizes), loose=count, wait=wait
+            )
 
     def _make(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device for tests, registered and started, and a compiler that has seen nothing."""
+"""A compiler that has seen nothing, for each test."""
 
 from __future__ import annotations
 
@@ -8,20 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from torch_google.tpu import autoload
-
-autoload()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _device() -> None:
-    torch.tpu.init()
-
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     torch.manual_seed(0)
     torch._dynamo.reset()
-    torch.tpu.reset_metrics()
     yield
     torch._dynamo.reset()

@@ -87,7 +87,7 @@ class Evaluation:
         drawn = kwargs.pop(randomness.ARGUMENT, None)
         meta = self.symbols.concrete(node.meta.get("val"))
         lowering = lowering_of(op)
-        if lowering is not None and not lowering.on_host(node.args, kwargs):
+        if lowering is not None and not lowering.on_host(_metas(node.args), _metas(kwargs)):
             key = self._key(drawn, position) if lowering.random else None
             return run(lowering, op, self._known(node.args), self._known(kwargs), meta, key)
         if lowering is not None:
@@ -128,6 +128,10 @@ class Evaluation:
         if isinstance(drawn, tuple):  # the key of a pair of graphs, and the place in the first
             return jax.random.fold_in(jax.random.wrap_key_data(self._known(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)
+
+
+def _metas(arguments: Any) -> Any:
+    return map_arg(arguments, lambda node: node.meta.get("val"))
 
 
 def _depends(op: OpOverload) -> NotImplementedError:

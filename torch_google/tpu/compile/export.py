@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.evaluate import Evaluation
 from torch_google.tpu.compile.signature import draws
+from torch_google.tpu.compile.symbolic_export import stablehlo
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program.trace import as_meta, trace_function
 
@@ -27,11 +28,11 @@ def export_stablehlo(
 
     The inputs are the parameters and buffers of a module, in the order of their names in it, then
     the tensors of `args` and `kwargs`; then, where the function is random, a key of JAX. Numbers
-    are constants. Raises NotImplementedError for what nothing lowers, ValueError for an exported
-    program with dynamic dimensions.
+    are constants. The dimensions of an exported program that are dynamic are so in StableHLO, and
+    `args` say nothing. Raises NotImplementedError for what nothing lowers.
     """
-    if isinstance(function, ExportedProgram):
-        _refuse_dynamic(function)
+    if isinstance(function, ExportedProgram) and function.range_constraints:
+        return stablehlo(function)
     called = function.module() if isinstance(function, ExportedProgram) else function
     state: dict[str, torch.Tensor] = {}
     if isinstance(called, torch.nn.Module):
@@ -51,7 +52,7 @@ def export_stablehlo(
     name = getattr(called, "__name__", type(called).__name__)
     graph = trace_function(call, [as_meta(leaves[place]) for place in places], name)
 
-    def exported(arrays: Sequence[Any], key: Any) -> Any:
+    def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))
 
     shapes = [
@@ -61,13 +62,4 @@ def export_stablehlo(
     # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
-        return str(jax.jit(exported).lower(shapes, key).as_text())
-
-
-def _refuse_dynamic(program: ExportedProgram) -> None:
-    if program.range_constraints:
-        named = ", ".join(str(symbol) for symbol in program.range_constraints)
-        raise ValueError(
-            f"tpu: export_stablehlo: the program has dynamic dimensions ({named}). Export it without "
-            "dynamic_shapes, once for each size"
-        )
+        return str(jax.jit(evaluated).lower(shapes, key).as_text())

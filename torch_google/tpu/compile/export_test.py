@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import jax
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.export import Dim
 
 import torch_google.tpu
 from torch_google.tpu import autoload
 from torch_google.tpu.compile import export_stablehlo
+from torch_google.tpu.compile.symbolic_export import exported
 
 
 def test_a_function() -> None:
@@ -57,10 +60,77 @@ def test_a_module_on_the_device_is_exported_as_one_on_the_cpu() -> None:
     assert export_stablehlo(model.to("tpu"), (x.to("tpu"),)) == text
 
 
-def test_dynamic_dimensions_are_refused() -> None:
-    rows = torch.export.Dim("rows", min=2, max=8)
-    exported = torch.export.export(
-        nn.Linear(3, 5), (torch.ones(4, 3),), dynamic_shapes=({0: rows},)
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(11, 8)
+        self.places = nn.Embedding(64, 8)
+        self.qkv = nn.Linear(8, 24)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        x = self.words(words) + self.places(torch.arange(words.shape[1], device=words.device))
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
+        mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return mixed.transpose(1, 2).flatten(2).softmax(1)
+
+
+def _words(rows: int, length: int) -> torch.Tensor:
+    return torch.arange(rows * length).reshape(rows, length) % 11
+
+
+def _run(exported: jax.export.Exported, model: nn.Module, *args: torch.Tensor) -> torch.Tensor:
+    state = [*model.parameters(), *model.buffers(), *args]
+    with jax.enable_x64(True):
+        results = exported.call(*(tensor.detach().numpy() for tensor in state))
+    return torch.from_numpy(np.array(results[0]))
+
+
+def test_dynamic_dimensions_are_symbolic() -> None:
+    rows, length = Dim("rows", max=32), Dim("length", max=64)
+    model = Attention()
+    program = torch.export.export(model, (_words(3, 5),), dynamic_shapes=({0: rows, 1: length},))
+    text = export_stablehlo(program, (_words(3, 5),))
+    main = next(line for line in text.splitlines() if "@main" in line)
+    assert "tensor<?x?xi64>" in main
+    assert "tensor<?x?x8xf32>" in main
+    ran = exported(program)
+    assert "loc(" not in text
+    for sizes in ((3, 5), (2, 2), (7, 33), (32, 64)):
+        words = _words(*sizes)
+        torch.testing.assert_close(_run(ran, model, words), model(words), rtol=1e-4, atol=1e-5)
+
+
+def test_sizes_outside_of_their_bounds_are_refused() -> None:
+    rows = Dim("rows", min=2, max=8)
+    model = nn.Linear(3, 5)
+    ran = exported(torch.export.export(model, (torch.ones(4, 3),), dynamic_shapes=({0: rows},)))
+    assert _run(ran, model, torch.ones(8, 3)).shape == (8, 5)
+    with pytest.raises(ValueError, match="<= 8"):
+        _run(ran, model, torch.ones(9, 3))
+
+
+def test_a_size_derived_of_another() -> None:
+    class Pairs(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.repeat_interleave(2, 0) + y.cumsum(0) + torch.zeros(y.shape[0], 1)
+
+    half = Dim("half", max=16)
+    args = (torch.rand(4, 3), torch.rand(8, 3))
+    model = Pairs()
+    shapes = ({0: half}, {0: 2 * half})
+    ran = exported(torch.export.export(model, args, dynamic_shapes=shapes))
+    for size in (2, 5):
+        x, y = torch.rand(size, 3), torch.rand(2 * size, 3)
+        torch.testing.assert_close(_run(ran, model, x, y), model(x, y))
+
+
+def test_a_number_that_changes_is_refused() -> None:
+    class Times(nn.Module):
+        def forward(self, x: torch.Tensor, by: int) -> torch.Tensor:
+            return x * by
+
+    program = torch.export.export(
+        Times(), (torch.ones(3), 4), dynamic_shapes=({0: Dim.DYNAMIC}, Dim.DYNAMIC)
     )
-    with pytest.raises(ValueError, match="the program has dynamic dimensions"):
-        export_stablehlo(exported, (torch.ones(4, 3),))
+    with pytest.raises(NotImplementedError, match="is a number that changes"):
+        export_stablehlo(program, (torch.ones(3), 4))

@@ -14,12 +14,14 @@ _PRECISIONS = ("default", "high", "highest")
 class Options:
     """`donate`: let a program write the new value of an input over the old one.
 
-    `max_programs`: how many programs a graph with symbolic sizes may keep; the one that was not used
+    `buckets`: the sizes that symbolic sizes are padded to, rising: a list; True for powers of two
+    from 8; False for a program for each set of sizes. `max_programs`: how many programs a graph with symbolic sizes may keep; the one that was not used
     for longest gives way. `precision` of matrix products: default, high or highest; None leaves it
     to torch.tpu.
     """
 
     donate: bool = True
+    buckets: bool | tuple[int, ...] = True
     max_programs: int = 64
     precision: str | None = None
 
@@ -38,9 +40,13 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
             f"tpu: torch.compile has no option {', '.join(unknown)} for the backend 'tpu'. "
             f"Use some of: {', '.join(sorted(names()))}"
         )
+    if isinstance(given.get("buckets"), list | tuple):
+        given["buckets"] = tuple(given["buckets"])
     made = Options(**given)
     if not isinstance(made.donate, bool):
         raise _wrong("donate", made.donate, "True or False")
+    if not isinstance(made.buckets, bool) and not _are_rising(made.buckets):
+        raise _wrong("buckets", made.buckets, "True, False, or a list of sizes that rise")
     if not _is_count(made.max_programs):
         raise _wrong("max_programs", made.max_programs, "a number of 1 or more")
     if made.precision not in (None, *_PRECISIONS):
@@ -55,6 +61,15 @@ def names() -> frozenset[str]:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _are_rising(sizes: Any) -> bool:
+    return (
+        isinstance(sizes, tuple)
+        and len(sizes) > 0
+        and all(map(_is_count, sizes))
+        and list(sizes) == sorted(set(sizes))
+    )
 
 
 def _wrong(name: str, value: Any, wanted: str) -> ValueError:

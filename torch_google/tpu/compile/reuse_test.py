@@ -78,7 +78,11 @@ def test_options() -> None:
     ("mode", "options", "message"),
     [
         ("fastest", None, "no mode 'fastest'. Use one of: default, reduce-overhead"),
-        (None, {"fast": 1}, "no option fast .* Use some of: donate, max_programs, precision"),
+        (
+            None,
+            {"fast": 1},
+            "no option fast .* Use some of: buckets, donate, max_programs, precision",
+        ),
         (None, {"donate": 1}, "option donate=1. Use True or False"),
         (None, {"max_programs": 0}, "option max_programs=0. Use a number of 1 or more"),
         (None, {"precision": "low"}, "option precision='low'. Use one of default, high"),

@@ -41,6 +41,9 @@ class Signature:
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._carriers: list[Carrier | None] | None = None
         self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
+        # Places of tensors: with symbols among their sizes, and without.
+        self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
+        self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
         # Whether all inputs are tensors of the device, as they mostly are.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
@@ -100,6 +103,10 @@ class Signature:
             for place, meta in enumerate(self.metas)
             if isinstance(meta, torch.SymInt | torch.SymFloat) and not _symbols((meta,)) & fixed
         )
+
+
+def _is_sized(meta: torch.Tensor) -> bool:
+    return any(isinstance(size, torch.SymInt) for size in meta.shape)
 
 
 def _symbols(values: Iterable[Any]) -> set[Any]:

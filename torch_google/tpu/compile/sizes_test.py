@@ -8,16 +8,33 @@ from torch import nn
 
 
 def test_one_program_for_each_size() -> None:
-    function = torch.compile(lambda x: x * x.shape[0] + x.sum(), dynamic=True)
+    function = torch.compile(
+        lambda x: x * x.shape[0] + x.sum(),
+        dynamic=True,
+        backend="tpu",
+        options={"buckets": False},
+    )
     for size in (2, 5, 3, 5, 2, 9):
         x = torch.rand(size, 3)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
     assert torch.tpu.metrics().graphs == {"compile": 4, "call": 6}
 
 
+def test_one_program_for_each_bucket() -> None:
+    function = torch.compile(lambda x: x * x.shape[0] + x.sum(), dynamic=True)
+    for size in (2, 5, 3, 5, 2, 9):
+        x = torch.rand(size, 3)
+        torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
+    # The first, when no size had changed; and those for 8 and 16.
+    assert torch.tpu.metrics().graphs["compile"] == 3
+
+
 def test_the_number_of_programs_is_bounded() -> None:
     function = torch.compile(
-        lambda x: x + 1, dynamic=True, backend="tpu", options={"max_programs": 2}
+        lambda x: x + 1,
+        dynamic=True,
+        backend="tpu",
+        options={"buckets": False, "max_programs": 2},
     )
     for size in (2, 3, 4, 3, 2):
         assert function(torch.zeros(size, device="tpu")).tolist() == [1.0] * size

@@ -24,7 +24,7 @@ from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import reordered
 
 # Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
-_OWNERS = 3
+OWNERS = 3
 
 
 @dataclass(frozen=True)
@@ -88,18 +88,24 @@ class Version:
         self._givers = self._plans()
         with _precision(options.precision):
             self._run = self._compile(arrays, options)
+        self._needs = signature.carrier().needs(self._run)
         # Only what is baked is still of use, and tensors must not be kept alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], carrier: Carrier) -> list[Any]:
+        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        carrier.check_room(self._signature.device, self._needs)
         for place in self._donated:
-            if getrefcount(arrays[place]) > _OWNERS or carrier.is_shared(args[place]):
+            if getrefcount(arrays[place]) > OWNERS or carrier.is_shared(args[place]):
                 arrays[place] = arrays[place].copy()
                 carrier.count("copy")
         given = arrays if self._all else [arrays[place] for place in self._inputs]
         if self._signature.random:
             given = [*given, *carrier.draw(self._signature.device)]
-        made = self._run(*given)
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            carrier.explain(error)
         carrier.count("call")
         count = len(self._written)
         for place, array in zip(self._written, made[:count], strict=True):

@@ -21,6 +21,11 @@ void change(c10::CachingAllocator::Stat& stat, int64_t by) {
   }
 }
 
+bool fits(size_t limit, int64_t live, size_t bytes) {
+  const auto held = static_cast<size_t>(live);
+  return bytes == 0 || (held <= limit && bytes <= limit - held);
+}
+
 }  // namespace
 
 Allocator& Allocator::get() {
@@ -102,6 +107,56 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
   std::lock_guard<std::mutex> lock(Box::mutex());
   of.bytes.reset_peak();
   of.storages.reset_peak();
+}
+
+void Allocator::set_limit(c10::DeviceIndex device, size_t bytes) {
+  // Not check_device: the platform may be about to start.
+  TORCH_CHECK(device >= 0 && device < kMostDevices);
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  statistics_[device].limit = bytes;
+}
+
+size_t Allocator::limit(c10::DeviceIndex device) const {
+  check_device(device);
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  return statistics_[device].limit;
+}
+
+std::string Allocator::usage(c10::DeviceIndex device) {
+  check_device(device);
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  return usage_locked(device);
+}
+
+std::string Allocator::usage_locked(c10::DeviceIndex device) const {
+  const auto& of = statistics_[device];
+  std::string limit;
+  if (of.limit != std::numeric_limits<size_t>::max()) {
+    limit = c10::str(" of the ", of.limit, " that this process may use");
+  }
+  return c10::str("Live tensors of tpu:", static_cast<int>(device), " hold ",
+                  of.bytes.current, " bytes", limit, "; free some");
+}
+
+void Allocator::check_room(c10::DeviceIndex device, size_t bytes,
+                           const std::string& what) {
+  check_device(device);
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  check_room_locked(device, bytes, what.c_str());
+}
+
+void Allocator::check_room_locked(c10::DeviceIndex device, size_t bytes,
+                                  const char* what) const {
+  const auto& of = statistics_[device];
+  TORCH_CHECK_WITH(OutOfMemoryError, fits(of.limit, of.bytes.current, bytes),
+                   "tpu: ", what, " ran out of memory: it takes ", bytes,
+                   " bytes. ", usage_locked(device));
+}
+
+bool Allocator::has_room(c10::DeviceIndex device, size_t bytes) const {
+  std::lock_guard<std::mutex> lock(Box::mutex());
+  const auto& of = statistics_[device];
+  return fits(of.limit, of.bytes.current, bytes);
 }
 
 void Allocator::count(c10::DeviceIndex device, int64_t bytes,

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <atomic>
+#include <limits>
+#include <string>
 
 #include "torch_google/tpu/csrc/guard.h"
 
@@ -36,14 +38,31 @@ class Allocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
+  // What the storages of a device may hold at once; without a call, anything.
+  void set_limit(c10::DeviceIndex device, size_t bytes);
+  size_t limit(c10::DeviceIndex device) const;
+  // What live storages hold, and of how much: a part of errors.
+  std::string usage(c10::DeviceIndex device);
+  bool has_room(c10::DeviceIndex device, size_t bytes) const;
+  // Throws c10::OutOfMemoryError unless there is room for so many bytes more.
+  // `what` begins the message.
+  void check_room(c10::DeviceIndex device, size_t bytes,
+                  const std::string& what);
+
   // Called by boxes as they come, go and change their size, with their mutex.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
+  // The same as check_room, with their mutex.
+  void check_room_locked(c10::DeviceIndex device, size_t bytes,
+                         const char* what) const;
 
  private:
   struct Statistics {
     c10::CachingAllocator::Stat bytes;
     c10::CachingAllocator::Stat storages;
+    size_t limit = std::numeric_limits<size_t>::max();
   };
+  std::string usage_locked(c10::DeviceIndex device) const;
+
   std::array<Statistics, kMostDevices> statistics_;
   std::atomic<uintptr_t> next_address_{uintptr_t{1} << 12};
 };

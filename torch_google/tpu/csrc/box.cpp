@@ -30,6 +30,7 @@ std::mutex& Box::mutex() {
 Box::Box(c10::DeviceIndex device_index, size_t size, const void* address)
     : device(device_index), address_(address), bytes_(size) {
   std::lock_guard<std::mutex> lock(mutex());
+  Allocator::get().check_room_locked(device, bytes_, "a new tensor");
   Allocator::get().count(device, static_cast<int64_t>(bytes_), 1);
   next_ = live;
   if (live) {
@@ -99,6 +100,7 @@ void Box::settle(const c10::TensorImpl& tensor) {
 }
 
 PyObject* Box::value(Reason reason) {
+  start();  // refuses the child of a fork, in which arrays never come
   while (writer_) {
     writer_->finish(reason);
   }
@@ -143,6 +145,10 @@ void Box::share() {
 void Box::resize(size_t bytes) {
   if (bytes == bytes_) {
     return;
+  }
+  start();
+  if (bytes > bytes_) {
+    Allocator::get().check_room(device, bytes - bytes_, "a tensor that grows");
   }
   if (has_shape()) {
     const int64_t elements =

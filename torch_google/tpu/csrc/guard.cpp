@@ -22,6 +22,14 @@ std::atomic<c10::StreamId> last_stream{0};
 thread_local c10::DeviceIndex this_device = 0;
 thread_local std::array<c10::StreamId, kMostDevices> these_streams{};
 
+// The threads that compute did not come along.
+void refuse_child() {
+  TORCH_CHECK(state.load(std::memory_order_acquire) != State::forked,
+              "tpu: this process was forked after the device had started, and "
+              "a platform does not survive a fork. Use multiprocessing's "
+              "'spawn' start method, or use the device only in the children");
+}
+
 // An event is a Marker of Python: the values that existed when it was recorded.
 struct Event {
   PyObject* marker;
@@ -29,6 +37,7 @@ struct Event {
 
 Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
          bool timing) {
+  refuse_child();
   const auto values = Box::values(device, stream);
   Ref arrays =
       Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(values.size())));
@@ -116,7 +125,6 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex device,
               c10::EventFlag flag) const override {
     Gil gil;
-    start();
     Ref marker = mark(stream.device_index(), stream.id(),
                       flag == c10::EventFlag::BACKEND_DEFAULT);
     destroyEvent(*event, device);
@@ -127,10 +135,12 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void block(void*, const c10::Stream&) const override {}
   bool queryEvent(void* event) const override {
     Gil gil;
+    refuse_child();
     return !event || is_ready(static_cast<Event*>(event)->marker);
   }
   void synchronizeEvent(void* event) const override {
     Gil gil;
+    refuse_child();
     if (event) {
       wait(static_cast<Event*>(event)->marker);
     }
@@ -161,12 +171,7 @@ void start() {
   if (now == State::running) {
     return;
   }
-  TORCH_CHECK(now != State::forked,
-              "tpu: this process was forked after the device had started, and "
-              "a platform does not "
-              "survive a fork. Use multiprocessing's 'spawn' start method, or "
-              "use the device only "
-              "in the children");
+  refuse_child();
   Gil gil;
   // The GIL may have been given away: Python's start() takes care of two that
   // come at once.

@@ -40,8 +40,11 @@ struct Hooks final : at::PrivateUse1HooksInterface {
     return default_generator(device);
   }
   at::Generator getNewGenerator(c10::DeviceIndex device) const override {
-    return at::make_generator<Generator>(device < 0 ? current_device()
-                                                    : device);
+    if (device < 0) {
+      device = current_device();
+    }
+    check_device(device);
+    return at::make_generator<Generator>(device);
   }
 
   at::Allocator* getPinnedMemoryAllocator() const override {

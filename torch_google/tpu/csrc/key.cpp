@@ -104,6 +104,7 @@ class Describer {
     } else if (value.isDevice()) {
       word(kDeviceWord);
       if (value.toDevice().is_privateuseone() && value.toDevice().has_index()) {
+        check_device(value.toDevice().index());
         on(value.toDevice().index());
       }
     } else if (value.isGenerator()) {

@@ -28,7 +28,7 @@ void connect(const py::dict& functions) {
       {"zeros", &to.zeros},       {"resized", &to.resized},
       {"transfer", &to.transfer}, {"mark", &to.mark},
       {"fuse", &to.fuse},         {"mem_get_info", &to.mem_get_info},
-      {"attempt", &to.attempt},
+      {"attempt", &to.attempt},   {"scratch", &to.scratch},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();
@@ -191,6 +191,21 @@ PYBIND11_MODULE(_C, module) {
     return std::make_tuple(now.hits, now.misses, now.served);
   });
   module.def("flushes", flushes);
+  module.def("set_memory_limit", [](c10::DeviceIndex device, size_t bytes) {
+    Allocator::get().set_limit(device, bytes);
+  });
+  module.def("memory_limit", [](c10::DeviceIndex device) {
+    return Allocator::get().limit(device);
+  });
+  module.def("memory_usage", [](c10::DeviceIndex device) {
+    return Allocator::get().usage(device);
+  });
+  module.def(
+      "check_room",
+      torch::wrap_pybind_function(
+          [](c10::DeviceIndex device, size_t bytes, const std::string& what) {
+            Allocator::get().check_room(device, bytes, what);
+          }));
   module.def("draw", [](c10::DeviceIndex device) {
     return default_generator(device).get<Generator>()->draw();
   });
@@ -199,7 +214,7 @@ PYBIND11_MODULE(_C, module) {
     return box_in(tensor).is_shared();
   });
   module.def("values", values_of);
-  module.def("fresh", fresh);
+  module.def("fresh", torch::wrap_pybind_function(fresh));
   module.def("value", value_of);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", dtype_of);

@@ -81,6 +81,8 @@ Program::Program(PyObject* compiled)
 }
 
 Results Program::run(const Call& call, bool debug) const {
+  // Before anything is drawn or computed: there may be no room for them.
+  Results results = this->results(call);
   // Own references: while the function runs, another thread may replace a box's
   // value.
   c10::SmallVector<Ref, 12> owned;
@@ -112,7 +114,6 @@ Results Program::run(const Call& call, bool debug) const {
   } else {
     arrays = this->call(arguments);
   }
-  Results results = this->results(call);
   Py_ssize_t next = 0;
   each_target(call, results, [&](Box& box) {
     box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next++)).give());

@@ -65,8 +65,24 @@ Ref caught() {
 }
 
 void throw_again(PyObject* error) {
-  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
+  const Ref fresh = without_trace(error);
+  PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(fresh.get())),
+                  fresh.get());
   raise();
+}
+
+Ref without_trace(PyObject* error) {
+  // Without __init__, whose arguments need not be those of the exception.
+  const Ref arguments = Ref::checked(PyObject_GetAttrString(error, "args"));
+  Ref fresh = Ref::checked(
+      Py_TYPE(error)->tp_new(Py_TYPE(error), arguments.get(), nullptr));
+  const Ref attributes =
+      Ref::checked(PyObject_GetAttrString(error, "__dict__"));
+  const Ref own = Ref::checked(PyObject_GetAttrString(fresh.get(), "__dict__"));
+  if (PyDict_Update(own.get(), attributes.get()) != 0) {
+    raise();
+  }
+  return fresh;
 }
 
 void explain(const std::string& program) {

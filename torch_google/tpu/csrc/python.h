@@ -27,6 +27,7 @@ struct Callbacks {
   PyObject* mark = nullptr;          // (arrays, timing) -> Marker
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
+  PyObject* scratch = nullptr;       // executable -> bytes while it runs
   PyObject* attempt = nullptr;  // (executable, arguments, donated) -> results,
                                 // or a list of the arguments if it failed
 };
@@ -43,6 +44,12 @@ void release(PyObject* object);
 // Throws the Python error that is set, with its type and traceback.
 [[noreturn]] void raise();
 [[noreturn]] void throw_again(PyObject* error);
+
+class Ref;
+// A new exception that says the same, without a traceback: who keeps that keeps
+// the frames of whoever called, with their tensors, for good if one of these
+// keeps the exception.
+Ref without_trace(PyObject* error);
 
 // Holds the GIL.
 class Gil {

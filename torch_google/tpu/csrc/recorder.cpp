@@ -25,6 +25,7 @@ namespace {
 struct Operator {
   bool lift = false;
   bool crosses_devices = false;
+  bool takes_indices = false;
   std::optional<Signature> signature;
   // Shared: a program may be forgotten while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
@@ -41,6 +42,12 @@ Operator& operator_named(const std::string& name) {
   if (!found) {
     found = std::make_unique<Operator>();
     found->crosses_devices = name == "aten::copy_";
+    // x[i], x[i] = y: as on every device, i may lie on the CPU.
+    for (const char* indexing :
+         {"aten::index.", "aten::index_put", "aten::_index_put_impl_",
+          "aten::_unsafe_index"}) {
+      found->takes_indices |= name.starts_with(indexing);
+    }
   }
   return *found;
 }
@@ -65,6 +72,34 @@ bool transferred(torch::jit::Stack& stack) {
   return true;
 }
 
+// Brings the indices of x[i] to the device of x. Those of one element stay:
+// they are numbers.
+void bring_indices(torch::jit::Stack& stack, size_t arity) {
+  const auto arguments = torch::jit::last(stack, arity);
+  const at::Device device = arguments[0].toTensor().device();
+  auto indices = arguments[1].toOptionalTensorList();
+  const auto is_elsewhere = [&](const std::optional<at::Tensor>& index) {
+    return device.is_privateuseone() && index && index->defined() &&
+           index->device().is_cpu() && index->dim() > 0;
+  };
+  bool any = false;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    any |= is_elsewhere(indices[i]);
+  }
+  if (!any) {
+    return;
+  }
+  c10::List<std::optional<at::Tensor>> brought;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    std::optional<at::Tensor> index = indices[i];
+    if (is_elsewhere(index)) {
+      index = index->to(device);
+    }
+    brought.push_back(std::move(index));
+  }
+  stack[stack.size() - arity + 1] = std::move(brought);
+}
+
 void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
@@ -78,6 +113,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     self.signature.emplace(schema);
   }
   const size_t arity = schema.arguments().size();
+  if (self.takes_indices) {
+    bring_indices(stack, arity);
+  }
   const Here here;
   // Not thread_local: a program that is built runs operators of its own.
   thread_local std::vector<std::unique_ptr<Call>> spare;

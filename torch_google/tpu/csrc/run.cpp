@@ -9,6 +9,8 @@
 
 #include <pybind11/numpy.h>
 
+#include "torch_google/tpu/csrc/allocator.h"
+
 namespace torch_google::tpu {
 namespace {
 
@@ -21,6 +23,8 @@ struct Fused {
   // On trial: it has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
+  // Bytes that it needs while it runs.
+  size_t scratch = 0;
 };
 
 // All of this is read and written under the GIL.
@@ -106,6 +110,10 @@ class Run {
       return false;
     }
     ++counters.hits;
+    if (!Allocator::get().has_room(trace_.device, program->scratch)) {
+      // Nothing is donated yet, and one by one the operators need less.
+      return false;
+    }
     own_what_is_donated();
     c10::SmallVector<PyObject*, 64> arguments{nullptr};
     for (const auto& external : trace_.externals) {
@@ -306,7 +314,7 @@ class Run {
     for (const auto& external : trace_.externals) {
       deleted.push_back(is_deleted(external.array.get()));
     }
-    trace_.fail(values_, error, deleted);
+    trace_.fail(values_, without_trace(error).get(), deleted);
   }
 
   Trace& trace_;
@@ -334,6 +342,9 @@ void resolve_fused(uint64_t token, PyObject* executable) {
   if (executable == Py_None) {
     program.state = Fused::failed;
   } else {
+    const Ref bytes = Ref::checked(
+        PyObject_CallFunction(callbacks().scratch, "O", executable));
+    program.scratch = PyLong_AsSize_t(bytes.get());
     program.function = Ref::borrow(executable);
     program.state = Fused::trial;
   }

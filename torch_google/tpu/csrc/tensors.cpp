@@ -14,6 +14,7 @@
 #include <torch/library.h>
 
 #include "torch_google/tpu/csrc/allocator.h"
+#include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/python.h"
 
@@ -23,7 +24,11 @@ namespace {
 using at::Tensor;
 
 c10::DeviceIndex index_of(std::optional<c10::Device> device) {
-  return device && device->has_index() ? device->index() : current_device();
+  if (!device || !device->has_index()) {
+    return current_device();
+  }
+  check_device(device->index());
+  return device->index();
 }
 
 void check_strided(std::optional<c10::Layout> layout) {
@@ -50,6 +55,7 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
              std::optional<c10::Device> device, std::optional<bool>,
              std::optional<c10::MemoryFormat> format) {
   check_strided(layout);
+  at::detail::check_size_nonnegative(sizes);
   const auto type = c10::dtype_or_default(dtype);
   const auto bytes =
       at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type));
@@ -100,8 +106,16 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
                       std::optional<c10::MemoryFormat> format) {
   auto* tensor = self.unsafeGetTensorImpl();
   if (self.sizes() != sizes) {
+    const Sizes old_sizes(self.sizes());
+    const Sizes old_strides(self.strides());
     tensor->generic_set_sizes_contiguous(sizes);
-    fit(*tensor);
+    try {
+      fit(*tensor);
+    } catch (...) {
+      // There is no more to see than before.
+      tensor->set_sizes_and_strides(old_sizes, old_strides);
+      throw;
+    }
   }
   if (format && *format != c10::MemoryFormat::Preserve) {
     tensor->empty_tensor_restride(*format);

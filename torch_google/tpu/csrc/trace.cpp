@@ -115,11 +115,11 @@ Results Trace::record(std::shared_ptr<const Program> program,
       }
     }
   }
+  Results results = program->results(call);
   std::pair<int64_t, int64_t> drawn;
   if (program->random()) {
     drawn = program->draw(call);
   }
-  Results results = program->results(call);
   // From here on nothing raises, and nobody else gets the GIL.
   Trace& trace = *now;
   const auto stream = current_stream(call.device).id();

@@ -7,6 +7,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     attention,
     batch_norm,
     bessel,
+    blocks,
     class_losses,
     comparison,
     convolution,

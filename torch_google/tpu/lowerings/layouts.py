@@ -28,6 +28,18 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return rule(metas, args, kwargs)
 
 
+def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
+    """Return channels last where the input or the weight has them there, as a convolution leaves it.
+
+    Of volumes, oneDNN has some dtypes; the CPU's own kernels leave others contiguous.
+    """
+    formats = [suggest_memory_format(operand) for operand in (x, weight)]
+    last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
+    if last == torch.channels_last_3d and x.dtype not in (torch.float32, torch.bfloat16):
+        return torch.contiguous_format
+    return last
+
+
 def _columns(*which: int) -> _Rule:
     """Matrices in column-major order, as LAPACK leaves them."""
 
@@ -83,10 +95,7 @@ def _as_input(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -
 
 
 def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Channels last where the input or the weight has them there."""
-    formats = [suggest_memory_format(operand) for operand in args[:2]]
-    last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
-    return [metas[0].contiguous(memory_format=last)]
+    return [metas[0].contiguous(memory_format=convolution_format(*args[:2]))]
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:

@@ -61,6 +61,24 @@ def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) ->
     assert found.stride() == expected.stride()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("which", ["input", "weight", "neither"])
+def test_convolutions(dtype: torch.dtype, rank: int, transposed: bool, which: str) -> None:
+    last = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
+    x, weight = (
+        torch.ones(2, 3, *[5] * rank, dtype=dtype),
+        torch.ones(3, 3, *[3] * rank, dtype=dtype),
+    )
+    x = x.to(memory_format=last) if which == "input" else x
+    weight = weight.to(memory_format=last) if which == "weight" else weight
+    args = (x, weight, None, [1] * rank, [1] * rank, [1] * rank, transposed, [0] * rank, 1)
+    expected = aten.convolution.default(*args)
+    found = laid_out("aten::convolution", torch.empty(expected.shape, device="meta"), args, {})
+    assert found.stride() == expected.stride()
+
+
 def test_other_operators_are_left_alone() -> None:
     meta = torch.empty(3, 2, device="meta").t()
     assert laid_out("aten::add.Tensor", meta, (), {}) is meta

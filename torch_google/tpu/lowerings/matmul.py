@@ -103,6 +103,10 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    if a.dtype != b.dtype:  # of which torch's meta kernels say nothing
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
+        )
     if a.dtype == jnp.bool_:
         a, b = a.astype(jnp.int32), b.astype(jnp.int32)
     return jnp.matmul(a, b, preferred_element_type=_accumulator(a))

@@ -91,3 +91,11 @@ def test_int_mm_and_activation_and_trilinear() -> None:
 def test_numbers_lose_their_fraction_for_integers() -> None:
     c, a, b = make(3, dtype=torch.int64), make(3, 4, dtype=torch.int64), make(4, dtype=torch.int64)
     check(aten.addmv.default, c, a, b, beta=0.2, alpha=1.6)
+
+
+def test_products_of_two_dtypes_are_refused() -> None:
+    a, b = jnp.ones((2, 2), jnp.float32), jnp.ones((2, 2), jnp.float64)
+    with pytest.raises(RuntimeError, match="the same dtype, but got: float32 != float64"):
+        under_test.matmul(a, b)
+    with pytest.raises(RuntimeError, match="the same dtype, but got: float32 != float64"):
+        under_test.add_product(a, a, b)

@@ -107,9 +107,10 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    order = jnp.asarray(n + 1, x.dtype)
+    # In double precision: that of x would lose a digit of every result.
+    factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
-    return sign * jnp.exp(lax.lgamma(order)) * zeta(jnp.full_like(x, n + 1), x)
+    return sign * factorial * zeta(jnp.full_like(x, n + 1), x)
 
 
 @lowering("aten::igamma", "aten::special_gammainc")

@@ -108,6 +108,11 @@ def test_polygamma(n: int) -> None:
     check(aten.polygamma.default, n, x, rtol=1e-6, atol=1e-8)
 
 
+def test_factors_of_polygamma_are_exact() -> None:
+    x = torch.linspace(0.3, 6.3, 41)
+    check(aten.polygamma.default, 6, x, rtol=1e-6, atol=0.0)
+
+
 def test_zeta() -> None:
     x = torch.tensor([[2.0], [3.0], [1.0], [0.5], [4.5], [NAN]], dtype=torch.float64)
     q = torch.tensor([0.3, 1.0, 5.5, 0.0, -1.0, -2.5, 100.0], dtype=torch.float64)

@@ -146,8 +146,15 @@ class Call:
         return [source for group in (*args, *kwargs.values()) for source in group]
 
     def written(self) -> list[int]:
-        """Return the positions of the tensors that are written to."""
-        return [source[1] for at in self.pure.written for source in self._sources[at]]
+        """Return the positions of the tensors that are written to: ours, and not numbers."""
+        sources = [source for at in self.pure.written for source in self._sources[at]]
+        if any(kind != "tensor" for kind, _ in sources):
+            raise RuntimeError(
+                f"{self.op.name()}: expected what is written to be on tpu, as other arguments or the "
+                "generator are, but found a tensor of the CPU. Move one with .to(), or take a "
+                "generator of the CPU"
+            )
+        return [at for _, at in sources]
 
     def results(self, program: Program) -> list[Fresh | int | None]:
         """Return what the operator returns."""

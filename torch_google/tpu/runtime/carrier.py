@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +14,17 @@ from jax.sharding import SingleDeviceSharding
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
-from torch_google.tpu.runtime import compiler, metrics, platform
+from torch_google.tpu.compile.carrier import padded
+from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
 from torch_google.tpu.runtime.call import Fresh
 from torch_google.tpu.runtime.strides import View, natural, read, write
+from torch_google.tpu.runtime.transfer import to_host
 from torch_google.tpu.runtime.untraced import untraced
 
 # What a precision is in C++ is its place here.
 _PRECISIONS = ("default", "high", "highest")
+
+_GRAPH = "a graph of torch.compile's"
 
 
 class _Device(Carrier):
@@ -34,6 +39,15 @@ class _Device(Carrier):
 
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
         return write(array, values.astype(dtypes.to_jax(layout.dtype)), layout)
+
+    def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
+        if array.shape == (elements,) and tensor.is_contiguous() and not _is_odd(tensor, array):
+            return array
+        metrics.graph("pad")
+        if platform.name() == "cpu":
+            index = tensor.device.index or 0
+            return arrays.from_host(padded(to_host(tensor), elements), index)
+        return _fitted(array.sharding, View.of(tensor), elements)(array)
 
     def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
         _C.store(tensor, array)
@@ -58,7 +72,12 @@ class _Device(Carrier):
 
     def plan(self, results: Sequence[Result]) -> Any:
         fresh = [
-            Fresh(result.sizes, result.strides, _natural(result), result.dtype)
+            Fresh(
+                result.sizes,
+                result.strides,
+                _natural(result) if result.elements is None else (result.elements,),
+                result.dtype,
+            )
             for result in results
         ]
         return fresh, results[0].device.index or 0 if results else 0
@@ -92,8 +111,20 @@ class _Device(Carrier):
             return compiler.executable_of(name, lower(), device=index)
         return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
 
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return compiler.needs(executable)
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        _C.check_room(device.index or 0, needs, _GRAPH)
+
+    def explain(self, error: Exception) -> NoReturn:
+        errors.explain(_GRAPH, error)
+
     def count(self, event: str) -> None:
         metrics.graph(event)
+
+    def refuse(self, reason: str) -> None:
+        metrics.exact(reason)
 
 
 def register() -> None:
@@ -110,6 +141,28 @@ def _natural(result: Result) -> tuple[int, ...]:
         return lies.shape
     steps = zip(result.sizes, result.strides, strict=True)
     return (1 + sum((size - 1) * step for size, step in steps),)
+
+
+def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
+    """Whether a tensor sees other than the first elements of its array as they are."""
+    return (
+        tensor.storage_offset() != 0
+        or tensor.is_conj()
+        or tensor.is_neg()
+        or dtypes.to_torch(array.dtype) != tensor.dtype
+    )
+
+
+@lru_cache(256)
+def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
+    """Return a program that pads what a view sees: off the CPU, one for each set of sizes."""
+    metrics.graph("pad_compile")
+
+    def function(array: jax.Array) -> jax.Array:
+        flat = read(array, view).reshape(-1)
+        return jnp.pad(flat, (0, elements - flat.size))
+
+    return jax.jit(function, out_shardings=sharding)
 
 
 def _signed(word: int) -> int:

@@ -67,7 +67,31 @@ def compiled(
     return made
 
 
+def scratch(executable: jax.stages.Compiled) -> int:
+    """Return the bytes that a program needs while it runs, beside inputs and results.
+
+    0 where the platform does not say.
+    """
+    known = _memory(executable)
+    return 0 if known is None else int(known.temp_size_in_bytes)
+
+
+def needs(executable: jax.stages.Compiled) -> int:
+    """Return the bytes that a program needs beside its inputs: for results, too."""
+    known = _memory(executable)
+    if known is None:
+        return 0
+    return int(known.temp_size_in_bytes + known.output_size_in_bytes - known.alias_size_in_bytes)
+
+
 def check_allowed(name: str, fingerprint: str) -> None:
     """Raise CacheMissError in cache-only mode."""
     if _C.cache_only():
         raise CacheMissError(name, fingerprint)
+
+
+def _memory(executable: jax.stages.Compiled) -> Any:
+    try:
+        return executable.memory_analysis()
+    except (NotImplementedError, jax.errors.JaxRuntimeError):  # a platform that does not know
+        return None

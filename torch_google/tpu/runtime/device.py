@@ -13,6 +13,7 @@ from torch_google.tpu.runtime import memory, platform, random
 from torch_google.tpu.runtime.indices import Which, index_of
 from torch_google.tpu.runtime.memory import (
     empty_cache,
+    get_per_process_memory_fraction,
     ipc_collect,
     max_memory_allocated,
     max_memory_reserved,
@@ -24,6 +25,7 @@ from torch_google.tpu.runtime.memory import (
     memory_summary,
     reset_accumulated_memory_stats,
     reset_peak_memory_stats,
+    set_per_process_memory_fraction,
 )
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
 from torch_google.tpu.runtime.misses import CacheMissError
@@ -84,6 +86,7 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_eager_mode",
+    "get_per_process_memory_fraction",
     "get_precision",
     "get_rng_state",
     "get_rng_state_all",
@@ -118,6 +121,7 @@ __all__ = [
     "set_device",
     "set_eager_mode",
     "set_fused_limits",
+    "set_per_process_memory_fraction",
     "set_precision",
     "set_rng_state",
     "set_rng_state_all",
@@ -193,7 +197,7 @@ class device_of(device):  # noqa: N801 - as torch.cuda has it
 
 def synchronize(device: Which = None) -> None:
     """Wait until every value on a device is there. Raises what its computation raised."""
-    if _C.started():
+    if _C.started() or _C.is_forked():
         torch.accelerator.synchronize(index_of(device))
 
 

@@ -6,18 +6,28 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
+from torch_google.tpu import _C
+
+_TRACEBACK = "Traceback (most recent call last):"
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
-def explain(op: str, error: Exception) -> None:
+def explain(op: str, error: Exception) -> NoReturn:
     """Raise what a program raised: torch.OutOfMemoryError where memory ran out."""
-    if "RESOURCE_EXHAUSTED" in str(error):
+    if isinstance(error, torch.OutOfMemoryError):
+        raise error
+    if is_out_of_memory(error):
         raise out_of_memory(op, _first_line(error).rstrip(".")) from error
     raise error
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether PJRT found no memory. It says so with a code, but not where inputs have no values."""
+    return any(words in str(error) for words in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
@@ -25,15 +35,13 @@ def wait(array: Any) -> None:
     try:
         array.block_until_ready()
     except RuntimeError as error:  # of which JAX's are a kind
-        explain("a value that was waited for", error)
+        explain("the program that computes a value", error)
 
 
 def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
     """Return the error of something that found no memory."""
-    live = torch.accelerator.memory_allocated()
-    return torch.OutOfMemoryError(
-        f"tpu: {what} ran out of memory: {why}. Live tensors hold {live} bytes; free some"
-    )
+    usage = _C.memory_usage(_C.current_device())
+    return torch.OutOfMemoryError(f"tpu: {what} ran out of memory: {why}. {usage}")
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -69,4 +77,9 @@ def caller() -> str:
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0] or type(error).__name__
+    """Return the line that says what happened: of a traceback in a message, that is its last."""
+    first, _, rest = str(error).strip().partition("\n")
+    if first.endswith(_TRACEBACK):
+        raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
+        return first.removesuffix(_TRACEBACK) + (raised[0] if raised else "")
+    return first or type(error).__name__

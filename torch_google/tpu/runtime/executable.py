@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -84,7 +84,7 @@ def kept_call(call: Call, device: int) -> Compiled | None:
     """
     if not _is_ours(call):
         return None
-    fingerprint = _fingerprint(call, device)
+    fingerprint = fingerprint_of(call, device)
     entry = compiler.kept(fingerprint, device)
     if entry is None:
         return None
@@ -100,12 +100,12 @@ def kept_call(call: Call, device: int) -> Compiled | None:
 def keep_baked(call: Call, device: int) -> None:
     """Let later processes know that a call's program depends on a number."""
     if _is_ours(call):
-        compiler.keep(_fingerprint(call, device), device, None)
+        compiler.keep(fingerprint_of(call, device), device, None)
 
 
 def compile_call(call: Call, lowered: Program, device: int) -> Compiled:
     """Return the compiled program of a call. It keeps none of the call's tensors."""
-    fingerprint = _fingerprint(call, device)
+    fingerprint = fingerprint_of(call, device)
     plan = _Plan(call, lambda: lowered, bool(lowered.random))
     body = plan.body(device)
     results = tuple(call.results(lowered))
@@ -274,8 +274,11 @@ def _example(number: Number | torch.Tensor) -> float | int:
     return 0.0 if number.is_floating_point() else 0
 
 
-def _fingerprint(call: Call, device: int) -> str:
-    """Return all that the key in C++ has, in words that mean the same in every process."""
+def fingerprint_of(call: Call, device: int, *, placed: bool = True) -> str:
+    """Return all that the key in C++ has, in words that mean the same in every process.
+
+    Unless `placed`, without where its views begin.
+    """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))
 
@@ -285,6 +288,7 @@ def _fingerprint(call: Call, device: int) -> str:
             return f"{leaf.dtype} {value}"
         if isinstance(leaf, torch.Tensor):
             view, (shape, dtype, box) = next(tensors)
+            view = view if placed else replace(view, offset=0)
             return f"{view} of {shape} {dtype} {boxes.index(box)}"
         if isinstance(leaf, Number):
             return f"Number {type(leaf.value).__name__}"

@@ -25,6 +25,7 @@ def _fused() -> Iterator[None]:
     with torch.tpu.eager_mode("fused"):
         yield
     torch.tpu.set_fused_limits()
+    torch.tpu.set_per_process_memory_fraction(1.0)
 
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
@@ -335,7 +336,10 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    for _ in range(2):  # operator by operator, then as a program
+    _C.set_memory_limit(0, 1 << 60)  # what is asked for is refused by the machine, and late
+    before = torch.tpu.memory_allocated()
+
+    def fail() -> None:
         parameter.add_(1)
         huge = x.expand(1 << 40) + 1
         total = huge.sum()
@@ -348,6 +352,13 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
         torch.tpu.wait_for_compiles()
         lost.zero_()
         assert lost.item() == 0
+
+    for _ in range(2):  # operator by operator, then as a program
+        fail()
+        # The error that a tensor keeps, to raise it again, holds none of the frames that it went
+        # through, nor their tensors.
+        gc.collect()
+        assert torch.tpu.memory_allocated() == before
     assert parameter.tolist() == [2.0] * 3
     assert (x + 1).item() == 2
 

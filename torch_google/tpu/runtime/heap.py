@@ -4,7 +4,9 @@
 XLA frees the scratch memory and the results of a program after each run. glibc gives such large
 pieces back to the kernel, and of more than 64 MiB it keeps none for a thread with a heap of its own:
 the next run meets the same pages empty, one fault for each. That was a sixth of the time of a
-training step. So threads share one heap, which keeps what is freed. Pieces above 128 MiB are mapped
+training step. PJRT has no allocator of its own for the CPU that could be told so: its buffers are
+malloc's, and so is what this sets for the process. So threads share one heap, which keeps what is
+freed. Pieces above 128 MiB are mapped
 apart, as before: the holes that aligned pieces leave in a heap are as large as they are.
 """
 
@@ -25,8 +27,14 @@ _ARENA_MAX = -8
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
     """Let malloc keep what is freed; call it before JAX makes its threads. Return whether it does.
 
-    Left as it is: a malloc that is not glibc's, or that variables of the environment configure.
+    Left as it is: a malloc that is not glibc's, or that variables of the environment configure, and
+    any where TORCH_TPU_KEEP_HEAP=0. Raises ValueError for another value of that than 0 or 1.
     """
+    wanted = environ.get("TORCH_TPU_KEEP_HEAP", "1")
+    if wanted not in ("0", "1"):
+        raise ValueError(f"tpu: TORCH_TPU_KEEP_HEAP={wanted}; use 0 or 1")
+    if wanted == "0":
+        return False
     if any(name == "GLIBC_TUNABLES" or name.startswith("MALLOC_") for name in environ):
         return False
     if "CS_GNU_LIBC_VERSION" not in os.confstr_names or not os.confstr("CS_GNU_LIBC_VERSION"):

@@ -29,7 +29,8 @@ print(int(statistics.median(faults[-15:])))
 
 
 def faults(**variables: str) -> int:
-    known = {k: v for k, v in os.environ.items() if not k.startswith(("MALLOC_", "GLIBC_"))}
+    theirs = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP")
+    known = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
     environ = known | {"TORCH_TPU_PLATFORM": "cpu"} | variables
     run = subprocess.run(
         [sys.executable, "-c", _PROGRAM], env=environ, capture_output=True, text=True, check=True
@@ -41,8 +42,15 @@ def faults(**variables: str) -> int:
 def test_what_is_freed_is_used_again() -> None:
     assert faults() < 1000
     assert faults(MALLOC_TOP_PAD_="131072") > 20000  # configured by the user: left alone
+    assert faults(TORCH_TPU_KEEP_HEAP="0") > 20000
 
 
 def test_a_configured_malloc_is_left_alone() -> None:
     assert not heap.keep({"MALLOC_ARENA_MAX": "2"})
     assert not heap.keep({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"})
+
+
+def test_it_can_be_switched_off() -> None:
+    assert not heap.keep({"TORCH_TPU_KEEP_HEAP": "0"})
+    with pytest.raises(ValueError, match="TORCH_TPU_KEEP_HEAP=no; use 0 or 1"):
+        heap.keep({"TORCH_TPU_KEEP_HEAP": "no"})

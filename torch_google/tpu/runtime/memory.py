@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any
 
 import torch
 
+from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.indices import Which, index_of
 
 __all__ = [
     "empty_cache",
+    "get_per_process_memory_fraction",
     "ipc_collect",
     "max_memory_allocated",
     "max_memory_reserved",
@@ -24,6 +27,7 @@ __all__ = [
     "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "set_per_process_memory_fraction",
 ]
 
 
@@ -82,13 +86,48 @@ def reset_accumulated_memory_stats(device: Which = None) -> None:
     torch.accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
+def set_per_process_memory_fraction(fraction: float, device: Which = None) -> None:
+    """Let live tensors of a device hold no more than a part, 0 to 1, of its memory: else 1.
+
+    What would hold more raises torch.OutOfMemoryError before anything is computed or drawn. A graph
+    of torch.compile's counts with what it needs while it runs. Raises ValueError for another
+    fraction, NotImplementedError where the platform does not say how much memory there is.
+    """
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")
+    total = mem_get_info(device)[1]
+    _C.set_memory_limit(index_of(device), math.floor(fraction * total))
+
+
+def get_per_process_memory_fraction(device: Which = None) -> float:
+    """Return the part of a device's memory that live tensors may hold."""
+    total = mem_get_info(device)[1]
+    return min(1.0, float(_C.memory_limit(index_of(device)) / total))
+
+
+def limit_all(devices: int) -> None:
+    """Let live tensors of each device hold what it has; where it does not say, anything.
+
+    Called as the platform starts.
+    """
+    for index in range(devices):
+        try:
+            total = _info(index)[1]
+        except NotImplementedError:
+            continue
+        _C.set_memory_limit(index, total)
+
+
 def mem_get_info(device: Which = None) -> tuple[int, int]:
     """Return the free and the total bytes of a device: the machine's where the platform is cpu.
 
     Raises NotImplementedError where the platform does not say.
     """
     torch.tpu.init()
-    index = index_of(device)
+    return _info(index_of(device))
+
+
+def _info(index: int) -> tuple[int, int]:
     if platform.name() == "cpu":
         page = os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page

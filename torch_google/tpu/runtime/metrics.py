@@ -21,8 +21,10 @@ class Metrics:
 
     `misses` are calls that made a program; `host_shapes` those whose results' shapes depend on
     values, which need none. `fallbacks` counts operators that ran on the CPU, by name; `graphs` what
-    happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another)
-    and `copy` (of an array that could not be donated).
+    happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another),
+    `copy` (of an array that could not be donated), and `pad` (an argument was copied to the length of
+    its bucket; `pad_compile`, with a program for its sizes). `exact` counts, by reason, the graphs
+    with symbols that have one program for each set of sizes.
 
     A trace of the fused mode is a hit where its program is there, and a miss where it is new; `served`
     counts those that ran operator by operator while their program was compiled. `flushes` says how
@@ -48,12 +50,14 @@ class Metrics:
     disk_hits: int
     disk_misses: int
     disk_bytes: int
+    exact: dict[str, int]
 
 
 _compiles = [0, 0.0]
 _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
+_exact: Counter[str] = Counter()
 # Programs are compiled by several threads.
 _lock = threading.Lock()
 
@@ -78,6 +82,7 @@ def metrics() -> Metrics:
         disk.hits,
         disk.misses,
         disk.bytes,
+        dict(_exact),
     )
 
 
@@ -90,6 +95,7 @@ def reset_metrics() -> None:
     _host_shapes[0] = 0
     _fallbacks.clear()
     _graphs.clear()
+    _exact.clear()
 
 
 @contextmanager
@@ -115,3 +121,8 @@ def fallback(name: str) -> None:
 def graph(event: str) -> None:
     """Count what happened to a graph of torch.compile's."""
     _graphs[event] += 1
+
+
+def exact(reason: str) -> None:
+    """Count one graph with symbols that runs on arrays of exactly its sizes."""
+    _exact[reason] += 1

@@ -16,9 +16,15 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
 from torch_google.tpu.program import BakedNumber, Number
-from torch_google.tpu.runtime import fallback, host_shapes, overlap
+from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap
 from torch_google.tpu.runtime.call import Base, Call
-from torch_google.tpu.runtime.executable import Compiled, compile_call, keep_baked, kept_call
+from torch_google.tpu.runtime.executable import (
+    Compiled,
+    compile_call,
+    fingerprint_of,
+    keep_baked,
+    kept_call,
+)
 from torch_google.tpu.runtime.operators import takes_numbers
 
 
@@ -67,6 +73,10 @@ def _miss(
         if found is not None:
             return found
     call.check()
+    if op not in _host_shaped:
+        moved = moving.run(op, call, lambda: fingerprint_of(call, device, placed=False))
+        if moved is not None:
+            return moved
     try:
         lowered = program.lower_op(call.pure.op, *call.pure_arguments())
         if lowered.host_shape:
@@ -78,12 +88,19 @@ def _miss(
     except BakedNumber:
         keep_baked(call, device)
         raise
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerBoolConversionError) as error:
+    except _NEEDS_VALUES as error:
         if not any(isinstance(leaf, Number) for leaf in pytree.tree_leaves(args)):
             raise
         keep_baked(call, device)
         raise BakedNumber(str(error)) from error
 
+
+# What a lowering raises that asks for the value of a number.
+_NEEDS_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 # Operators without a program of their own: none is looked for.
 _host_shaped: set[OpOverload] = set()

@@ -16,11 +16,31 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# The exponent decides what is computed: x**2 is a product. Until there are too many of them.
+# How many numbers an operator may know, each in a program of its own, before it takes them as inputs.
 _MOST_BAKED = 8
+# The exponent decides what is computed: x**2 is a product.
 _BAKED = ("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__")
-# The steps of optimizers, whose numbers schedulers change.
-_LIFTED = ("aten::_fused_ada", "aten::_fused_sgd", "aten::_amp_update_scale_")
+# Beside those of elementwise operators: numbers that decide nothing, as those which schedulers change.
+_LIFTED = (
+    "aten::_amp_update_scale_",
+    "aten::_fused_ada",
+    "aten::_fused_sgd",
+    "aten::bernoulli.p",
+    "aten::bernoulli_.float",
+    "aten::constant_pad_nd",
+    "aten::fill_",
+    "aten::full",
+    "aten::index_fill",
+    "aten::lerp_",
+    "aten::linspace",
+    "aten::native_dropout",
+    "aten::scalar_tensor",
+    "aten::scatter.value",
+    "aten::scatter_.value",
+    "aten::uniform",
+    "torch_google::block",
+    "torch_google::place",
+)
 # torch's own kernels return views, though the schemas do not say so.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
@@ -59,23 +79,30 @@ def names() -> list[str]:
 def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
     """Whether numbers become inputs of an operator from now on: True once, when it is to begin.
 
-    `forget` settles that they do not.
+    At once where they decide nothing, after many of them elsewhere: a step, as in beta ** step, is
+    not a reason to compile. `forget` settles that they do not.
     """
     if forget:
         _known.add(op.name())
     if op.name() in _known:
         return False
-    if op.name().startswith(_BAKED):
-        # As in beta ** step: a step is not a reason to compile.
-        _baked[op.name()].update(arg for arg in args if isinstance(arg, int | float))
-        if len(_baked[op.name()]) <= _MOST_BAKED:
+    harmless = torch.Tag.pointwise in op.tags or op.name().startswith(_LIFTED)
+    if not harmless or op.name().startswith(_BAKED):
+        seen = _baked[op.name()]
+        seen.update(
+            arg
+            for arg, argument in zip(args, op._schema.arguments, strict=True)
+            if isinstance(arg, int | float) and _is_number(argument)
+        )
+        if len(seen) <= _MOST_BAKED:
             return False
-        _known.add(op.name())
-        return True
+        del _baked[op.name()]
     _known.add(op.name())
-    if torch.Tag.pointwise in op.tags or op._schema.name in ("aten::fill_", "aten::lerp_"):
-        return True
-    return op.name().startswith(_LIFTED)
+    return True
+
+
+def _is_number(argument: torch.Argument) -> bool:
+    return str(argument.type) in ("number", "float", "Optional[number]", "Optional[float]")
 
 
 def _digest() -> str:

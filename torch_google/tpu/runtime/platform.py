@@ -35,16 +35,26 @@ def start() -> int:
             # Imported here, as these load JAX, or register kernels that only we need.
             from torch_google.tpu import composites
             from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
-            from torch_google.tpu.runtime import carrier, fused, kernels, operators, optimizers
+            from torch_google.tpu.runtime import (
+                carrier,
+                fakes,
+                fused,
+                kernels,
+                memory,
+                operators,
+                optimizers,
+            )
 
             carrier.register()
             kernels.register()
+            fakes.register()
             # The recorder takes what has no kernel yet.
             composites.register()
             operators.record(found[:1])
             fused.register()
             optimizers.install()
             _devices.extend(found)
+            memory.limit_all(len(found))
     return len(_devices)
 
 

@@ -94,21 +94,64 @@ def test_a_platform_that_cannot_be(variable: str, value: str, message: str) -> N
     assert message in run(_LOAD + "torch.empty(1, device='tpu')", **{variable: value})
 
 
-def test_a_fork_after_the_start_is_refused() -> None:
-    program = """
+_FORK = """
 import os
-torch.empty(1, device="tpu")
-read, write = os.pipe()
-if os.fork() == 0:
-    try:
-        torch.empty(1, device="tpu")
-    except RuntimeError as error:
-        os.write(write, str(error).encode())
-    os._exit(0)
-os.wait()
-print(os.read(read, 1000).decode())
+import signal
+import warnings
+warnings.simplefilter("ignore")
+from torch_google.tpu import to_jax
+x = torch.ones(2, device="tpu", requires_grad=True)
+y = (x * 2).sum()
+event, stream = torch.Event("tpu"), torch.tpu.Stream()
+event.record()
+plain = x.detach()
+def advice(use):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        signal.alarm(20)
+        try:
+            use()
+            said = "nothing"
+        except RuntimeError as error:
+            said = str(error)
+        os.write(write, said.encode())
+        os._exit(0)
+    os.wait()
+    os.close(write)
+    return os.read(read, 1000).decode()
+uses = {
+    "new": lambda: torch.empty(1, device="tpu"),
+    "operator": lambda: x + 1,
+    "write": lambda: plain.add_(1),
+    "item": y.item,
+    "copy": x.cpu,
+    "move": lambda: torch.ones(1).to("tpu"),
+    "print": lambda: repr(x),
+    "backward": y.backward,
+    "resize": lambda: torch.Tensor.resize_(plain, 30),
+    "array": lambda: to_jax(plain),
+    "dlpack": lambda: torch.from_dlpack(plain),
+    "synchronize": torch.tpu.synchronize,
+    "accelerator": torch.accelerator.synchronize,
+    "query": event.query,
+    "wait": event.synchronize,
+    "record": event.record,
+    "stream": stream.synchronize,
+    "new stream": torch.tpu.Stream,
+    "memory": torch.tpu.mem_get_info,
+    "init": torch.tpu.init,
+    "pickle": lambda: __import__("pickle").dumps(x),
+}
+for name, use in uses.items():
+    said = advice(use)
+    if not ("forked after the device had started" in said and "'spawn' start method" in said):
+        print(name, "->", said)
+print((x + 1).tolist(), advice(lambda: torch.manual_seed(3)))  # as workers of a loader do
 """
-    assert "forked after the device had started" in run(_LOAD + program)
+
+
+def test_a_child_of_a_fork_is_refused_with_advice() -> None:
+    assert run(_LOAD + _FORK) == "[2.0, 2.0] nothing"
 
 
 def test_a_fork_before_the_start_is_fine() -> None:

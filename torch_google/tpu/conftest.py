@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device for tests, registered and started."""
+"""The device for the tests of all rooms, registered and started."""
 
 from __future__ import annotations
 
@@ -14,3 +14,8 @@ autoload()
 @pytest.fixture(scope="session", autouse=True)
 def _device() -> None:
     torch.tpu.init()
+
+
+@pytest.fixture(autouse=True)
+def _counted() -> None:
+    torch.tpu.reset_metrics()

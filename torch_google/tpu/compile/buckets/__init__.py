@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs with symbols in their sizes, evaluated on arrays that are padded to buckets.
+
+One module for each family of operators has their rules: what an operator does to padding.
+"""
+
+from torch_google.tpu.compile.buckets import (
+    attention as attention,
+)
+from torch_google.tpu.compile.buckets import (
+    convolution as convolution,
+)
+from torch_google.tpu.compile.buckets import (
+    creation as creation,
+)
+from torch_google.tpu.compile.buckets import (
+    indexing as indexing,
+)
+from torch_google.tpu.compile.buckets import (
+    joins as joins,
+)
+from torch_google.tpu.compile.buckets import (
+    losses as losses,
+)
+from torch_google.tpu.compile.buckets import (
+    normalization as normalization,
+)
+from torch_google.tpu.compile.buckets import (
+    pointwise as pointwise,
+)
+from torch_google.tpu.compile.buckets import (
+    positions as positions,
+)
+from torch_google.tpu.compile.buckets import (
+    products as products,
+)
+from torch_google.tpu.compile.buckets import (
+    reductions as reductions,
+)
+from torch_google.tpu.compile.buckets import (
+    views as views,
+)
+from torch_google.tpu.compile.buckets.evaluate import evaluate
+from torch_google.tpu.compile.buckets.padded import Padded, compacted, unpacked
+from torch_google.tpu.compile.buckets.sizes import Policy, Refused, Scope, number
+
+__all__ = [
+    "Padded",
+    "Policy",
+    "Refused",
+    "Scope",
+    "compacted",
+    "evaluate",
+    "number",
+    "unpacked",
+]

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaled dot product attention: nobody attends to padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded, cleared, redim, valid
+from torch_google.tpu.compile.buckets.sizes import Refused, Scope, is_padded, width
+from torch_google.tpu.compile.buckets.table import Call, require, rule
+from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.lowerings.opmath import is_zero
+
+
+@rule("aten::_scaled_dot_product_efficient_attention")
+def attention(call: Call) -> Any:
+    q, k, v = _operands(call, *call.args[:3])
+    bias = _bias(call, q, k, call.args[3])
+    given = [cleared(call.scope, x) for x in (q, k, v)]
+    out, lse, seed, offset = call.lower(*given, bias, *call.args[4:], **call.kwargs)
+    assert lse is not None
+    dims = (*q.dims[:2], call.own(1)[2])
+    if is_padded(q.dims[2]) and lse.size:  # torch has infinity in the rows up to a multiple of 32
+        real = jnp.arange(lse.shape[-1]) < call.scope.real(q.dims[2])
+        lse = jnp.where(real, lse, jnp.inf)
+    room = width(dims[2]) - lse.shape[-1]
+    lse = jnp.pad(lse, [(0, 0), (0, 0), (0, max(room, 0))], constant_values=jnp.inf)
+    lse = lse[..., : width(dims[2])]
+    return [
+        Padded(out, (*q.dims[:3], v.dims[3])),
+        Padded(lse.reshape([width(dim) for dim in dims]), dims),
+        Padded(seed, ()),
+        Padded(offset, ()),
+    ]
+
+
+@rule("aten::_scaled_dot_product_efficient_attention_backward")
+def attention_backward(call: Call) -> Any:
+    grad, *others = call.args
+    q, k, v = _operands(call, *others[:3])
+    given = others[3]
+    bias = _bias(call, q, k, given)
+    out_dims = (*q.dims[:3], v.dims[3])
+    grad, out = (redim(call.scope, x, out_dims) for x in (grad, others[4]))
+    arrays = [cleared(call.scope, x) for x in (grad, q, k, v)]
+    grads = call.lower(*arrays, bias, out, *others[5:], **call.kwargs)
+    dims = [q.dims, k.dims, v.dims, None if given is None else given.dims]
+    return [
+        None if array is None or own is None else Padded(array, own)
+        for array, own in zip(grads, dims, strict=True)
+    ]
+
+
+def _operands(call: Call, q: Padded, k: Padded, v: Padded) -> tuple[Padded, Padded, Padded]:
+    if not is_zero(call.argument("dropout_p")):
+        raise Refused("attention with dropout")
+    require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
+    scope = call.scope
+    # Rows and columns are counted from the first, for causal attention.
+    q, k = leading(scope, q, 2), leading(scope, k, 2)
+    k = redim(scope, k, (q.dims[0], *k.dims[1:]))
+    v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))
+    return q, k, v
+
+
+def _bias(call: Call, q: Padded, k: Padded, given: Padded | None) -> Any:
+    """Return a bias, or a mask, that keeps the padding among keys from being seen."""
+    scope: Scope = call.scope
+    real = valid(scope, k, [2])
+    if real is not None:
+        real = real.reshape(1, 1, 1, -1)
+    if given is None:
+        return real
+    lead = 4 - len(given.dims)
+    wanted = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
+    fitted = redim(
+        scope,
+        given,
+        tuple(() if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)),
+    ).array
+    if real is None:
+        return fitted
+    if fitted.dtype == jnp.bool_:
+        return fitted & real
+    return jnp.where(real, fitted, jnp.asarray(-jnp.inf, fitted.dtype))

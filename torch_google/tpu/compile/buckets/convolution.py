@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and pooling: images are padded in number; zeros beyond an image are its border."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch_google.tpu.compile.buckets.padded import Padded, cleared, filled, redim
+from torch_google.tpu.compile.buckets.table import Call, like, require, rule
+
+
+@rule("aten::convolution")
+def convolution(call: Call) -> Any:
+    x, weight = call.args[:2]
+    require(call.op.name(), (*weight.dims, *x.dims[1:2]))
+    if call.argument("transposed"):
+        require(call.op.name(), x.dims[2:])
+    array = call.lower(filled(call.scope, x, range(2, len(x.dims)), 0), *call.args[1:])[0]
+    return [Padded(array, (x.dims[0], *call.own()[1:]))]
+
+
+@rule("aten::convolution_backward")
+def convolution_backward(call: Call) -> Any:
+    grad, x, weight = call.args[:3]
+    require(call.op.name(), (*weight.dims, *x.dims[1:2]))
+    if call.argument("transposed"):
+        require(call.op.name(), x.dims[2:])
+    grad = redim(call.scope, grad, (x.dims[0], *grad.dims[1:]))
+    given = [cleared(call.scope, grad), cleared(call.scope, x)]
+    to_x, *rest = call.lower(*given, *call.args[2:])
+    return [
+        None if to_x is None else Padded(to_x, x.dims),
+        *(None if array is None else like((), array) for array in rest),
+    ]
+
+
+@rule(
+    "aten::max_pool2d_with_indices",
+    "aten::max_pool3d_with_indices",
+    "aten::avg_pool2d",
+    "aten::avg_pool3d",
+    "aten::_adaptive_avg_pool2d",
+    "aten::_adaptive_avg_pool3d",
+    "aten::adaptive_max_pool2d",
+    "aten::upsample_nearest2d",
+    "aten::upsample_bilinear2d",
+)
+def windows(call: Call) -> Any:
+    x = call.args[0]
+    batch = _images(call, x)
+    results = call.lower(*call.args, **call.kwargs)
+    return [None if a is None else like(x.dims[:batch], a) for a in results]
+
+
+@rule(
+    "aten::max_pool2d_with_indices_backward",
+    "aten::max_pool3d_with_indices_backward",
+    "aten::avg_pool2d_backward",
+    "aten::avg_pool3d_backward",
+    "aten::_adaptive_avg_pool2d_backward",
+    "aten::_adaptive_avg_pool3d_backward",
+    "aten::adaptive_max_pool2d_backward",
+)
+def windows_backward(call: Call) -> Any:
+    grad, x, *others = call.args
+    batch = _images(call, x)
+    given = [
+        redim(call.scope, value, (*x.dims[:batch], *value.dims[batch:]))
+        if isinstance(value, Padded)
+        else value
+        for value in (grad, x, *others)
+    ]
+    return [Padded(call.lower(*given, **call.kwargs)[0], x.dims)]
+
+
+def _images(call: Call, x: Padded) -> int:
+    """Return how many dimensions come before those of a window."""
+    spatial = 3 if "3d" in call.op.name() else 2
+    require(call.op.name(), x.dims[len(x.dims) - spatial :])
+    return len(x.dims) - spatial

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads and writes at positions: what would be written from padding goes nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded, axis_of, cleared, redim, valid
+from torch_google.tpu.compile.buckets.pointwise import aligned
+from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded, width
+from torch_google.tpu.compile.buckets.table import Call, plain, require, rule, same
+from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.lowerings.promotion import convert
+
+
+@rule("aten::embedding")
+def embedding(call: Call) -> Any:
+    weight, indices = call.args[:2]
+    require(call.op.name(), weight.dims)
+    array = call.lower(*call.args, **call.kwargs)[0]
+    return [Padded(array, (*indices.dims, weight.dims[1]))]
+
+
+@rule("aten::embedding_dense_backward")
+def embedding_backward(call: Call) -> Any:
+    grad, indices, size, *others = call.args
+    if others[1]:
+        raise Refused("embeddings whose gradients are scaled by frequency")
+    if not isinstance(size, int):
+        raise Refused("a table of rows whose number is a symbol")
+    grad = redim(call.scope, grad, (*indices.dims, grad.dims[-1]))
+    array = call.lower(cleared(call.scope, grad), cleared(call.scope, indices), size, *others)[0]
+    return [Padded(array, plain(array.shape) if array is not None else ())]
+
+
+@rule("aten::index_select")
+def index_select(call: Call) -> Any:
+    x, dim, index = call.args
+    axis = axis_of(x, dim)
+    x = leading(call.scope, x, axis) if x.dims else x
+    array = call.lower(x, axis, index)[0]
+    own = index.dims or ((),)
+    return [Padded(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :]) if x.dims else ())]
+
+
+@rule("aten::index_add", "aten::index_copy")
+def index_write(call: Call) -> Any:
+    x, dim, index, source, *others = call.args
+    axis = axis_of(x, dim)
+    if not x.dims or not source.dims or not index.dims:
+        raise Refused(f"{call.op.name()} of a scalar")
+    x = leading(call.scope, x, axis)
+    source = redim(call.scope, source, (*x.dims[:axis], index.dims[0], *x.dims[axis + 1 :]))
+    return [
+        same(
+            x,
+            call.lower(
+                x,
+                axis,
+                _nowhere(call.scope, index, x.array.shape[axis]),
+                source,
+                *others,
+                **call.kwargs,
+            )[0],
+        )
+    ]
+
+
+@rule("aten::gather")
+def gather(call: Call) -> Any:
+    x, dim, index = call.args[:3]
+    if not x.dims or not index.dims:
+        return [Padded(call.lower(*call.args, **call.kwargs)[0], index.dims)]
+    axis = axis_of(x, dim)
+    x = _beside(call.scope, x, index, axis)
+    return [Padded(call.lower(x, axis, index, *call.args[3:], **call.kwargs)[0], index.dims)]
+
+
+@rule("aten::scatter.src", "aten::scatter.value", "aten::scatter_add")
+@rule("aten::scatter_reduce.two")
+def scatter(call: Call) -> Any:
+    x, dim, index, source, *others = call.args
+    if not x.dims or not index.dims:
+        raise Refused(f"{call.op.name()} of a scalar")
+    axis = axis_of(x, dim)
+    x = _beside(call.scope, x, index, axis)
+    if isinstance(source, Padded):
+        source = _beside(call.scope, source, index, None)
+    at = _nowhere(call.scope, index, x.array.shape[axis])
+    return [same(x, call.lower(x, axis, at, source, *others, **call.kwargs)[0])]
+
+
+@rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
+def index(call: Call) -> Any:
+    x, indices = call.args
+    x, items, _, dims = _indexed(call, x, indices)
+    array = jnp.asarray(x.array[items])
+    return [Padded(array, dims)]
+
+
+@rule("aten::index_put", "aten::_unsafe_index_put")
+def index_put(call: Call) -> Any:
+    x, indices, values = call.args[:3]
+    if len(indices) == 1 and indices[0] is not None and indices[0].array.dtype == jnp.bool_:
+        return _masked(call, x, indices[0], values)
+    x, items, outside, dims = _indexed(call, x, indices)
+    if outside is not None:  # positions of padding are past the end, where writes are dropped
+        first = next(at for at, item in enumerate(items) if not isinstance(item, slice))
+        moved = jnp.where(outside, x.array.shape[first], items[first])
+        items = (*items[:first], moved, *items[first + 1 :])
+    lead = len(dims) - len(values.dims)
+    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(values.dims))
+    given = redim(call.scope, values, wanted).array.astype(x.array.dtype)
+    target = x.array.at[items]
+    if not call.argument("accumulate"):
+        return [same(x, target.set(given, mode="drop"))]
+    if x.array.dtype == jnp.bool_:
+        return [same(x, target.max(given, mode="drop"))]
+    return [same(x, target.add(given, mode="drop"))]
+
+
+def _masked(call: Call, x: Padded, mask: Padded, values: Padded) -> Any:
+    if values.dims or call.argument("accumulate"):
+        raise Refused("a mask for an index")
+    mask = redim(call.scope, mask, x.dims[: len(mask.dims)])
+    shape = [*mask.array.shape, *[1] * (len(x.dims) - len(mask.dims))]
+    value = convert(values.array, call.metas[0].dtype)
+    return [same(x, jnp.where(mask.array.reshape(shape), value, x.array))]
+
+
+def _indexed(
+    call: Call, x: Padded, indices: Any
+) -> tuple[Padded, tuple[Any, ...], Any, tuple[Dim, ...]]:
+    """Return x, the items of an index of it, which of these are padding, and the result's dims."""
+    given = [at for at, item in enumerate(indices) if item is not None]
+    tensors = [indices[at] for at in given]
+    if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
+        raise Refused("a mask for an index")
+    for axis in given:
+        x = leading(call.scope, x, axis)
+    lead, alike = aligned(call.scope, tensors)
+    rank = len(lead)
+    outside: Any = None
+    for item in alike:
+        real = valid(call.scope, item, range(len(item.dims)))
+        if real is not None:
+            real = real.reshape((1,) * (rank - real.ndim) + real.shape)
+            outside = ~real if outside is None else outside | ~real
+    items: list[Any] = [slice(None)] * len(x.dims)
+    for axis, item in zip(given, alike, strict=True):
+        array = item.array
+        if is_padded(x.dims[axis]):
+            array = jnp.where(array < 0, array + call.scope.real(x.dims[axis]), array)
+        items[axis] = array
+    rest = [dim for axis, dim in enumerate(x.dims) if axis not in given]
+    together = given == list(range(given[0], given[-1] + 1))
+    ahead = given[0] if together else 0
+    return x, tuple(items), outside, (*rest[:ahead], *lead, *rest[ahead:])
+
+
+def _nowhere(scope: Scope, index: Padded, end: int) -> jax.Array:
+    """Return positions, those of padding past the end."""
+    real = valid(scope, index, range(len(index.dims)))
+    return index.array if real is None else jnp.where(real, index.array, end)
+
+
+def _beside(scope: Scope, x: Padded, index: Padded, axis: int | None) -> Padded:
+    """Return x with the elements of its other dimensions where those of an index are."""
+    for at, (own, theirs) in enumerate(zip(x.dims, index.dims, strict=True)):
+        if at == axis:
+            x = leading(scope, x, at)
+        elif own != theirs:
+            if len(own) > 1 or len(theirs) > 1:
+                raise Refused("an index that is padded in another way")
+            if width(own) < width(theirs):
+                grown = jnp.take(x.array, jnp.arange(width(theirs)), at, mode="clip")
+                x = Padded(grown, (*x.dims[:at], theirs, *x.dims[at + 1 :]))
+    return x

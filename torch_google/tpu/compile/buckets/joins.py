@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of dimensions, and what is joined of several: by places among the real elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded, axis_of, redim
+from torch_google.tpu.compile.buckets.pointwise import aligned
+from torch_google.tpu.compile.buckets.sizes import Dim, expression, is_padded, width
+from torch_google.tpu.compile.buckets.table import Call, rule, same
+from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.lowerings.promotion import common, convert
+
+
+@rule("aten::slice.Tensor", "aten::slice_copy.Tensor", "aten::narrow_copy")
+def slice_(call: Call) -> Any:
+    x = call.args[0]
+    axis = axis_of(x, call.argument("dim"))
+    wanted = call.scope.dim(call.metas[0].shape[axis])
+    if call.scope.dim(_whole(call, axis)) == wanted:
+        return [x]
+    x = leading(call.scope, x, axis)
+    at = _places(call, call.scope.real(x.dims[axis]), wanted)
+    dims = (*x.dims[:axis], wanted, *x.dims[axis + 1 :])
+    return [Padded(_taken(x.array, at, axis), dims, x.uniform)]
+
+
+@rule("aten::slice_scatter")
+def slice_scatter(call: Call) -> Any:
+    x, source = call.args[:2]
+    axis = axis_of(x, call.argument("dim"))
+    x = leading(call.scope, x, axis)
+    wanted = _source_dims(source, x, axis)
+    own = wanted[axis] if len(wanted[axis]) <= 1 else leading(call.scope, source, axis).dims[axis]
+    source = redim(call.scope, source, (*wanted[:axis], own, *wanted[axis + 1 :]))
+    return [_written(call, x, source, axis, call.scope.real(x.dims[axis]))]
+
+
+@rule("aten::slice_backward")
+def slice_backward(call: Call) -> Any:
+    grad = call.args[0]
+    axis = axis_of(grad, call.argument("dim"))
+    grad = leading(call.scope, grad, axis)
+    dims = (*grad.dims[:axis], call.own()[axis], *grad.dims[axis + 1 :])
+    zeros = Padded(jnp.zeros([width(dim) for dim in dims], grad.array.dtype), dims)
+    return [_written(call, zeros, grad, axis, call.scope.real(dims[axis]))]
+
+
+@rule("aten::select.int", "aten::select_copy.int")
+def select(call: Call) -> Any:
+    x, dim, index = call.args
+    axis = axis_of(x, dim)
+    x = leading(call.scope, x, axis)
+    at = _from_front(index, call.scope.real(x.dims[axis]))
+    dims = (*x.dims[:axis], *x.dims[axis + 1 :])
+    return [Padded(jax.lax.dynamic_index_in_dim(x.array, at, axis, keepdims=False), dims)]
+
+
+@rule("aten::select_backward")
+def select_backward(call: Call) -> Any:
+    grad, sizes, dim, index = call.args
+    axis = dim % len(sizes)
+    own = call.own()[axis]
+    dims = (*grad.dims[:axis], own, *grad.dims[axis:])
+    zeros = jnp.zeros([width(part) for part in dims], grad.array.dtype)
+    at = _from_front(index, call.scope.real(own))
+    return [Padded(jax.lax.dynamic_update_index_in_dim(zeros, grad.array, at, axis), dims)]
+
+
+@rule("aten::select_scatter")
+def select_scatter(call: Call) -> Any:
+    x, source, dim, index = call.args
+    axis = axis_of(x, dim)
+    x = leading(call.scope, x, axis)
+    source = redim(call.scope, source, (*x.dims[:axis], *x.dims[axis + 1 :]))
+    at = _from_front(index, call.scope.real(x.dims[axis]))
+    given = source.array.astype(x.array.dtype)
+    return [same(x, jax.lax.dynamic_update_index_in_dim(x.array, given, at, axis))]
+
+
+@rule(
+    "aten::split_with_sizes",
+    "aten::split.Tensor",
+    "aten::unsafe_split.Tensor",
+    "aten::unsafe_split_with_sizes",
+    "aten::split_with_sizes_copy",
+)
+def split(call: Call) -> Any:
+    x = call.args[0]
+    axis = axis_of(x, call.argument("dim"))
+    x = leading(call.scope, x, axis)
+    start: Any = 0
+    parts = []
+    for meta in call.metas:
+        own = call.scope.dim(meta.shape[axis])
+        at = start + jnp.arange(width(own))
+        dims = (*x.dims[:axis], own, *x.dims[axis + 1 :])
+        parts.append(Padded(_taken(x.array, at, axis), dims))
+        start = start + call.scope.real(own)
+    return parts
+
+
+@rule("aten::unbind.int")
+def unbind(call: Call) -> Any:
+    x = call.args[0]
+    axis = axis_of(x, call.argument("dim"))
+    dims = (*x.dims[:axis], *x.dims[axis + 1 :])
+    return [
+        Padded(jax.lax.index_in_dim(x.array, at, axis, keepdims=False), dims)
+        for at in range(len(call.metas))
+    ]
+
+
+@rule("aten::cat", "aten::concat")
+def cat(call: Call) -> Any:
+    tensors = call.args[0]
+    rank = len(call.metas[0].shape)
+    axis = call.argument("dim") % rank
+    # A tensor of one dimension and no elements has no say but in the dtype.
+    kept = [x for x in tensors if len(x.dims) == rank]
+    given = common(*(x.array for x in tensors))
+    arrays = [array for array, x in zip(given, tensors, strict=True) if len(x.dims) == rank]
+    parts = [Padded(array, x.dims, x.uniform) for array, x in zip(arrays, kept, strict=True)]
+    parts = [leading(call.scope, part, axis) for part in parts]
+    others = [Padded(jnp.take(p.array, 0, axis, mode="clip"), _without(p, axis)) for p in parts]
+    common_dims = aligned(call.scope, others)[0]
+    parts = [
+        redim(call.scope, p, (*common_dims[:axis], p.dims[axis], *common_dims[axis:]))
+        for p in parts
+    ]
+    total = call.own()[axis]
+    dims = (*common_dims[:axis], total, *common_dims[axis:])
+    if not any(is_padded(part.dims[axis]) for part in parts):
+        return [Padded(jnp.concatenate([part.array for part in parts], axis), dims)]
+    # Each part is laid over the padding of the one before it, which ends where it begins.
+    room = sum(part.array.shape[axis] for part in parts)
+    shape = [width(dim) for dim in dims]
+    shape[axis] = room
+    joined = jnp.zeros(shape, parts[0].array.dtype)
+    start: Any = 0
+    for part in parts:
+        joined = jax.lax.dynamic_update_slice_in_dim(joined, part.array, start, axis)
+        start = start + call.scope.real(part.dims[axis])
+    return [Padded(_fitted(joined, width(total), axis), dims)]
+
+
+@rule("aten::stack")
+def stack(call: Call) -> Any:
+    dims, parts = aligned(call.scope, call.args[0])
+    axis = call.argument("dim") % len(call.metas[0].shape)
+    arrays = common(*(part.array for part in parts))
+    own = call.scope.dims([len(parts)])
+    return [Padded(jnp.stack(arrays, axis), (*dims[:axis], *own, *dims[axis:]))]
+
+
+@rule("aten::constant_pad_nd")
+def pad(call: Call) -> Any:
+    x, widths = call.args[:2]
+    value = convert(call.argument("value"), call.metas[0].dtype)
+    for at in range(0, len(widths), 2):
+        axis = len(x.dims) - 1 - at // 2
+        before, after = widths[at], widths[at + 1]
+        if isinstance(before, int) and isinstance(after, int) and before == after == 0:
+            continue
+        own = call.scope.dim(call.metas[0].shape[axis])
+        x = leading(call.scope, x, axis)
+        place = jnp.arange(width(own)) - before
+        shape = [1] * len(x.dims)
+        shape[axis] = width(own)
+        inside = (place >= 0) & (place < call.scope.real(x.dims[axis]))
+        array = jnp.where(inside.reshape(shape), _taken(x.array, place, axis), value)
+        x = Padded(array, (*x.dims[:axis], own, *x.dims[axis + 1 :]))
+    return [x]
+
+
+def _whole(call: Call, axis: int) -> Any:
+    """Return the size of a dimension of the argument that is sliced, as an expression."""
+    return expression(call.args[0].dims[axis])
+
+
+def _places(call: Call, size: Any, wanted: Dim) -> jax.Array:
+    """Return the places that a slice takes, and what lies behind them."""
+    names = {argument.name for argument in call.op._schema.arguments}
+    start = call.argument("start")
+    step = call.argument("step") if "step" in names else 1
+    first = _within(0 if start is None else start, size)
+    return first + jnp.arange(width(wanted)) * step
+
+
+def _within(start: Any, size: Any) -> Any:
+    """Return a start as Python understands it: from the end if negative, and never outside."""
+    if isinstance(start, int) and start >= 0:
+        return start if not isinstance(size, int) else min(start, size)
+    start = _from_front(start, size)
+    return jnp.clip(start, 0, size)
+
+
+def _from_front(index: Any, size: Any) -> Any:
+    if isinstance(index, int):
+        return index + size if index < 0 else index
+    return jnp.where(index < 0, index + size, index)
+
+
+def _taken(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
+    return jnp.take(array, at, axis=axis, mode="clip")
+
+
+def _written(call: Call, x: Padded, source: Padded, axis: int, size: Any) -> Padded:
+    """Return x with the real elements of a source where a slice takes its own."""
+    dim = source.dims[axis]
+    at = _places(call, size, dim)
+    real = jnp.arange(width(dim)) < call.scope.real(dim)
+    at = jnp.where(real, at, x.array.shape[axis])
+    index = (*[slice(None)] * axis, at)
+    return same(x, x.array.at[index].set(source.array.astype(x.array.dtype), mode="drop"))
+
+
+def _source_dims(source: Padded, x: Padded, axis: int) -> tuple[Dim, ...]:
+    return (*x.dims[:axis], source.dims[axis], *x.dims[axis + 1 :])
+
+
+def _without(x: Padded, axis: int) -> tuple[Dim, ...]:
+    return (*x.dims[:axis], *x.dims[axis + 1 :])
+
+
+def _fitted(array: jax.Array, size: int, axis: int) -> jax.Array:
+    have = array.shape[axis]
+    if have >= size:
+        return jax.lax.slice_in_dim(array, 0, size, axis=axis)
+    widths = [(0, 0)] * array.ndim
+    widths[axis] = (0, size - have)
+    return jnp.pad(array, widths)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses: a row of padding has the class that is ignored; means are over what is real."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded, filled, redim
+from torch_google.tpu.compile.buckets.pointwise import aligned
+from torch_google.tpu.compile.buckets.sizes import Dim, Refused
+from torch_google.tpu.compile.buckets.table import Call, require, rule
+from torch_google.tpu.lowerings.losses import MEAN, NONE, SUM
+
+
+@rule(
+    "aten::nll_loss_forward",
+    "aten::nll_loss2d_forward",
+    "aten::nll_loss_backward",
+    "aten::nll_loss2d_backward",
+)
+def classes(call: Call) -> Any:
+    x, target = call.argument("self"), call.argument("target")
+    axis = 0 if len(x.dims) == 1 else 1
+    require(call.op.name(), x.dims[axis : axis + 1])
+    if len(x.dims) == 1:
+        raise Refused(f"{call.op.name()} of one row")
+    target = redim(call.scope, target, (*x.dims[:axis], *x.dims[axis + 1 :]))
+    ignored = call.argument("ignore_index")
+    real = filled(call.scope, target, range(len(target.dims)), ignored)
+    backward = "backward" in call.op.name()
+    grad = call.args[:1] if backward else ()
+    if backward and grad[0].dims:
+        grad = (redim(call.scope, grad[0], target.dims),)
+    others = call.args[3:] if backward else call.args[2:]
+    results = call.lower(*grad, x, real, *others)
+    if backward:
+        return [Padded(results[0], x.dims)]
+    each = call.argument("reduction") == NONE
+    return [Padded(results[0], target.dims if each else ()), Padded(results[1], ())]
+
+
+@rule(
+    "aten::mse_loss",
+    "aten::smooth_l1_loss",
+    "aten::huber_loss",
+    "aten::binary_cross_entropy",
+    "aten::binary_cross_entropy_with_logits",
+    "aten::soft_margin_loss",
+)
+def each(call: Call) -> Any:
+    reduction = call.argument("reduction")
+    dims, given = _given(call)
+    losses = Padded(call.lower(*_reducing(call, given, NONE))[0], dims)
+    if reduction == NONE:
+        return [losses]
+    total = filled(call.scope, losses, range(len(dims)), 0).sum(dtype=_wide(losses))
+    if reduction == MEAN:
+        total = total / jnp.asarray(call.scope.count(dims), total.dtype)
+    return [Padded(total.astype(call.dtype()), ())]
+
+
+@rule(
+    "aten::mse_loss_backward",
+    "aten::smooth_l1_loss_backward",
+    "aten::huber_loss_backward",
+    "aten::binary_cross_entropy_backward",
+    "aten::soft_margin_loss_backward",
+)
+def each_backward(call: Call) -> Any:
+    reduction = call.argument("reduction")
+    dims, given = _given(call)
+    if reduction == MEAN:
+        count = jnp.asarray(call.scope.count(dims), given[0].array.dtype)
+        given[0] = Padded(given[0].array / count, given[0].dims)
+    how = NONE if reduction == NONE else SUM
+    return [Padded(call.lower(*_reducing(call, given, how))[0], dims)]
+
+
+def _given(call: Call) -> tuple[tuple[Dim, ...], list[Any]]:
+    """Return the dimensions of the losses, and the arguments padded alike."""
+    arguments = call.arguments()
+    dims, alike = aligned(call.scope, [a for a in arguments if isinstance(a, Padded)])
+    given = iter(alike)
+    return dims, [next(given) if isinstance(a, Padded) else a for a in arguments]
+
+
+def _reducing(call: Call, given: list[Any], reduction: int) -> list[Any]:
+    names = [argument.name for argument in call.op._schema.arguments]
+    return [
+        reduction if name == "reduction" else value
+        for name, value in zip(names, given, strict=True)
+    ]
+
+
+def _wide(x: Padded) -> Any:
+    return jnp.float32 if x.array.dtype in (jnp.bfloat16, jnp.float16) else x.array.dtype

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is computed element by element: padding stays where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded, compacted, redim, unpacked
+from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded
+from torch_google.tpu.compile.buckets.table import Call, rule
+
+
+@rule(
+    "aten::_neg_view",
+    "aten::_prelu_kernel",
+    "aten::_to_copy",
+    "aten::alias",
+    "aten::clone",
+    "aten::contiguous",
+    "aten::detach",
+    "aten::elu_backward",
+    "aten::hardsigmoid_backward",
+    "aten::hardswish_backward",
+    "aten::hardtanh_backward",
+    "aten::isinf",
+    "aten::isnan",
+    "aten::leaky_relu_backward",
+    "aten::lift_fresh",
+    "aten::lift_fresh_copy",
+    "aten::log_sigmoid_backward",
+    "aten::logit_backward",
+    "aten::mish_backward",
+    "aten::resolve_conj",
+    "aten::resolve_neg",
+    "aten::softplus_backward",
+    "aten::softshrink_backward",
+    "aten::hardshrink_backward",
+    "aten::_conj",
+    "aten::_neg_view_copy",
+    "aten::_prelu_kernel_backward",
+    "aten::alias_copy",
+    "aten::complex",
+    "aten::conj",
+    "aten::detach_copy",
+    "aten::floor_divide",
+    "aten::floor_divide.Scalar",
+    "aten::hardswish",
+    "aten::imag",
+    "aten::lift",
+    "aten::masked_fill.Tensor",
+    "aten::polar",
+    "aten::real",
+    "aten::rsub.Tensor",
+    "aten::special_i0",
+    "aten::where.Scalar",
+    "aten::where.ScalarOther",
+    "aten::where.ScalarSelf",
+    "prims::convert_element_type",
+    "prims::div",
+)
+def pointwise(call: Call) -> Any:
+    """Compute on operands that are padded alike; torch tags most such operators."""
+    operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, Padded)]
+    dims, alike = aligned(call.scope, operands)
+    given = iter(alike)
+    args = [next(given) if isinstance(x, Padded) else x for x in call.args]
+    kwargs = {n: next(given) if isinstance(x, Padded) else x for n, x in call.kwargs.items()}
+    results = call.lower(*args, **kwargs)
+    uniform = all(x.uniform or not x.dims for x in operands)
+    return [None if array is None else Padded(array, dims, uniform) for array in results]
+
+
+@rule("aten::log_sigmoid_forward")
+def log_sigmoid(call: Call) -> Any:
+    x = call.args[0]
+    out, buffer = call.lower(x)
+    assert buffer is not None
+    return [Padded(out, x.dims), Padded(buffer, x.dims if buffer.size else call.own(1))]
+
+
+@rule("aten::copy")
+def copy(call: Call) -> Any:
+    target, source = call.args[:2]
+    array = jnp.broadcast_to(
+        aligned(call.scope, [source, target])[1][0].array, target.array.shape
+    ).astype(call.dtype())
+    return [Padded(array, target.dims)]
+
+
+@rule("aten::fill.Scalar", "aten::fill.Tensor", "aten::zero")
+def fill(call: Call) -> Any:
+    x = call.args[0]
+    return [Padded(array, x.dims, True) for array in call.lower(*call.args) if array is not None]
+
+
+@rule(
+    "aten::bernoulli",
+    "aten::bernoulli.p",
+    "aten::exponential",
+    "aten::native_dropout",
+    "aten::normal_functional",
+    "aten::rand_like",
+    "aten::randn_like",
+    "aten::randint_like",
+    "aten::randint_like.low_dtype",
+    "aten::uniform",
+)
+def drawn(call: Call) -> Any:
+    """Draw for elements as they lie without padding.
+
+    JAX makes the bits of an element of its place alone: the stream is that of an exact program.
+    """
+    if not jax.config.jax_threefry_partitionable:
+        raise Refused("random numbers that depend on the size of the array")
+    x = call.args[0]
+    if any(isinstance(arg, Padded) for arg in call.args[1:]):
+        raise Refused(f"{call.op.name()} with tensors for its parameters")
+    flat = compacted(call.scope, x)
+    results = call.lower(flat, *call.args[1:], **call.kwargs)
+    return [None if array is None else unpacked(call.scope, array, x.dims) for array in results]
+
+
+def aligned(scope: Scope, operands: Sequence[Padded]) -> tuple[tuple[Dim, ...], list[Padded]]:
+    """Return the dimensions that operands broadcast to, and the operands padded like that."""
+    rank = max((len(x.dims) for x in operands), default=0)
+    dims: list[Dim] = []
+    for axis in range(rank):
+        there = [
+            (x.uniform, x.dims[axis - rank])
+            for x in operands
+            if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
+        ]
+        # What is the same everywhere has no say, and an extent that is a product gives way to its
+        # factors, in which matrix products and reductions come.
+        there.sort(key=lambda found: (found[0], -len(found[1])))
+        dims.append(there[0][1] if there else ())
+    return tuple(dims), [_alike(scope, x, dims) for x in operands]
+
+
+def _alike(scope: Scope, x: Padded, dims: Sequence[Dim]) -> Padded:
+    lead = len(dims) - len(x.dims)
+    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(x.dims))
+    for own, other in zip(x.dims, wanted, strict=True):
+        if own != other and not (is_padded(own) or is_padded(other)):
+            raise Refused("operands of other sizes")
+    return redim(scope, x, wanted)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that see an element's place in a dimension: real elements come first there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.padded import Padded
+from torch_google.tpu.compile.buckets.sizes import width
+from torch_google.tpu.compile.buckets.table import Call, rule
+from torch_google.tpu.compile.buckets.views import leading
+from torch_google.tpu.lowerings.promotion import convert
+
+
+@rule("aten::tril", "aten::triu")
+def triangle(call: Call) -> Any:
+    x = call.args[0]
+    for axis in (len(x.dims) - 2, len(x.dims) - 1):
+        x = leading(call.scope, x, axis)
+    return [Padded(call.lower(x, *call.args[1:], **call.kwargs)[0], x.dims)]
+
+
+@rule("aten::arange", "aten::arange.start", "aten::arange.start_step", "prims::iota")
+def count(call: Call) -> Any:
+    names = {argument.name for argument in call.op._schema.arguments}
+    start = call.argument("start") if "start" in names else 0
+    step = call.argument("step") if "step" in names else 1
+    dims = call.own()
+    dtype = call.metas[0].dtype
+    # As the lowering counts: in whole numbers, or in wide ones with a fraction.
+    whole = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
+    places = jnp.arange(width(dims[0]), dtype=jnp.int64 if whole else jnp.float64)
+    return [Padded(convert(start + places * step, dtype), dims)]
+
+
+def _fraction(value: Any) -> bool:
+    return not isinstance(value, int) and not jnp.issubdtype(jnp.asarray(value).dtype, jnp.integer)

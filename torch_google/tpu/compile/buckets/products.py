@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrix products: what is summed over is zero in its padding, on both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+
+from torch_google.tpu.compile.buckets.padded import Padded, filled, redim
+from torch_google.tpu.compile.buckets.pointwise import aligned
+from torch_google.tpu.compile.buckets.sizes import Dim, Scope
+from torch_google.tpu.compile.buckets.table import Call, rule
+
+
+@rule("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::mm.dtype")
+def product(call: Call) -> Any:
+    a, b, *others = call.args
+    dims, left, right = _factors(call.scope, a, b)
+    return [Padded(call.lower(left, right, *others, **call.kwargs)[0], dims)]
+
+
+@rule("aten::addmm", "aten::addmv", "aten::baddbmm")
+def add_product(call: Call) -> Any:
+    c, a, b = call.args[:3]
+    dims, left, right = _factors(call.scope, a, b)
+    added = _spread(call.scope, c, dims)
+    return [Padded(call.lower(added, left, right, *call.args[3:], **call.kwargs)[0], dims)]
+
+
+def _factors(scope: Scope, a: Padded, b: Padded) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
+    """Return the dimensions of a product, and its factors."""
+    batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
+    inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
+    if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:
+        shared = a.dims[-1] if len(a.dims[-1]) >= len(inner) else inner
+        a = redim(scope, a, (*a.dims[:-1], shared))
+        at = len(b.dims) - 2 if len(b.dims) > 1 else 0
+        b = redim(scope, b, (*a.dims[:batch], *b.dims[batch:at], shared, *b.dims[at + 1 :]))
+    left = filled(scope, a, [len(a.dims) - 1], 0)
+    right = filled(scope, b, [max(len(b.dims) - 2, 0)], 0)
+    rows = a.dims[:-1]
+    columns = b.dims[-1:] if len(b.dims) > 1 else ()
+    return (*rows, *columns), left, right
+
+
+def _spread(scope: Scope, c: Padded, dims: tuple[Dim, ...]) -> jax.Array:
+    """Return what is added to a product of such dimensions."""
+    lead = len(dims) - len(c.dims)
+    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(c.dims))
+    return redim(scope, c, wanted).array
+
+
+@rule("aten::addr", "aten::ger")
+def outer(call: Call) -> Any:
+    a, b = call.args[-2:]
+    dims = (*a.dims, *b.dims)
+    if len(call.args) == 2:
+        return [Padded(call.lower(a, b)[0], dims)]
+    return [
+        Padded(call.lower(_spread(call.scope, call.args[0], dims), a, b, **call.kwargs)[0], dims)
+    ]
+
+
+@rule("aten::linalg_cross")
+def cross(call: Call) -> Any:
+    a, b, *others = call.args
+    dims, alike = aligned(call.scope, [a, b])
+    return [Padded(call.lower(*alike, *others, **call.kwargs)[0], dims)]

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views: dimensions are split and joined by their extents, or squeezed out and padded again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import sympy
+
+from torch_google.tpu.compile.buckets.padded import Padded, axis_of, redim
+from torch_google.tpu.compile.buckets.sizes import Dim, Extent, Scope
+from torch_google.tpu.compile.buckets.table import Call, rule, same
+
+
+@rule(
+    "aten::_reshape_alias",
+    "aten::_unsafe_view",
+    "aten::reshape",
+    "aten::squeeze",
+    "aten::squeeze_copy",
+    "aten::squeeze_copy.dim",
+    "aten::squeeze_copy.dims",
+    "aten::unsqueeze_copy",
+    "aten::_reshape_copy",
+    "aten::squeeze.dim",
+    "aten::squeeze.dims",
+    "aten::unsqueeze",
+    "aten::view",
+    "aten::view_copy",
+)
+def view(call: Call) -> Any:
+    x = call.args[0]
+    return [reshaped(call.scope, x, call.metas[0].shape)]
+
+
+def reshaped(scope: Scope, x: Padded, sizes: Iterable[Any]) -> Padded:
+    """Return the same real elements, in row-major order, in other sizes."""
+    wanted = [scope.expr(size) for size in sizes]
+    dims = _regrouped([extent for dim in x.dims for extent in dim], wanted)
+    if dims is None:
+        return redim(scope, x, scope.dims(wanted))
+    shape = [_width(dim) for dim in dims]
+    return Padded(x.array.reshape(shape), dims, x.uniform)
+
+
+@rule("aten::permute", "aten::permute_copy")
+def permute(call: Call) -> Any:
+    x, order = call.args
+    axes = [axis_of(x, axis) for axis in order]
+    return [_permuted(x, axes)]
+
+
+@rule("aten::transpose.int", "aten::transpose_copy.int")
+def transpose(call: Call) -> Any:
+    x, first, second = call.args
+    axes = list(range(len(x.dims)))
+    if axes:
+        first, second = axis_of(x, first), axis_of(x, second)
+        axes[first], axes[second] = second, first
+    return [_permuted(x, axes)]
+
+
+@rule("aten::t", "aten::t_copy")
+def t(call: Call) -> Any:
+    x = call.args[0]
+    return [_permuted(x, list(range(len(x.dims)))[::-1])]
+
+
+@rule("aten::expand", "aten::expand_copy")
+def expand(call: Call) -> Any:
+    x = call.args[0]
+    sizes = call.metas[0].shape
+    lead = len(sizes) - len(x.dims)
+    dims = [
+        x.dims[at - lead] if at >= lead and x.dims[at - lead] != () else call.scope.dim(size)
+        for at, size in enumerate(sizes)
+    ]
+    shape = tuple(_width(dim) for dim in dims)
+    return [Padded(jnp.broadcast_to(x.array, shape), tuple(dims), x.uniform)]
+
+
+@rule("aten::repeat")
+def repeat(call: Call) -> Any:
+    x, times = call.args
+    lead = len(times) - len(x.dims)
+    array = x.array.reshape([1] * lead + list(x.array.shape))
+    own = ((),) * lead + x.dims
+    dims: list[Dim] = []
+    spread: list[int] = []
+    shape: list[int] = []
+    for at, count in enumerate(times):
+        size = array.shape[at]
+        # Repeated elements come before the dimension itself, in row-major order.
+        repeats = (call.scope.extent(_size_of(count, call, at, own)),)
+        dims.append((*repeats, *own[at]))
+        shape += [1, size]
+        spread += [repeats[0].size, size]
+    made = jnp.broadcast_to(array.reshape(shape), spread)
+    return [Padded(made.reshape([_width(dim) for dim in dims]), tuple(dims), x.uniform)]
+
+
+@rule("aten::flip")
+def flip(call: Call) -> Any:
+    x, axes = call.args
+    array = x.array
+    for axis in (axis_of(x, axis) for axis in axes):
+        dim = x.dims[axis]
+        if any(extent.padded for extent in dim):
+            x = redim(call.scope, same(x, array), _single(call.scope, x.dims, axis))
+            array = x.array
+            size = jnp.asarray(call.scope.real(x.dims[axis]))
+            array = jnp.take(array, size - 1 - jnp.arange(array.shape[axis]), axis, mode="clip")
+        else:
+            array = jnp.flip(array, axis)
+    return [same(x, array)]
+
+
+def _single(scope: Scope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
+    """Return dimensions of which one has its real elements in front."""
+    expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
+    return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
+
+
+def leading(scope: Scope, x: Padded, axis: int) -> Padded:
+    """Return the same with the real elements of a dimension in front."""
+    if len(x.dims[axis]) <= 1:
+        return x
+    return redim(scope, x, _single(scope, x.dims, axis))
+
+
+def _size_of(count: Any, call: Call, at: int, own: Sequence[Dim]) -> sympy.Expr:
+    if isinstance(count, int):
+        return sympy.Integer(count)
+    total = call.scope.expr(call.metas[0].shape[at])
+    return sympy.cancel(total / sympy.Mul(*(extent.expr for extent in own[at])))
+
+
+def _permuted(x: Padded, axes: Sequence[int]) -> Padded:
+    return Padded(x.array.transpose(axes), tuple(x.dims[axis] for axis in axes), x.uniform)
+
+
+def _width(dim: Dim) -> int:
+    found = 1
+    for extent in dim:
+        found *= extent.size
+    return found
+
+
+def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[Dim, ...] | None:
+    """Share out extents to dimensions of such sizes, splitting them where that keeps the order.
+
+    Returns None where it does not.
+    """
+    rest = list(reversed(extents))
+    dims: list[Dim] = []
+    for size in sizes:
+        dim: list[Extent] = []
+        wanted = size
+        while wanted != 1:
+            if not rest or wanted == 0:
+                return None
+            next_one = rest.pop()
+            taken, left = _split(next_one, wanted)
+            if taken is None:
+                return None
+            dim.append(taken)
+            if left is not None:
+                rest.append(left)
+            wanted = sympy.cancel(wanted / taken.expr)
+        dims.append(tuple(dim))
+    return None if rest else tuple(dims)
+
+
+def _split(extent: Extent, wanted: sympy.Expr) -> tuple[Extent | None, Extent | None]:
+    """Return the part of an extent that a dimension takes, and what is left for the next one."""
+    if extent.expr == wanted:
+        return extent, None
+    if extent.expr == 0:
+        return None, None
+    times = sympy.cancel(wanted / extent.expr)
+    if _is_whole(times):
+        return extent, None
+    inner = sympy.cancel(extent.expr / wanted)
+    if inner.is_Integer and inner > 0 and extent.size % int(inner) == 0:
+        return Extent(wanted, extent.size // int(inner)), Extent(inner, int(inner))
+    return None, None
+
+
+def _is_whole(expr: sympy.Expr) -> bool:
+    """Whether an expression is a polynomial with whole coefficients: nothing is divided."""
+    numerator, denominator = sympy.fraction(expr)
+    if denominator != 1:
+        return False
+    return all(c.is_Integer for c in numerator.as_coefficients_dict().values())

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models whose sizes change: results and gradients of the CPU, from a program for each bucket."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
+from torch import nn
+
+
+class Block(nn.Module):
+    """Attention, by torch's operator or by its formula, and a layer of its own."""
+
+    def __init__(self, *, formula: bool) -> None:
+        super().__init__()
+        self.formula = formula
+        self.first, self.second = nn.LayerNorm(8), nn.LayerNorm(8)
+        self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
+        self.layer = nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.Linear(16, 8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows, length, width = x.shape
+        qkv = self.qkv(self.first(x)).view(rows, length, 3, 2, width // 2)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        if self.formula:
+            seen = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+            scores = (q @ k.transpose(-1, -2) / (width // 2) ** 0.5).masked_fill(~seen, -1e9)
+            mixed = scores.softmax(-1) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(rows, length, width))
+        return x + self.layer(self.second(x))
+
+
+class Language(nn.Module):
+    def __init__(self, *, formula: bool = False) -> None:
+        super().__init__()
+        self.words, self.places = nn.Embedding(11, 8), nn.Embedding(40, 8)
+        self.block = Block(formula=formula)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, words: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(words.shape[1], device=words.device)
+        x = self.head(self.block(self.words(words) + self.places(places)))
+        return F.cross_entropy(x.view(-1, x.shape[-1]), targets.view(-1), ignore_index=3)
+
+
+class Pictures(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.head = nn.Linear(4 * 3 * 3, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(F.max_pool2d(F.relu(self.norm(self.conv(x))), 2).flatten(1))
+
+
+class Graded(nn.Module):
+    """A model with a loss of its own, so that nothing runs outside of its graph."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *args: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        result = self.model(*args)
+        return result.detach(), result.square().mean()
+
+
+def _layers() -> nn.Module:
+    return nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.LayerNorm(7), nn.Linear(7, 3))
+
+
+def _train(
+    model: nn.Module,
+    make: Callable[[int], Sequence[torch.Tensor]],
+    sizes: Sequence[int],
+    **options: object,
+) -> dict[str, int]:
+    """Compare steps for such sizes with the CPU's; return what happened to graphs."""
+    model = Graded(model)
+    ours = deepcopy(model).to("tpu")
+    compiled = torch.compile(ours, backend="tpu", **options)
+    for size in sizes:
+        args = make(size)
+        wanted, loss = model(*args)
+        found, own_loss = compiled(*_marked([x.to("tpu") for x in args], options))
+        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-4)
+        assert found.stride() == wanted.stride()
+        for module, result in ((model, loss), (ours, own_loss)):
+            module.zero_grad()
+            result.backward()
+        for (name, theirs), own in zip(model.named_parameters(), ours.parameters(), strict=True):
+            assert theirs.grad is not None
+            assert own.grad is not None
+            torch.testing.assert_close(
+                own.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}"
+            )
+    for (name, theirs), own in zip(model.named_buffers(), ours.buffers(), strict=True):
+        torch.testing.assert_close(own.cpu(), theirs, rtol=1e-4, atol=1e-4, msg=name)
+    assert torch.tpu.metrics().exact == {}
+    return torch.tpu.metrics().graphs
+
+
+def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.Tensor]:
+    if options.get("dynamic") is None:
+        torch._dynamo.mark_dynamic(args[0], 0)
+    return args
+
+
+def test_fifty_batches_of_a_network() -> None:
+    sizes = list(range(2, 52))
+    events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
+    # 8, 16, 32 and 64: forward and backward.
+    assert events["compile"] == 2 * 4
+    assert events["call"] == 2 * 50
+
+
+def test_fifty_batches_where_any_size_may_change() -> None:
+    sizes = list(range(2, 52))
+    events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
+    # And the first, when no size had changed.
+    assert events["compile"] == 2 * 5
+
+
+@pytest.mark.parametrize("formula", [False, True])
+def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
+    def make(size: int) -> Sequence[torch.Tensor]:
+        rows, length = 2 + size % 7, 3 + size * 5 % 30
+        words = torch.randint(0, 11, (rows, length))
+        return words, (words * 7 + 1) % 11
+
+    events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
+    # Rows of 8, with lengths of 8, 16 and 32; one exact program; and one for each of the two sizes
+    # that is seen to change before the other.
+    assert events["compile"] <= 2 * 5
+
+
+def test_a_convolutional_network_with_changing_batches() -> None:
+    events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
+    # 16, 32, 64 and the first.
+    assert events["compile"] == 2 * 4
+
+
+def test_buckets_of_ones_own() -> None:
+    double = torch.compile(
+        lambda x: x.sum(0) * 2, dynamic=True, backend="tpu", options={"buckets": [3, 10]}
+    )
+    for size in (2, 3, 7, 10, 5):
+        x = torch.randn(size, 4)
+        torch.testing.assert_close(double(x.to("tpu")).cpu(), x.sum(0) * 2)
+    assert torch.tpu.metrics().graphs["compile"] == 3
+    x = torch.randn(11, 4)
+    torch.testing.assert_close(double(x.to("tpu")).cpu(), x.sum(0) * 2)
+    assert torch.tpu.metrics().exact == {"a size above the last bucket": 1}
+
+
+def test_what_has_no_rule_runs_exactly(caplog: pytest.LogCaptureFixture) -> None:
+    function = torch.compile(lambda x: x.diagonal() + 1, dynamic=True)
+    with caplog.at_level(logging.INFO, "torch_google.tpu.compile.bucketed"):
+        for size in (3, 4, 5):
+            x = torch.randn(size, size)
+            torch.testing.assert_close(function(x.to("tpu")).cpu(), x.diagonal() + 1)
+    assert torch.tpu.metrics().exact == {"aten::diagonal": 1}
+    assert len([one for one in caplog.records if "aten::diagonal" in one.message]) == 1
+
+
+def test_what_is_drawn_is_what_an_exact_program_draws() -> None:
+    def drop(x: torch.Tensor) -> torch.Tensor:
+        return F.dropout(x, 0.5) + torch.rand(x.shape, device=x.device)
+
+    results = []
+    for buckets in (True, False):
+        torch._dynamo.reset()
+        torch.manual_seed(3)
+        function = torch.compile(drop, backend="tpu", options={"buckets": buckets})
+        for sizes in ((3, 5), (6, 11)):
+            x = torch.ones(sizes, device="tpu")
+            for axis in (0, 1):
+                torch._dynamo.mark_dynamic(x, axis)
+            results.append(function(x).cpu())
+    for padded, exact in zip(results[:2], results[2:], strict=True):
+        torch.testing.assert_close(padded, exact)
+
+
+def test_a_result_is_a_tensor_like_any_other() -> None:
+    function = torch.compile(lambda x: (x + 1).mT, dynamic=True)
+    for size in (3, 5, 6):
+        x = torch.arange(size * 4.0).reshape(size, 4)
+        found = function(x.to("tpu"))
+        assert found.stride() == (x + 1).mT.stride()
+        assert (found * 2).sum().item() == ((x + 1) * 2).sum().item()
+        found[0] = 7
+        wanted = (x + 1).mT
+        wanted[0] = 7
+        assert found.tolist() == wanted.tolist()
+        assert found.contiguous().view(-1)[-1].item() == wanted[-1, -1].item()
+
+
+def test_garbage_in_the_padding_is_not_seen() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        ratio = 1 / x  # infinite, or not a number, where there are zeros
+        return (ratio / ratio) @ ratio.mT.log() @ ratio
+
+    compiled = torch.compile(function, dynamic=True)
+    for size in (3, 5, 6):
+        x = torch.rand(size, 4) + 0.5
+        torch.testing.assert_close(compiled(x.to("tpu")).cpu(), function(x), rtol=1e-4, atol=1e-4)
+    assert torch.tpu.metrics().exact == {}

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of a graph for buckets of its sizes, and how a call of it goes.
+
+An input with symbols goes in as a flat array of the bucket's length, its elements first and in order;
+a result comes out as such an array, over which lies a tensor of the real sizes and strides. So what
+one graph returns and another takes, as forward and backward graphs do, is neither cut nor padded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from sys import getrefcount
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch.fx import Node
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.compile.buckets import (
+    Padded,
+    Refused,
+    Scope,
+    compacted,
+    evaluate,
+    number,
+    unpacked,
+)
+from torch_google.tpu.compile.buckets.sizes import expr_of, factored
+from torch_google.tpu.compile.buckets.table import plain
+from torch_google.tpu.compile.carrier import Carrier, Result
+from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
+from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.signature import Signature
+from torch_google.tpu.compile.symbols import is_symbolic
+from torch_google.tpu.compile.version import OWNERS
+
+
+class Program:
+    """A compiled program for some buckets."""
+
+    def __init__(
+        self,
+        signature: Signature,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        scope: Scope,
+        symbols: Sequence[Any],
+        loose: int,
+        options: Options,
+    ) -> None:
+        self._signature = signature
+        self._symbols = list(symbols)
+        self.scope = scope
+        self._layouts = {
+            place: _carrier(signature, place).layout(args[place]) for place in signature.unsized
+        }
+        # The elements of each input with symbols, in the bucket.
+        self._lengths = {
+            place: self._length(signature.metas[place].shape) for place in signature.sized
+        }
+        self._floats = [
+            place for place, meta in enumerate(signature.metas) if isinstance(meta, torch.SymFloat)
+        ]
+        self._inputs = [*signature.unsized, *signature.sized]
+        self._written = list(signature.written)
+        self._donated = [
+            place
+            for place in self._written
+            if options.donate and signature.metas[place].device == signature.device
+        ]
+        # The new tensors among the results, in their order.
+        self._made = [
+            (at, node)
+            for at, node in enumerate(signature.outputs)
+            if isinstance(node, Node)
+            and isinstance(node.meta.get("val"), torch.Tensor)
+            and signature.argument(node) is None
+        ]
+        self._neighbours = _neighbours(signature)
+        self._check()
+        # What the program returns for them: a node, and its dimensions as they lie.
+        self._orders = [(node, self._order(node, at >= loose)) for at, node in self._made]
+        self._returned = list(dict.fromkeys(self._orders))
+        self._picked = [self._returned.index(order) for order in self._orders]
+        assert options.precision is not None
+        with jax.default_matmul_precision(options.precision):
+            self._run = self._compile(arrays, options)
+        self._needs = signature.carrier().needs(self._run)
+
+    def __call__(
+        self,
+        args: Sequence[Any],
+        arrays: list[Any],
+        carrier: Carrier,
+        sizes: Sequence[int],
+        plan: Any,
+        others: Sequence[Any],
+    ) -> list[Any]:
+        signature = self._signature
+        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        carrier.check_room(signature.device, self._needs)
+        for place, length in self._lengths.items():
+            arrays[place] = _carrier(signature, place).fit(args[place], arrays[place], length)
+        for place in self._donated:
+            if getrefcount(arrays[place]) > OWNERS or carrier.is_shared(args[place]):
+                arrays[place] = arrays[place].copy()
+                carrier.count("copy")
+        given = [arrays[place] for place in self._inputs]
+        given += [float(args[place]) for place in self._floats]
+        given += [int(size) for size in sizes]
+        if signature.random:
+            given += carrier.draw(signature.device)
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            carrier.explain(error)
+        del given
+        carrier.count("call")
+        count = len(self._written)
+        for place, array in zip(self._written, made[:count], strict=True):
+            _carrier(signature, place).store(args[place], array)
+        fresh = [made[count + at] for at in self._picked]
+        tensors = carrier.give(fresh, plan) if fresh else []
+        results = list(others)
+        for (at, _), tensor in zip(self._made, tensors, strict=True):
+            results[at] = tensor
+        for at, output in enumerate(signature.outputs):
+            own = signature.argument(output) if isinstance(output, Node) else None
+            if own is not None:
+                results[at] = args[own]
+        return results
+
+    def tensors(self, values: Mapping[Any, int], loose: int) -> list[Result]:
+        """Return what the new tensors are in a call. Raises Refused for strides with gaps."""
+        found = []
+        for at, node in self._made:
+            meta = node.meta["val"]
+            sizes = tuple(int(number(expr_of(size), values)) for size in meta.shape)
+            strides = tuple(int(number(expr_of(step), values)) for step in meta.stride())
+            elements = None
+            if is_symbolic(meta):
+                if at >= loose:
+                    strides = _contiguous(sizes)
+                elif not _lie(sizes, strides, self._order(node, False)):
+                    raise Refused("a result whose strides leave gaps")
+                elements = self._length(meta.shape)
+            found.append(Result(sizes, strides, meta.dtype, meta.device, elements))
+        return found
+
+    def others(self, values: Mapping[Any, int]) -> list[Any]:
+        """Return the results with numbers in their places; None for what is a tensor."""
+        found: list[Any] = []
+        for output in self._signature.outputs:
+            meta = output.meta.get("val") if isinstance(output, Node) else output
+            if isinstance(meta, torch.SymInt):
+                meta = int(number(expr_of(meta), values))
+            elif isinstance(meta, torch.SymFloat | torch.SymBool):
+                raise Refused("a number for a result that is not whole")
+            found.append(None if isinstance(meta, torch.Tensor) else meta)
+        return found
+
+    def _check(self) -> None:
+        signature = self._signature
+        if any(is_symbolic(signature.metas[place]) for place in self._written):
+            raise Refused("an argument with symbolic sizes that is written")
+        for _, node in self._made:
+            if node.meta["val"].device != signature.device:
+                raise Refused("a result on another device")
+            if len(signature.family(node)) > 1:
+                raise Refused("results that share their storage")
+
+    def _length(self, shape: Sequence[Any]) -> int:
+        sizes = [int(number(expr_of(size), self.scope.buckets)) for size in shape]
+        return math.prod(sizes, start=1)
+
+    def _order(self, node: Node, loose: bool) -> tuple[int, ...]:
+        """Return the dimensions of a result as they lie, the outermost first."""
+        meta = node.meta["val"]
+        if loose or not is_symbolic(meta):
+            return tuple(range(meta.dim()))
+        steps = [int(number(expr_of(step), self.scope.buckets)) for step in meta.stride()]
+        return tuple(sorted(range(meta.dim()), key=lambda d: (-steps[d], d)))
+
+    def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
+        signature = self._signature
+        carrier = signature.carrier()
+        sharding = carrier.sharding(signature.device)
+        shapes = {place: arrays[place].shape for place in signature.unsized}
+        shapes |= {place: (length,) for place, length in self._lengths.items()}
+        specs: list[Any] = [
+            jax.ShapeDtypeStruct(
+                shapes[place],
+                arrays[place].dtype
+                if place in self._layouts
+                else dtypes.to_jax(signature.metas[place].dtype),
+                sharding=sharding,
+            )
+            for place in self._inputs
+        ]
+        specs += [0.0] * len(self._floats) + [0] * len(self._symbols)
+        specs += [0, 0] if signature.random else []
+        donated = tuple(self._inputs.index(place) for place in self._donated)
+        jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
+        # Traced even where the executable is kept on disk: this finds what is refused.
+        traced = jitted.trace(*specs)
+        layouts = list(self._layouts.items())
+        orders = [order for _, order in self._returned]
+        kept = (
+            "buckets",
+            specs,
+            layouts,
+            list(self.scope.buckets.items()),
+            self.scope.fixed,
+            orders,
+            donated,
+            options,
+        )
+        carrier.count("compile")
+        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return carrier.compile("torch.compile", traced.lower, said, signature.device)
+
+    def _function(self, *given: Any) -> tuple[Any, ...]:
+        signature = self._signature
+        arrays = dict(zip(self._inputs, given, strict=False))
+        at = len(self._inputs)
+        floats = dict(zip(self._floats, given[at:], strict=False))
+        at += len(self._floats)
+        symbols = dict(zip(self._symbols, given[at:], strict=False))
+        key = jax.random.fold_in(jax.random.key(given[-2]), given[-1]) if signature.random else None
+        scope = self.scope.within(symbols)
+        values: list[Any] = []
+        for place, meta in enumerate(signature.metas):
+            if place in self._lengths:
+                values.append(unpacked(scope, arrays[place], self._dims(scope, meta)))
+            elif place in arrays:
+                array = _carrier(signature, place).read(arrays[place], self._layouts[place])
+                values.append(Padded(array, plain(array.shape)))
+            elif isinstance(meta, torch.SymInt):
+                values.append(scope.value(expr_of(meta)))
+            else:
+                values.append(floats.get(place, meta))
+        found = evaluate(signature.graph, values, scope, key)
+        written = [
+            _carrier(signature, place).write(arrays[place], found[node].array, self._layouts[place])
+            for place, node in signature.written.items()
+        ]
+        return (*written, *(self._packed(scope, found[n], n, order) for n, order in self._returned))
+
+    def _dims(self, scope: Scope, meta: torch.Tensor) -> list[Any]:
+        """Return the dimensions of an input: a product of symbols in the order of its factors."""
+        return [factored(scope, size, self._neighbours) for size in meta.shape]
+
+    def _packed(self, scope: Scope, x: Padded, node: Node, order: tuple[int, ...]) -> jax.Array:
+        meta = node.meta["val"]
+        if not is_symbolic(meta):
+            sizes = tuple(meta.shape)
+            result = Result(sizes, tuple(meta.stride()), meta.dtype, meta.device)
+            return self._signature.carrier().pack(x.array, result)
+        lies = Padded(x.array.transpose(order), tuple(x.dims[axis] for axis in order))
+        flat = compacted(scope, lies)
+        length = self._length(meta.shape)
+        return jnp.pad(flat, (0, max(length - flat.size, 0)))[:length]
+
+
+def _carrier(signature: Signature, place: int) -> Carrier:
+    found = signature.carriers[place]
+    assert found is not None
+    return found
+
+
+def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether a tensor is dense, with its dimensions in such an order."""
+    step = 1
+    for axis in reversed(order):
+        if sizes[axis] != 1 and strides[axis] != step:
+            return False
+        step *= sizes[axis]
+    return True
+
+
+def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
+    strides: list[int] = []
+    step = 1
+    for size in reversed(sizes):
+        strides.insert(0, step)
+        step *= max(size, 1)
+    return tuple(strides)
+
+
+def _neighbours(signature: Signature) -> list[tuple[Any, ...]]:
+    """Return the sizes of tensors in a graph that have several symbols side by side."""
+    found: dict[tuple[Any, ...], None] = {}
+    for node in signature.graph.graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(leaf, torch.Tensor):
+                sizes = tuple(expr_of(size) for size in leaf.shape)
+                if sum(not size.is_Integer for size in sizes) > 1:
+                    found[sizes] = None
+    return list(found)

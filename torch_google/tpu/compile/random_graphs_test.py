@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random graphs on padded arrays give what the CPU gives, and so do their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from torch_google.tpu.compile.random_graphs import STEPS, Step, function, inputs, possible
+
+_SIZES = [(5, 3), (9, 12), (2, 7), (11, 6)]
+
+_steps = st.lists(
+    st.builds(
+        Step,
+        st.sampled_from(sorted(STEPS)),
+        st.integers(0, 4),
+        st.integers(0, 4),
+        st.integers(0, 3),
+        st.integers(0, 5),
+    ),
+    min_size=4,
+    max_size=10,
+)
+
+
+@settings(
+    max_examples=6,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(steps=_steps)
+def test_a_random_graph(steps: list[Step]) -> None:
+    check(possible(steps))
+
+
+@pytest.mark.parametrize("name", sorted(STEPS))
+def test_each_step_alone(name: str) -> None:
+    candidates = [Step(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (1, 1, 0), (2, 2, 3))]
+    candidates += [Step(name, f, 3, 1, 2) for f in (1, 2, 3)]
+    steps = possible(candidates)
+    assert steps
+    check(steps, _SIZES[1:3])
+
+
+def check(steps: Sequence[Step], sizes_of_calls: Sequence[tuple[int, int]] = _SIZES) -> None:
+    """Compare a function with itself on the CPU, for sizes of several buckets."""
+    if not steps:
+        return
+    run = function(steps)
+    torch._dynamo.reset()
+    torch.tpu.reset_metrics()
+    compiled = torch.compile(run, fullgraph=True, backend="tpu")
+    for sizes in sizes_of_calls:
+        theirs = [x.requires_grad_() for x in inputs(*sizes)]
+        ours = [x.detach().to("tpu").requires_grad_() for x in theirs]
+        for x, dims in zip(ours, ((0, 1), (0,), (0,), (0, 1)), strict=True):
+            for dim in dims:
+                torch._dynamo.maybe_mark_dynamic(x, dim)
+        wanted, found = run(*theirs), compiled(*ours)
+        for step, a, b in zip(steps, wanted, found, strict=True):
+            assert b.shape == a.shape, step
+            assert b.stride() == a.stride() or a.numel() < 2, step
+            torch.testing.assert_close(b.detach().cpu(), a.detach(), rtol=1e-3, atol=1e-4)
+        _backward(wanted, theirs)
+        _backward(found, ours)
+        for x, y in zip(theirs, ours, strict=True):
+            assert (x.grad is None) == (y.grad is None)
+            if x.grad is not None and y.grad is not None:
+                torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-2, atol=1e-3)
+    assert torch.tpu.metrics().exact == {}, steps
+
+
+def _backward(results: Sequence[torch.Tensor], arguments: Sequence[torch.Tensor]) -> None:
+    total = [x.cos().mean() for x in results if x.requires_grad]
+    if total:
+        torch.stack(total).sum().backward()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ten thousand iterations in which nobody looks at a value: memory stays as it is, in each mode."""
+
+from __future__ import annotations
+
+import gc
+import resource
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+TURNS = 10_000
+# A value of the loops: a thousand of them alive at once would be 64 MiB.
+SHAPE = (64, 256)
+
+
+def resident() -> int:
+    """Return the bytes of this process that are in memory."""
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+def body() -> Callable[[torch.Tensor], torch.Tensor]:
+    weight = torch.full((256, 256), 1e-3, device="tpu")
+
+    def turn(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ weight).add_(1.0)
+
+    return turn
+
+
+@pytest.mark.parametrize("how", ["strict", "debug", "fused", "compile"])
+def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
+    turn = body()
+    if how == "compile":
+        torch._dynamo.reset()
+        turn = torch.compile(turn)
+    with torch.tpu.eager_mode("strict" if how == "compile" else how), torch.no_grad():
+        x = torch.ones(SHAPE, device="tpu")
+
+        def loop(turns: int) -> tuple[int, int]:
+            """Return the most bytes that were live, and that were in memory."""
+            nonlocal x
+            live = held = 0
+            for number in range(turns):
+                x = turn(x)
+                if number % 100 == 0:
+                    live = max(live, torch.tpu.memory_allocated())
+                    held = max(held, resident())
+            return live, held
+
+        loop(1000)
+        torch.tpu.synchronize()
+        torch.tpu.wait_for_compiles()
+        gc.collect()
+        before, resident_before = torch.tpu.memory_allocated(), resident()
+        torch.tpu.reset_metrics()
+        torch.tpu.reset_peak_memory_stats()
+        most, held = loop(TURNS)
+        done = torch.tpu.metrics()
+        assert done.misses == 0
+        if how == "fused":
+            # What ends a trace is the loop itself: two of them, the first one begins elsewhere.
+            assert set(done.flushes) == {"repetition"}
+            assert done.fused_misses <= 2
+        else:
+            assert done.compiles == 0
+        few = 4 * x.nbytes
+        assert most <= before + few
+        assert torch.tpu.max_memory_allocated() <= before + few
+        torch.tpu.synchronize()
+        assert torch.tpu.memory_allocated() == before
+        assert max(held, resident()) - resident_before < 48 << 20
+    assert torch.isfinite(x).all()

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hundred equal training steps, in each mode: nothing is compiled after the second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from torch_google.tpu.compile import compile_step
+
+STEPS = 100
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class GPT(nn.Module):
+    """A transformer of one block, without dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(11, 16)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        self.head = nn.Linear(16, 11)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1], device=x.device)
+        return self.head(self.block(self.tokens(x), src_mask=mask, is_causal=True))
+
+
+class LSTM(nn.Module):
+    """One recurrent layer and a head over its last state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent = nn.LSTM(4, 8, batch_first=True)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.recurrent(x)[0][:, -1])
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def convolutions() -> nn.Module:
+    return nn.Sequential(
+        *(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.3)),
+        *(nn.Flatten(), nn.Linear(36, 4)),
+    )
+
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+Optimizer = Callable[[Any], torch.optim.Optimizer]
+CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch], Optimizer]] = {
+    "mlp": (
+        mlp,
+        lambda: (torch.randn(8, 8), torch.randint(4, (8,))),
+        lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    ),
+    "convolutions": (
+        convolutions,
+        lambda: (torch.randn(4, 1, 8, 8), torch.randint(4, (4,))),
+        lambda p: torch.optim.Adam(p, lr=1e-2),
+    ),
+    "gpt-foreach": (
+        GPT,
+        lambda: (torch.randint(11, (2, 6)), torch.randint(11, (2, 6))),
+        lambda p: torch.optim.AdamW(p, lr=1e-2, foreach=True),
+    ),
+    "gpt-fused": (
+        GPT,
+        lambda: (torch.randint(11, (2, 6)), torch.randint(11, (2, 6))),
+        lambda p: torch.optim.AdamW(p, lr=1e-2, fused=True),
+    ),
+    "lstm": (
+        LSTM,
+        lambda: (torch.randn(3, 5, 4), torch.randint(4, (3,))),
+        lambda p: torch.optim.RMSprop(p, lr=1e-2),
+    ),
+}
+
+
+def train(name: str, device: str, how: str, steps: int) -> list[float]:
+    """Return the losses; metrics begin behind the second step."""
+    torch.manual_seed(0)
+    make, batch, optimizer_of = CASES[name]
+    model = make().to(device)
+    inputs, targets = (part.to(device) for part in batch())
+    optimizer = optimizer_of(model.parameters())
+    called = torch.compile(model) if how == "compile" else model
+
+    def loss_of(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(called(inputs).flatten(0, -2), targets.flatten())
+
+    def one_by_one(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(inputs, targets)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    step = compile_step(loss_of, optimizer) if how == "compile_step" else one_by_one
+    losses = []
+    for number in range(steps):
+        if number == 2 and device == "tpu":
+            torch.tpu.wait_for_compiles()
+            torch.tpu.reset_metrics()
+        losses.append(step(inputs, targets).item())
+    return losses
+
+
+@pytest.mark.parametrize("how", ["strict", "debug", "fused", "compile", "compile_step"])
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_compiled_after_the_second_step(name: str, how: str) -> None:
+    mode: Any = how if how in ("strict", "debug", "fused") else "strict"
+    # Without the switch Dynamo leaves a recurrent network to the eager mode.
+    with torch.tpu.eager_mode(mode), torch._dynamo.config.patch(allow_rnn=True):
+        losses = train(name, "tpu", how, STEPS)
+    done = torch.tpu.metrics()
+    assert (done.misses, done.compiles, done.fused_misses, done.fused_served) == (0, 0, 0, 0)
+    assert (done.host_shapes, done.fallbacks, done.disk_misses) == (0, {}, 0)
+    if how == "fused":
+        assert done.flushes == {"optimizer step": STEPS - 2}
+        assert done.fused_hits == STEPS - 2
+    graphs = {"compile": 2, "compile_step": 1}.get(how, 0)
+    assert done.graphs == ({"call": graphs * (STEPS - 2)} if graphs else {})
+    assert losses[-1] < losses[0] / 2
+    if name != "convolutions":  # which draws other numbers than the CPU does
+        assert losses[:5] == pytest.approx(train(name, "cpu", "strict", 5), abs=1e-4)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python numbers: however many an operator is called with, few programs are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+VALUES = [0.5 + number / 8 for number in range(24)]
+# More than the runtime gives a program of its own, and each kind of program once more.
+FEW = 12
+MODES = ["strict", "debug", "fused"]
+
+# Each takes a matrix and a number.
+AT_ONCE: dict[str, Callable[[Tensor, Any], Any]] = {
+    "sum": lambda x, n: x + n - n * x,
+    "quotient": lambda x, n: n / x + x / n,
+    "remainder": lambda x, n: x % n,
+    "alpha": lambda x, n: torch.add(x, x, alpha=n),
+    "addcmul": lambda x, n: torch.addcmul(x, x, x, value=n),
+    "addcdiv_": lambda x, n: x.clone().addcdiv_(x, x, value=n),
+    "lerp": lambda x, n: torch.lerp(x, x * 2, n),
+    "clamp": lambda x, n: x.clamp(n / 2, n),
+    "comparison": lambda x, n: (x > n) | (x == n),
+    "fill_": lambda x, n: x.clone().fill_(n),
+    "masked_fill": lambda x, n: x.masked_fill(x > 1, n),
+    "leaky_relu": lambda x, n: functional.leaky_relu(x - 1, n),
+    "elu": lambda x, n: functional.elu(x - 1, n),
+    "softplus": lambda x, n: functional.softplus(x, n),
+    "foreach": lambda x, n: torch._foreach_add(torch._foreach_mul([x, x], n), [x, x], alpha=n),
+    "foreach list": lambda x, n: torch._foreach_addcdiv([x, x], [x, x], [x, x], [n, n + 1]),
+    "clip_grad_norm_": lambda x, n: torch.nn.utils.clip_grad_norm_([x.clone()], n),
+    "rms_norm": lambda x, n: functional.rms_norm(x, (3,), eps=n),
+    "scaled_dot_product_attention": lambda x, n: functional.scaled_dot_product_attention(
+        x[None], x[None], x[None], scale=n
+    ),
+}
+IN_THE_END: dict[str, Callable[[Tensor, Any], Any]] = {
+    "pow": lambda x, n: (x**n, n**x),
+    "floor_divide": lambda x, n: x // n,
+    "where": lambda x, n: torch.where(x > 1, x, n),
+    "full": lambda x, n: (torch.full((3,), n, device=x.device), torch.full_like(x, n)),
+    "assignment": lambda x, n: x.clone().__setitem__(0, n),
+    "addmm": lambda x, n: torch.addmm(x, x, x, beta=n, alpha=n + 1),
+    "baddbmm": lambda x, n: torch.baddbmm(x[None], x[None], x[None], alpha=n),
+    "layer_norm": lambda x, n: functional.layer_norm(x, (3,), eps=n),
+    "group_norm": lambda x, n: functional.group_norm(x, 3, eps=n),
+    "batch_norm": lambda x, n: functional.batch_norm(x, None, None, training=True, eps=n),
+    "huber_loss": lambda x, n: functional.huber_loss(x, x * 2, delta=n),
+    "smooth_l1_loss": lambda x, n: functional.smooth_l1_loss(x, x * 2, beta=n),
+    "index_fill": lambda x, n: x.index_fill(0, torch.tensor([0, 2], device=x.device), n),
+    "scatter": lambda x, n: x.scatter(0, torch.zeros(1, 3, dtype=torch.int64, device=x.device), n),
+    "pad": lambda x, n: functional.pad(x, (1, 2), value=n),
+}
+
+
+def check(work: Callable[[Tensor, Any], Any], values: list[float]) -> None:
+    host = torch.arange(1.0, 10.0).reshape(3, 3) / 4
+    x = host.to("tpu")
+    for value in values:
+        found, wanted = work(x, value), work(host, value)
+        torch.testing.assert_close(found, wanted, check_device=False, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_most_numbers_are_inputs_from_the_first(mode: Any) -> None:
+    with torch.tpu.eager_mode(mode):
+        for work in AT_ONCE.values():
+            check(work, VALUES[:2])
+        torch.tpu.reset_metrics()
+        for name, work in AT_ONCE.items():
+            check(work, VALUES[2:6])
+            assert torch.tpu.metrics().misses == 0, name
+
+
+@pytest.mark.parametrize("name", IN_THE_END)
+def test_the_others_are_inputs_once_there_are_many(name: str) -> None:
+    check(IN_THE_END[name], VALUES[:FEW])
+    torch.tpu.reset_metrics()
+    check(IN_THE_END[name], VALUES[FEW:])
+    assert torch.tpu.metrics().misses == 0
+
+
+def test_so_are_those_of_random_operators() -> None:
+    x = torch.ones(2000, device="tpu")
+
+    def draw(value: float) -> None:
+        uniform = x.clone().uniform_(0, value)
+        assert 0 <= uniform.min().item() <= uniform.max().item() < value
+        assert abs(x.clone().normal_(value, value / 8).mean().item() - value) < value / 16
+        kept = functional.dropout(x, value / 8)
+        assert abs((kept == 0).sum().item() / 2000 - value / 8) < 0.05
+        torch.testing.assert_close(kept.max().item(), 1 / (1 - value / 8), rtol=1e-4, atol=1e-4)
+        assert abs(x.clone().bernoulli_(value / 8).mean().item() - value / 8) < 0.05
+
+    for value in VALUES[:FEW]:
+        draw(value)
+    torch.tpu.reset_metrics()
+    for value in VALUES[FEW:]:
+        draw(value)
+    assert torch.tpu.metrics().misses == 0
+
+
+def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
+    torch._dynamo.reset()
+
+    @torch.compile
+    def work(x: Tensor, n: float) -> Tensor:
+        return torch.where(x > n, x * n, x + n)
+
+    check(work, VALUES[:3])
+    torch.tpu.reset_metrics()
+    check(work, VALUES[3:])
+    done = torch.tpu.metrics()
+    assert (done.compiles, done.graphs) == (0, {"call": len(VALUES) - 3})
