@@ -28,8 +28,9 @@ def _places(x: torch.Tensor, dim: int) -> torch.Tensor:
 def _matmul(x: torch.Tensor, y: torch.Tensor, a: int, b: int) -> torch.Tensor:
     flat = x.flatten(0, max(x.dim() - 2, 0)) if x.dim() > 2 else x
     other = y.flatten(0, max(y.dim() - 2, 0)) if y.dim() > 2 else y
-    products = (flat @ other.transpose(0, 1), flat.transpose(0, 1) @ other, flat @ other)
-    return products[a % 3]
+    if a % 3 == 2:
+        return flat @ other
+    return flat @ other.transpose(0, 1) if a % 3 else flat.transpose(0, 1) @ other
 
 
 def _loss(x: torch.Tensor, y: torch.Tensor, a: int, b: int) -> torch.Tensor:

@@ -66,13 +66,17 @@ def check(steps: Sequence[Step], sizes_of_calls: Sequence[tuple[int, int]] = _SI
         for step, a, b in zip(steps, wanted, found, strict=True):
             assert b.shape == a.shape, step
             assert b.stride() == a.stride() or a.numel() < 2, step
-            torch.testing.assert_close(b.detach().cpu(), a.detach(), rtol=1e-3, atol=1e-4)
+            torch.testing.assert_close(
+                b.detach().cpu(), a.detach(), rtol=1e-3, atol=1e-4, equal_nan=True
+            )
         _backward(wanted, theirs)
         _backward(found, ours)
         for x, y in zip(theirs, ours, strict=True):
             assert (x.grad is None) == (y.grad is None)
             if x.grad is not None and y.grad is not None:
-                torch.testing.assert_close(y.grad.cpu(), x.grad, rtol=1e-2, atol=1e-3)
+                torch.testing.assert_close(
+                    y.grad.cpu(), x.grad, rtol=1e-2, atol=1e-3, equal_nan=True
+                )
     assert torch.tpu.metrics().exact == {}, steps
 
 

