@@ -7,6 +7,8 @@
 #include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
@@ -147,7 +149,10 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       }
       ++counters.misses;
       program = std::move(miss.program);
-      self.programs.insert_or_assign(call->key, program);
+      // Another thread may have built it meanwhile. The map is whole before that
+      // one dies, which may give the GIL away.
+      std::shared_ptr<const Program> replaced = program;
+      self.programs[call->key].swap(replaced);
     }
     auto results = here.mode() == Mode::fused
                        ? Trace::record(std::move(program), *call)
@@ -216,8 +221,10 @@ void reset_counts() {
 }
 
 void clear_programs() {
+  // They die when no map is in use: that may give the GIL away.
+  std::vector<decltype(Operator::programs)> forgotten;
   for (auto& [name, cleared] : operators()) {
-    cleared->programs.clear();
+    forgotten.push_back(std::exchange(cleared->programs, {}));
   }
   clear_fused();
 }

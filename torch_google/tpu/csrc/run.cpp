@@ -334,6 +334,13 @@ void run(Trace& trace, Reason reason) {
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {
+  // Asked before the map is in use: Python may give the GIL away.
+  size_t scratch = 0;
+  if (executable != Py_None) {
+    const Ref bytes = Ref::checked(
+        PyObject_CallFunction(callbacks().scratch, "O", executable));
+    scratch = PyLong_AsSize_t(bytes.get());
+  }
   const auto found = cache().unresolved.find(token);
   if (found == cache().unresolved.end()) {
     return;  // all were forgotten meanwhile
@@ -342,9 +349,7 @@ void resolve_fused(uint64_t token, PyObject* executable) {
   if (executable == Py_None) {
     program.state = Fused::failed;
   } else {
-    const Ref bytes = Ref::checked(
-        PyObject_CallFunction(callbacks().scratch, "O", executable));
-    program.scratch = PyLong_AsSize_t(bytes.get());
+    program.scratch = scratch;
     program.function = Ref::borrow(executable);
     program.state = Fused::trial;
   }

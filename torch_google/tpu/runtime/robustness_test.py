@@ -74,6 +74,33 @@ def test_eight_threads_of_all_modes_get_their_own_results() -> None:
     assert failures == []
 
 
+_AT_ONCE = """
+import threading, torch, torch_google.tpu
+torch_google.tpu.autoload()
+for size in range(3, 11):
+    begin = threading.Barrier(8)
+    found = {}
+    def work(number):
+        x = torch.full((size, size), float(number)).to("tpu")
+        begin.wait()
+        for _ in range(20):
+            x.t().mul_(1.0)
+        found[number] = x.sum().item()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert found == {number: size * size * number for number in range(8)}, found
+"""
+
+
+def test_a_program_that_many_threads_build_at_once_is_replaced_whole() -> None:
+    """The one that is replaced dies in Python, which lets the next thread look for it meanwhile."""
+    done = subprocess.run(
+        [sys.executable, "-c", _AT_ONCE], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 @torch_google.tpu.custom_kernel("robustness::no_such_target")
 def _kernel(x: torch.Tensor) -> torch.Tensor:
     return jax.ffi.ffi_call("no_such_target", jax.ShapeDtypeStruct(x.shape, x.dtype))(x)
