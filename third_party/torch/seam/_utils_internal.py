@@ -7,7 +7,9 @@ libraries, headers and programs must be files, and the loader that brought torch
 are (`native_path`); other data is read through the loader and need not be a file at all. On disk, where
 an ordinary loader does the work, every answer is upstream's.
 
-The patches call these functions, which keeps each hunk at a line or two. Nothing here names torch_google.
+The patches call these functions, which keeps each hunk at a line or two. What a program may answer
+otherwise (which file a path names, where a log goes) is on the board beside this, `torch/_seam`.
+Nothing here names whoever answers.
 """
 
 import functools
@@ -17,8 +19,13 @@ from collections.abc import Iterable, Iterator
 from pkgutil import iter_modules
 from typing import Any
 
-from torch import _utils_internal_upstream as _upstream
-from torch._utils_internal_upstream import *  # noqa: F403
+from torch import _seam
+
+# Before upstream's own part of this module, which has the first log and reads the environment.
+_seam.plug_in()
+
+from torch import _utils_internal_upstream as _upstream  # noqa: E402
+from torch._utils_internal_upstream import *  # noqa: E402, F403
 
 # The shared libraries carry their own run paths: a global preload only pollutes the process.
 USE_GLOBAL_DEPS = False
