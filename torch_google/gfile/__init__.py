@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GFile for PyTorch: one way to files, whoever keeps them. Importing this loads neither torch nor fsspec."""
+
+from typing import Any
+
+from torch_google.gfile.failures import ChecksumError, TransientError, is_transient
+from torch_google.gfile.filesystem import FileStatus, Filesystem
+from torch_google.gfile.location import is_remote
+from torch_google.gfile.operations import (
+    Copy,
+    DeleteRecursively,
+    Exists,
+    Glob,
+    IsDirectory,
+    ListDir,
+    MakeDir,
+    MakeDirs,
+    Open,
+    Remove,
+    Rename,
+    Stat,
+    Walk,
+)
+from torch_google.gfile.retry import Retry
+from torch_google.gfile.schemes import register_scheme
+from torch_google.gfile.settings import Settings, configure, configured, settings
+
+_LATER = {"GPath": "gpath"}
+
+__all__ = [
+    "ChecksumError",
+    "Copy",
+    "DeleteRecursively",
+    "Exists",
+    "FileStatus",
+    "Filesystem",
+    "GPath",
+    "Glob",
+    "IsDirectory",
+    "ListDir",
+    "MakeDir",
+    "MakeDirs",
+    "Open",
+    "Remove",
+    "Rename",
+    "Retry",
+    "Settings",
+    "Stat",
+    "TransientError",
+    "Walk",
+    "configure",
+    "configured",
+    "is_remote",
+    "is_transient",
+    "register_scheme",
+    "settings",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        from importlib import import_module
+
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
