@@ -5,7 +5,7 @@ from importlib import import_module
 
 # Each has a module `plugs` with `plug()`, which plugs functions into hooks of torch/_seam and imports
 # nothing that those need: a program that asks for none of it pays nothing for it.
-_ROOMS: tuple[str, ...] = ("gfile", "logging")
+_ROOMS: tuple[str, ...] = ()
 
 
 def plug() -> None:

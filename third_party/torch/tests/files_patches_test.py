@@ -189,9 +189,8 @@ def test_mapping_a_remote_file_names_the_scheme(keeper: _Keeper) -> None:
 
 
 def test_load_takes_a_safetensors_path_of_any_scheme(keeper: _Keeper) -> None:
-    import safetensors.torch
-
-    keeper.kept["kept://a.safetensors"] = safetensors.torch.save({"weight": torch.arange(3.0)})
+    safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+    keeper.kept["kept://a.safetensors"] = safetensors.save({"weight": torch.arange(3.0)})
     loaded = torch.load("kept://a.safetensors")
     assert torch.equal(loaded["weight"], torch.arange(3.0))
 
@@ -202,7 +201,7 @@ def test_torchscript_takes_a_path_of_any_scheme(keeper: _Keeper) -> None:
     scripted.save("kept://b.pt")
     for name in ("kept://a.pt", "kept://b.pt"):
         assert torch.jit.load(name)(torch.ones(1)).item() == 2
-    extra = {"note": ""}
+    extra: dict[str, Any] = {"note": ""}
     torch.jit.load("kept://a.pt", _extra_files=extra)
     assert extra["note"] == b"n"
 
@@ -228,20 +227,24 @@ def test_hub_loads_from_any_scheme(keeper: _Keeper, tmp_path: Path) -> None:
     assert (tmp_path / "models" / "model.pt").exists()
 
 
-def test_hub_refuses_the_network(keeper: _Keeper, tmp_path: Path) -> None:
-    torch.hub.set_dir(tmp_path)
+def test_hub_refuses_the_network(
+    keeper: _Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
+    hub: Any = torch.hub
     for action in (
-        lambda: torch.hub.load_state_dict_from_url("https://example.org/model.pt"),
-        lambda: torch.hub.list("owner/repository:main", trust_repo=True),
+        lambda: hub.load_state_dict_from_url("https://example.org/model.pt"),
+        lambda: hub.list("owner/repository:main", trust_repo=True),
     ):
         with pytest.raises(PermissionError, match="no network"):
             action()
 
 
 def test_hub_keeps_files_on_this_machine(keeper: _Keeper) -> None:
+    hub: Any = torch.hub
     for action in (
-        lambda: torch.hub.set_dir("kept://hub"),
-        lambda: torch.hub.load_state_dict_from_url("kept://model.pt", model_dir="kept://hub"),
+        lambda: hub.set_dir("kept://hub"),
+        lambda: hub.load_state_dict_from_url("kept://model.pt", model_dir="kept://hub"),
     ):
         with pytest.raises(ValueError, match="no directory of this machine"):
             action()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gfile answers where torch asks for files (torch/_seam/files.py). Importing this loads nothing else."""
+"""torch/_seam/files.py: every scheme of gfile, and files that appear whole."""
 
 from __future__ import annotations
 
