@@ -3,12 +3,16 @@
 
 from importlib import import_module
 
-# Each has a module `plugs` with `plug()`, which plugs functions into hooks of torch/_seam and imports
-# nothing that those need: a program that asks for none of it pays nothing for it.
-_ROOMS: tuple[str, ...] = ()
+_ROOMS: tuple[str, ...] = ("logs",)
 
 
 def plug() -> None:
-    """Plug every room in; the patched torch calls it, through an entry point, before it starts."""
-    for room in _ROOMS:
-        import_module(f"torch_google.{room}.plugs").plug()
+    """Give all our answers; the patched torch calls it, through an entry point, before it starts."""
+    for module in _MODULES:
+        import_module(f"torch_google.plugs.{module}").plug()
+
+
+def loaded() -> None:
+    """Make `torch.google` this package; any torch calls it, through an entry point, once it is there."""
+    alias.install()
+    import_module("torch.google")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this room answers on torch's board: logs and traces whose path is one of gfile's."""
+"""torch/_seam/logs.py: logs and traces whose path is one of gfile's."""
 
 import logging
 
