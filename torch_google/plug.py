@@ -3,7 +3,9 @@
 
 from importlib import import_module
 
-_ROOMS: tuple[str, ...] = ("logs",)
+from torch_google import alias
+
+_MODULES = ("files", "logs")
 
 
 def plug() -> None:
