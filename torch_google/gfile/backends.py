@@ -165,11 +165,14 @@ class _PartsFile(AbstractBufferedFile):
 
 
 class _Ranges(http.server.SimpleHTTPRequestHandler):
-    """Files of a directory, with Range; `fail` answers that many requests by 503 first."""
+    """Files of a directory, with Range; `fail` answers that many requests by 503 first.
+
+    With `streams` it neither knows a file's length beforehand nor answers Range, as generated pages do.
+    """
 
     protocol_version = "HTTP/1.1"
     fail = 0
-    ranges = True
+    streams = False
 
     def log_message(self, *_: object) -> None:
         pass
@@ -182,9 +185,15 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
             return None
         path = self.translate_path(self.path)
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
-        if os.path.isdir(path) or not os.path.exists(path) or not self.ranges:
+        if os.path.isdir(path) or not os.path.exists(path):
             return super().send_head()
         content = Path(path).read_bytes()
+        if self.streams:
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            return io.BytesIO(content)
         begin = int(wanted.group(1)) if wanted else 0
         end = min(int(wanted.group(2)) + 1, len(content)) if wanted and wanted[2] else len(content)
         if wanted and begin >= len(content):
