@@ -5,7 +5,7 @@ from importlib import import_module
 
 from torch_google import alias
 
-_MODULES = ("logs",)
+_MODULES = ("files", "logs")
 
 
 def plug() -> None:

@@ -25,9 +25,18 @@ from torch_google.gfile.retry import Retry
 from torch_google.gfile.schemes import register_scheme
 from torch_google.gfile.settings import Settings, configure, configured, settings
 
-_LATER = {"GPath": "gpath"}
+# What needs etils, or torch itself.
+_LATER = {
+    "CheckpointReader": ("checkpoint", "Reader"),
+    "CheckpointWriter": ("checkpoint", "Writer"),
+    "GPath": ("gpath", "GPath"),
+    "set_compile_cache": ("compile_cache", "set_compile_cache"),
+    "set_debug_directory": ("compile_cache", "set_debug_directory"),
+}
 
 __all__ = [
+    "CheckpointReader",
+    "CheckpointWriter",
     "ChecksumError",
     "Copy",
     "DeleteRecursively",
@@ -53,6 +62,8 @@ __all__ = [
     "is_remote",
     "is_transient",
     "register_scheme",
+    "set_compile_cache",
+    "set_debug_directory",
     "settings",
 ]
 
@@ -61,5 +72,6 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         from importlib import import_module
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        module, known = _LATER[name]
+        return getattr(import_module(f"{__name__}.{module}"), known)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

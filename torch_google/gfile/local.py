@@ -31,7 +31,7 @@ class LocalFilesystem(Filesystem):
         with explained("cannot write", path):
             if mode == "a" and checksum is None:
                 return open(target, "ab")
-            if not _is_replaceable(target):
+            if not is_replaceable(target):
                 return open(target, f"{mode}b")
             if mode == "x" and os.path.lexists(target):
                 raise failure(errno.EEXIST, "it is there already", path)
@@ -117,8 +117,10 @@ def _plain(path: str) -> str:
     return locate(path).inner
 
 
-def _is_replaceable(target: str) -> bool:
-    """Whether a file may be put in another's place: not so for a pipe or a device."""
+def is_replaceable(target: str) -> bool:
+    """Whether a file may be put in another's place: not so for a pipe, a device or a descriptor."""
+    if os.path.abspath(target).startswith(("/proc/", "/dev/fd/", "/dev/std")):
+        return False
     try:
         return stat.S_ISREG(os.stat(target).st_mode)
     except FileNotFoundError:
