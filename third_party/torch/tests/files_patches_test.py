@@ -14,8 +14,9 @@ import pickle
 import tempfile
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -231,20 +232,20 @@ def test_hub_refuses_the_network(
     keeper: _Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path))
-    hub: Any = torch.hub
+    hub = cast(Any, torch.hub)
     for action in (
-        lambda: hub.load_state_dict_from_url("https://example.org/model.pt"),
-        lambda: hub.list("owner/repository:main", trust_repo=True),
+        partial(hub.load_state_dict_from_url, "https://example.org/model.pt"),
+        partial(hub.list, "owner/repository:main", trust_repo=True),
     ):
         with pytest.raises(PermissionError, match="no network"):
             action()
 
 
 def test_hub_keeps_files_on_this_machine(keeper: _Keeper) -> None:
-    hub: Any = torch.hub
+    hub = cast(Any, torch.hub)
     for action in (
-        lambda: hub.set_dir("kept://hub"),
-        lambda: hub.load_state_dict_from_url("kept://model.pt", model_dir="kept://hub"),
+        partial(hub.set_dir, "kept://hub"),
+        partial(hub.load_state_dict_from_url, "kept://model.pt", model_dir="kept://hub"),
     ):
         with pytest.raises(ValueError, match="no directory of this machine"):
             action()
