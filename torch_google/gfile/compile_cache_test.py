@@ -10,7 +10,7 @@ import sys
 import tarfile
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 import torch
@@ -63,11 +63,11 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("root", ["memory://compiled", "flaky://compiled", "local"])
 def test_entries(root: str, tmp_path: Path) -> None:
     gfile.register_scheme("flaky", Flaky, retry=gfile.Retry(6, 0.001), overwrite=True)
-    backend = Backend(tmp_path if root == "local" else root)
+    backend: Any = Backend(tmp_path if root == "local" else root)
     assert backend.get("pt2:key") is None
     backend.put("pt2:key", b"one")
     backend.put("pt2:key", b"other")
-    assert cast(Any, backend).get("pt2:key") == b"other"
+    assert backend.get("pt2:key") == b"other"
     assert backend.get("pt2:other key") is None
 
 
