@@ -22,7 +22,7 @@ from torch_google.gfile.operations import (
     Walk,
 )
 from torch_google.gfile.retry import Retry
-from torch_google.gfile.schemes import register_scheme
+from torch_google.gfile.schemes import filesystem_of, register_scheme
 from torch_google.gfile.settings import Settings, configure, configured, settings
 
 # What needs etils, or torch itself.
@@ -59,6 +59,7 @@ __all__ = [
     "Walk",
     "configure",
     "configured",
+    "filesystem_of",
     "is_remote",
     "is_transient",
     "register_scheme",
