@@ -118,6 +118,13 @@ def test_torchscript(kept: Backend) -> None:
         torch.jit.load(kept.path("none.pt"))
 
 
+def test_an_export(kept: Backend) -> None:
+    path = kept.path("sub/model.pt2")
+    torch.export.save(torch.export.export(_Doubled(), (torch.ones(1),)), path)
+    assert torch.export.load(path).module()(torch.ones(1)) == 2
+    assert [name for name in gfile.ListDir(kept.path("sub")) if "model" in name] == ["model.pt2"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_distributed_checkpoint(kept: Backend) -> None:
     path = kept.path("run")
