@@ -76,10 +76,10 @@ def test_it_ends() -> None:
     made: Any = remote_cache.RemoteFxGraphCache("an id")
     made.put("key", {"data": 1})
     assert made.get("key") == {"data": 1}
-    assert torch._inductor.config.fx_graph_remote_cache is True
+    assert torch._inductor.config.fx_graph_remote_cache
     gfile.set_compile_cache(None)
-    assert torch._inductor.config.fx_graph_remote_cache is None
-    assert remote_cache.RemoteFxGraphCache.backend_override_cls is None
+    assert not torch._inductor.config.fx_graph_remote_cache
+    assert remote_cache.RedisRemoteCache.backend_override_cls is None
 
 
 def test_debug_dumps_go_to_any_scheme(tmp_path: Path) -> None:

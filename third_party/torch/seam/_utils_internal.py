@@ -21,6 +21,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from torch import _seam
+from torch._seam import files as _files  # noqa: F401 - patches name torch._seam.files
 from torch._seam import logs as _logs  # noqa: F401 - patches name torch._seam.logs
 
 # Before upstream's own part of this module, which has the first log and reads the environment.
