@@ -62,11 +62,13 @@ torch_wheel_repository = repository_rule(
 def _torch_repository_impl(rctx):
     series = rctx.path(Label("//patches/torch:%s/series" % rctx.attr.tag)).dirname
     rctx.watch_tree(series)
+    seam = rctx.path(_SEAM).dirname
+    rctx.watch_tree(seam)
     inputs = {
         "wheel": rctx.path(Label("@torch_wheel//:" + rctx.attr.filename)),
         "pin": rctx.path(_PIN),
         "patches": series,
-        "seam": rctx.path(_SEAM),
+        "seam": seam,
         "out": rctx.path("."),
     }
     for module in _MODULES:

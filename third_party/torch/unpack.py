@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Turn the pinned wheel into the patched tree of `@torch`. Run by the repository rule; stdlib only.
 
-    unpack.py --wheel W --pin pin.json --patches DIR --seam FILE --out DIR
+    unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR
 
 writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and DIR/SOURCE_INFO.json.
 Every step checks its input, and the hash of the result must be the one in the pin: whatever `@torch`
@@ -279,12 +279,23 @@ class _Site:
             self.members.pop(path, None)
 
     def place_seam(self, seam: Path) -> None:
-        """Upstream means this one file to be replaced; ours builds on the original, kept beside it."""
+        """Put the modules of `seam` into torch.
+
+        Upstream means one of them to be replaced; ours builds on the original, kept beside it. The
+        others are new: a release that has such a file too stops here.
+        """
         (self.root / SEAM).rename(self.root / SEAM_UPSTREAM)
-        shutil.copyfile(seam, self.root / SEAM)
-        (self.root / SEAM).chmod(0o644)
         self.update(SEAM_UPSTREAM)
-        self.update(SEAM)
+        for source in sorted(seam.rglob("*.py")):
+            path = f"torch/{source.relative_to(seam).as_posix()}"
+            if path in self.members and path != SEAM:
+                raise UnpackError(
+                    f"{source}: upstream has a file {path} as well. Name the seam's module otherwise"
+                )
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, self.root / path)
+            (self.root / path).chmod(0o644)
+            self.update(path)
 
     def stamp_sources(self, version: str) -> None:
         """Write what compile caches key on: a change of any source, header or native changes it."""

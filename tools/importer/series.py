@@ -21,7 +21,7 @@ from tools.importer.unified import DiffError, FileDiff, parse_diff
 
 REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
-OPTIONAL = ("Expires", "Budget", "Cherry-pick", "Rewrite")
+OPTIONAL = ("Id", "Expires", "Budget", "Cherry-pick", "Rewrite")
 
 # What a new patch says until its author has said it: none of it passes the check of the header.
 TEMPLATE = {

@@ -45,6 +45,46 @@ def python_distribution(
         "summary": summary,
         "version": version,
     }
+    _installed(name, about, visibility)
+    _wheel(
+        name = name + ".whl",
+        dist_info = name + ".metadata",
+        library = library,
+        licence = licence,
+        packages = packages,
+        visibility = visibility,
+        **about
+    )
+
+def installed_distribution(
+        *,
+        name,
+        distribution,
+        version,
+        summary,
+        entry_points,
+        python_tag = "cp311",
+        visibility = None):
+    """Declares `NAME.installed` alone: a part of a distribution, for PARs that hold only that part.
+
+    Args:
+      name: of the target, without `.installed`.
+      distribution: the name that importlib.metadata knows.
+      version: of the distribution.
+      summary: one line.
+      entry_points: lines `group: name = module:function`.
+      python_tag: of the Python that it is for.
+      visibility: of the target.
+    """
+    _installed(name, {
+        "distribution": distribution,
+        "entry_points": entry_points,
+        "python_tag": python_tag,
+        "summary": summary,
+        "version": version,
+    }, visibility)
+
+def _installed(name, about, visibility):
     _dist_info(
         name = name + ".metadata",
         visibility = ["//visibility:private"],
@@ -55,15 +95,6 @@ def python_distribution(
         data = [name + ".metadata"],
         imports = [name + ".metadata"],
         visibility = visibility,
-    )
-    _wheel(
-        name = name + ".whl",
-        dist_info = name + ".metadata",
-        library = library,
-        licence = licence,
-        packages = packages,
-        visibility = visibility,
-        **about
     )
 
 def _directory(ctx):

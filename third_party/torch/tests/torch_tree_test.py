@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import torch
 
@@ -52,8 +52,11 @@ def test_our_words_on_its_licence_are_its_own() -> None:
 
 
 def test_the_seam_is_ours() -> None:
-    seam = (_ROOT / "third_party" / "torch" / "seam" / "_utils_internal.py").read_bytes()
-    assert (_SITE / SEAM).read_bytes() == seam
+    seam = _ROOT / "third_party" / "torch" / "seam"
+    modules = [path.relative_to(seam) for path in seam.rglob("*.py")]
+    assert Path(PurePosixPath(SEAM).name) in modules
+    for module in modules:
+        assert (_SITE / "torch" / module).read_bytes() == (seam / module).read_bytes()
     assert (_SITE / SEAM_UPSTREAM).is_file()
 
 

@@ -79,9 +79,10 @@ class _Inputs:
         self.wheel = self.root / "torch-1.0+cpu-cp311-cp311-linux_x86_64.whl"
         self.pin_file = self.root / "pin.json"
         self.patches = self.root / "patches"
-        self.seam = self.root / "seam.py"
+        self.seam = self.root / "seam"
         self.out = self.root / "out"
-        self.seam.write_text("USE_GLOBAL_DEPS = False\n")
+        self.seam.mkdir()
+        (self.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = False\n")
         self.patches.mkdir()
         (self.patches / "series").write_text("say-new.patch\n")
         (self.patches / "say-new.patch").write_text(_PATCH)
@@ -126,6 +127,19 @@ class _Inputs:
 @pytest.fixture(name="inputs")
 def _inputs(tmp_path: Path) -> _Inputs:
     return _Inputs(tmp_path)
+
+
+def test_modules_of_the_seam_become_part_of_torch(inputs: _Inputs) -> None:
+    (inputs.seam / "_seam").mkdir()
+    (inputs.seam / "_seam" / "logs.py").write_text("here = True\n")
+    site = inputs.make_pinned()
+    assert (site / "torch" / "_seam" / "logs.py").read_text() == "here = True\n"
+
+
+def test_a_module_of_the_seam_that_upstream_has_too(inputs: _Inputs) -> None:
+    (inputs.seam / "version.py").write_text("")
+    with pytest.raises(unpack.UnpackError, match=r"upstream has a file torch/version\.py as well"):
+        inputs.build()
 
 
 def test_the_tree(inputs: _Inputs) -> None:

@@ -50,7 +50,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     wheel = context.cwd / args.wheel if args.wheel else pinned_wheel(project, report)
     if not wheel.is_file():
         raise UserError(f"{wheel}: no such file. Name the wheel of {project.pin}")
-    seam = project.pin.parent / "seam" / "_utils_internal.py"
+    seam = project.pin.parent / "seam"
     rebuilt = rebuild(wheel, pin, project.series_of(pin.tag), seam, report)
     differences = [*rebuilt.differences, *_base(context, project.series_of(pin.tag))]
     if args.into:

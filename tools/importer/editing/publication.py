@@ -97,7 +97,7 @@ def _diff_of(data: bytes) -> bytes:
 
 
 def _seam(project: Project) -> Path:
-    return project.pin.parent / "seam" / "_utils_internal.py"
+    return project.pin.parent / "seam"
 
 
 def _with_hash(text: str, old: str, new: str) -> bytes:

@@ -131,6 +131,7 @@ PACKED_RESOURCES = Rule(
         "v2.14.1": {**_IN_2_13, "torch/_inductor/codegen/cpp_wrapper_gpu.py": 1},
     },
     header={
+        "Id": "Z02, Z12, Z13, Z20",
         "Owner": "packaging",
         "Reason": "build",
         "Upstream": "None yet; remove when the tests pass without it",

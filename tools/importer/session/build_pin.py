@@ -34,7 +34,7 @@ def moved_pin(
     wheel = user_cache().file(str(new.pin["sha256"]))
     assert wheel is not None, "an opened wheel is in the cache"
     old = json.loads(project.pin.read_text(encoding="utf-8"))
-    seam = project.pin.parent / "seam" / "_utils_internal.py"
+    seam = project.pin.parent / "seam"
     with (
         tempfile.TemporaryDirectory(prefix="series-") as scratch,
         report.progress(f"Hashing the patched tree of {new.label}"),

@@ -103,7 +103,7 @@ def test_a_record_without_a_hash_hides_nothing(sample: SampleWheel) -> None:
 
 def test_another_series_or_seam_is_another_tree(sample: SampleWheel, tmp_path: Path) -> None:
     sample.build(tmp_path / "out")
-    sample.seam.write_text("USE_GLOBAL_DEPS = None\n")
+    (sample.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = None\n")
     (difference,) = _rebuild(sample).differences
     assert (difference.where, difference.kind) == ("pin", Kind.CHANGED)
     assert difference.path == str(sample.pin_file)

@@ -69,7 +69,7 @@ class SampleWheel:
 
     @property
     def seam(self) -> Path:
-        return self.root / "third_party" / "torch" / "seam" / "_utils_internal.py"
+        return self.root / "third_party" / "torch" / "seam"
 
     @property
     def pin(self) -> Pin:
@@ -119,8 +119,8 @@ class SampleWheel:
 def make_sample(root: Path) -> SampleWheel:
     """Write everything, with a pin whose tree_hash is not known yet."""
     sample = SampleWheel(root)
-    sample.seam.parent.mkdir(parents=True)
-    sample.seam.write_text("USE_GLOBAL_DEPS = False\n")
+    sample.seam.mkdir(parents=True)
+    (sample.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = False\n")
     sample.patches.mkdir(parents=True)
     (sample.patches / "series").write_text("say-new.patch\n")
     (sample.patches / "say-new.patch").write_text(PATCH)

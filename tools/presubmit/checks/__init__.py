@@ -10,6 +10,7 @@ from tools.presubmit import finding, tree
 from tools.presubmit.checks import (
     bazel_files,
     c_format,
+    catalogue,
     forbidden,
     licence,
     links,
@@ -45,6 +46,12 @@ CHECKS = (
     Check(name="links", about="links between documents lead somewhere", find=links.find),
     Check(name="modes", about="executable if and only if it starts with #!", find=modes.find),
     Check(name="series", about="patch series: order, headers, strays", find=series.find),
+    Check(
+        name="catalogue",
+        about="what is changed in torch, each id once, with its test",
+        find=catalogue.find,
+        fix=catalogue.fix,
+    ),
     Check(name="metadata", about="METADATA and SBOM follow the pins", find=metadata.find),
     Check(
         name="ruff",

@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keepers of files that the tests run one table of behaviours on.
+
+Everything is real: files of this machine, fsspec's memory, a zip archive, an HTTP server. Two are made
+here on fsspec: one that fails every third call, and one that keeps parts of an upload apart until it is
+complete, as S3 does.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import http.server
+import io
+import os
+import re
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.spec import AbstractBufferedFile
+
+from torch_google import gfile
+
+# The table reads these on every backend; those that can be written begin with them, too.
+CONTENT = {
+    "hello.txt": "hello, wörld\nsecond line\n".encode(),
+    "sub/a.bin": bytes(range(256)) * 40,
+    "sub/b.bin": b"",
+    "sub/deep/c.txt": b"c",
+}
+QUICK = gfile.Retry(attempts=6, first=0.001)
+
+
+@dataclass(frozen=True)
+class Backend:
+    """`root` has CONTENT below it; `real_directories`: a directory must be made before it is used."""
+
+    name: str
+    root: str
+    writable: bool = True
+    real_directories: bool = False
+
+    def path(self, name: str) -> str:
+        """Return a whole path of a name below the root."""
+        if "::" in self.root:
+            inner, _, chain = self.root.partition("::")
+            return f"{inner}{name}::{chain}"
+        return f"{self.root}/{name}"
+
+
+class Flaky(AbstractFileSystem):
+    """A store to which every third call fails: by turns before it was done, and after.
+
+    Files are read in pieces of at most 1,000 bytes, each of them a call.
+    """
+
+    protocol = "flaky"
+    cachable = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.kept = MemoryFileSystem(global_store=False, skip_instance_cache=True)
+        self.calls = 0
+
+    def ask(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Do it, or fail as a network does."""
+        self.calls += 1
+        if self.calls % 6 == 3:
+            raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
+        result = action(*args, **options)
+        if self.calls % 6 == 0:
+            raise TimeoutError("no answer")
+        return result
+
+    def info(self, path: str, **_: Any) -> Any:
+        return self.ask(self.kept.info, path)
+
+    def ls(self, path: str, detail: bool = True, **_: Any) -> Any:
+        return self.ask(self.kept.ls, path, detail=detail)
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        if mode != "rb":
+            raise io.UnsupportedOperation(mode)
+        return _FlakyReader(self, self.ask(self.kept.cat_file, path))
+
+    def put_file(self, lpath: str, rpath: str, **_: Any) -> None:
+        self.ask(self.kept.pipe_file, rpath, Path(lpath).read_bytes())
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        self.ask(self.kept.makedirs, path, exist_ok=exist_ok)
+
+    def mv(self, path1: str, path2: str, recursive: bool = False, **_: Any) -> None:
+        self.ask(self.kept.mv, path1, path2, recursive=recursive)
+
+    def rm(self, path: str, recursive: bool = False, **_: Any) -> None:
+        self.ask(self.kept.rm, path, recursive=recursive)
+
+    def rm_file(self, path: str) -> None:
+        self.ask(self.kept.rm_file, path)
+
+
+class _SizedReader(io.BytesIO):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.size = len(content)
+
+
+class _FlakyReader(_SizedReader):
+    def __init__(self, system: Flaky, content: bytes) -> None:
+        super().__init__(content)
+        self._system = system
+
+    def read(self, size: int | None = -1) -> bytes:
+        most = 1000 if size is None or size < 0 else min(size, 1000)
+        data: bytes = self._system.ask(super().read, most)
+        return data
+
+
+class Parts(AbstractFileSystem):
+    """Uploads go up in parts, of which nothing can be seen until the last one completes them."""
+
+    protocol = "parts"
+    cachable = False
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.kept = MemoryFileSystem(global_store=False, skip_instance_cache=True)
+        self.uploads: dict[str, list[bytes]] = {}
+        self.fail_part: int | None = None
+        for name in ("info", "ls", "makedirs", "mv", "rm", "rm_file"):
+            setattr(self, name, getattr(self.kept, name))
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        if mode == "rb":
+            return _SizedReader(self.kept.cat_file(path))
+        return _PartsFile(self, path, mode, block_size=1 << 20)
+
+
+class _PartsFile(AbstractBufferedFile):
+    def _initiate_upload(self) -> None:
+        self.fs.uploads[self.path] = []
+
+    def _upload_chunk(self, final: bool = False) -> bool:
+        parts = self.fs.uploads[self.path]
+        if self.fs.fail_part == len(parts):
+            self.fs.fail_part = None
+            raise TimeoutError("the part was not acknowledged")
+        parts.append(self.buffer.getvalue())
+        if final:
+            self.fs.kept.pipe_file(self.path, b"".join(parts))
+            del self.fs.uploads[self.path]
+        return True
+
+    def discard(self) -> None:
+        self.fs.uploads.pop(self.path, None)
+
+
+class _Ranges(http.server.SimpleHTTPRequestHandler):
+    """Files of a directory, with Range; `fail` answers that many requests by 503 first.
+
+    With `streams` it neither knows a file's length beforehand nor answers Range, as generated pages do.
+    """
+
+    protocol_version = "HTTP/1.1"
+    fail = 0
+    streams = False
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def send_head(self) -> Any:
+        if type(self).fail > 0:
+            type(self).fail -= 1
+            self.close_connection = True
+            self.send_error(503)
+            return None
+        path = self.translate_path(self.path)
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        if os.path.isdir(path) or not os.path.exists(path):
+            return super().send_head()
+        content = Path(path).read_bytes()
+        if self.streams:
+            self.close_connection = True
+            self.send_response(200)
+            self.send_header("Connection", "close")
+            self.end_headers()
+            return io.BytesIO(content)
+        begin = int(wanted.group(1)) if wanted else 0
+        end = min(int(wanted.group(2)) + 1, len(content)) if wanted and wanted[2] else len(content)
+        if wanted and begin >= len(content):
+            self.send_error(416)
+            return None
+        self.send_response(206 if wanted else 200)
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("Content-Type", "application/octet-stream")
+        self.send_header("Content-Length", str(end - begin))
+        if wanted:
+            self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(content)}")
+        self.end_headers()
+        return io.BytesIO(content[begin:end])
+
+
+@contextmanager
+def served(directory: Path, **options: Any) -> Iterator[tuple[str, Any]]:
+    """Serve a directory over HTTP; yields its address, and the handler's class to change."""
+    handler = type("_Handler", (_Ranges,), options)
+    made = functools.partial(handler, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), made) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", handler
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+NAMES = ("local", "memory", "zip", "http", "flaky", "parts", "registered")
+
+
+@contextmanager
+def backend(name: str, directory: Path) -> Iterator[Backend]:
+    """Yield a backend with CONTENT below its root."""
+    with ExitStack() as stack:
+        made = _made(name, directory, stack)
+        if made.writable:
+            for file, content in CONTENT.items():
+                gfile.MakeDirs(os.path.dirname(made.path(file)))
+                with gfile.Open(made.path(file), "wb") as new:
+                    new.write(content)
+        yield made
+
+
+def _made(name: str, directory: Path, stack: ExitStack) -> Backend:
+    if name == "local":
+        return Backend(name, str(directory / "local"), real_directories=True)
+    if name == "memory":
+        root = f"memory://{directory.name}"
+        stack.callback(lambda: gfile.DeleteRecursively(root))
+        return Backend(name, root)
+    if name == "zip":
+        archive = directory / "content.zip"
+        with zipfile.ZipFile(archive, "w") as new:
+            for file, content in CONTENT.items():
+                new.writestr(file, content)
+        return Backend(name, f"zip://::{archive}", writable=False)
+    if name == "http":
+        for file, content in CONTENT.items():
+            (directory / "served" / file).parent.mkdir(parents=True, exist_ok=True)
+            (directory / "served" / file).write_bytes(content)
+        url, _ = stack.enter_context(served(directory / "served"))
+        return Backend(name, url, writable=False)
+    if name == "registered":
+        below = DirFileSystem(str(directory / "kept"), LocalFileSystem(auto_mkdir=True))
+        gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
+        return Backend(name, "kept://box")
+    kinds: dict[str, Any] = {"flaky": Flaky, "parts": Parts}
+    gfile.register_scheme(name, kinds[name], retry=QUICK, overwrite=True)
+    return Backend(name, f"{name}://box")

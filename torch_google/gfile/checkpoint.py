@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Distributed checkpoints: torch.distributed.checkpoint on any scheme, old or new but never half.
+
+Each save writes data files with names of its own, then `.metadata`, which names them, in one step; then
+what the older metadata named is removed. So whoever is killed leaves the older checkpoint, or the new
+one. The format is upstream's, and its readers read it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import pickle
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from torch.distributed.checkpoint.filesystem import (
+    CURRENT_DCP_VERSION,
+    FileSystemBase,
+    FileSystemReader,
+    FileSystemWriter,
+)
+
+from torch_google.gfile import operations
+from torch_google.gfile.location import is_remote, locate
+from torch_google.gfile.operations import Open
+from torch_google.gfile.schemes import filesystem_of
+
+_METADATA = ".metadata"
+_DATA = ".distcp"
+# A data file that no metadata names is of a save under way, unless it is this old (seconds).
+_LITTER = 24 * 3600.0
+# What pickle raises of a file that another version wrote, or damaged.
+_UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
+
+
+class _Files(FileSystemBase):
+    """Files by gfile, as checkpoints ask for them."""
+
+    @contextmanager
+    def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
+        stream: Any
+        with Open(path, mode) as stream:
+            yield stream
+
+    def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
+        return str(locate(path).join(suffix))
+
+    def init_path(self, path: str | os.PathLike[str]) -> str:
+        return os.fspath(path)
+
+    def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
+        operations.Rename(path, new_path, overwrite=True)
+
+    def mkdir(self, path: str | os.PathLike[str]) -> None:
+        operations.MakeDirs(path)
+
+    def exists(self, path: str | os.PathLike[str]) -> bool:
+        return operations.Exists(path)
+
+    def rm_file(self, path: str | os.PathLike[str]) -> None:
+        operations.Remove(path)
+
+    def ls(self, path: str | os.PathLike[str]) -> list[str]:
+        return [self.concat_path(path, name) for name in operations.ListDir(path)]
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        try:
+            filesystem_of(checkpoint_id)
+        except (ImportError, TypeError, ValueError):
+            if is_remote(checkpoint_id):
+                raise  # its words are better than that no storage was found
+            return False
+        return True
+
+
+class Reader(FileSystemReader):
+    """A `storage_reader` for a checkpoint of any scheme."""
+
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(path, **options)
+        self.fs = _Files()
+        self.path = self.fs.init_path(path)
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return _Files.validate_checkpoint_id(checkpoint_id)
+
+
+class Writer(FileSystemWriter):
+    """A `storage_writer` for a checkpoint of any scheme; options are FileSystemWriter's.
+
+    Whether files are synced is `gfile.configure(sync=...)`'s to say.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
+        super().__init__(path, **options)
+        # A file is synced when it is committed; upstream would do it again, or sync the whole machine.
+        self.sync_files = False
+        self.fs = _Files()
+        self.path = self.fs.init_path(path)
+
+    def write_data(self, plan: Any, planner: Any) -> Any:
+        """Write this process' part, to files that no earlier save has."""
+        own = f"{plan.storage_data.prefix}{uuid.uuid4().hex[:12]}_"
+        storage = dataclasses.replace(plan.storage_data, prefix=own)
+        return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
+
+    def finish(self, metadata: Any, results: list[list[Any]]) -> None:
+        """Make the new checkpoint the one that is read, then remove what was the old one's."""
+        metadata.version = CURRENT_DCP_VERSION
+        metadata.storage_data = {
+            result.index: result.storage_data for each in results for result in each
+        }
+        metadata.storage_meta = self.storage_meta()
+        alone = self.rank is not None and not self.use_collectives
+        prefix = f"__{self.rank}" if alone else "__"
+        path = self.fs.concat_path(self.path, f"{prefix}{_METADATA}" if alone else _METADATA)
+        older = _named(path)
+        with Open(path, "wb") as file:
+            pickle.dump(metadata, file)
+        operations.Sweep(self.path)
+        now = _names(metadata)
+        for name in operations.ListDir(self.path):
+            if not name.endswith(_DATA) or not name.startswith(f"{prefix}_" if alone else prefix):
+                continue
+            if name not in now and (name in older or self._is_litter(name)):
+                operations.Remove(self.fs.concat_path(self.path, name))
+
+    @classmethod
+    def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
+        return _Files.validate_checkpoint_id(checkpoint_id)
+
+    def _is_litter(self, name: str) -> bool:
+        modified = operations.Stat(self.fs.concat_path(self.path, name)).modified
+        return modified is not None and time.time() - modified > _LITTER
+
+
+def storages(upstream: list[type], reader: bool) -> list[type]:
+    """Ours before upstream's, which ask for fewer things."""
+    return [Reader if reader else Writer, *upstream]
+
+
+def _named(path: str) -> frozenset[str]:
+    """Return the data files of the checkpoint that is there; one that cannot be read names none."""
+    try:
+        with Open(path, "rb") as file:
+            return _names(pickle.load(file))
+    except (FileNotFoundError, *_UNREADABLE):
+        return frozenset()
+
+
+def _names(metadata: Any) -> frozenset[str]:
+    return frozenset(info.relative_path for info in (metadata.storage_data or {}).values())

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What torch.hub downloads: from any scheme; from the network only where that is allowed."""
+
+from __future__ import annotations
+
+import errno
+import urllib.request
+from email.message import Message
+from typing import Any
+from urllib.parse import urlsplit
+
+from torch_google.gfile.failures import failure
+from torch_google.gfile.operations import Open, Stat
+from torch_google.gfile.settings import settings
+
+_NETWORK = ("ftp", "http", "https")
+
+
+def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
+    """Open a URL to read, with `info()` as `urllib.request.urlopen` has it.
+
+    Raises PermissionError for the network, unless it is allowed.
+    """
+    name = url if isinstance(url, str) else url.full_url
+    scheme = urlsplit(name).scheme
+    if scheme in _NETWORK and not settings().network:
+        raise failure(
+            errno.EPERM,
+            "torch.hub may not use the network here; give a path of a store or of this machine "
+            "(memory://, gs://, file://, ...), or allow it by gfile.configure(network=True) or "
+            "TORCH_GOOGLE_NETWORK=1",
+            name,
+        )
+    if scheme in _NETWORK:
+        return urllib.request.urlopen(url, *args, **kwargs)
+    return _Download(name)
+
+
+class _Download:
+    """A file, as torch.hub reads it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = Open(path, "rb")
+
+    def info(self) -> Message:
+        """Return what HTTP's header would say: the length."""
+        header = Message()
+        header["Content-Length"] = str(Stat(self._path).length)
+        return header
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._file.read(size)
+        return data
+
+    def __enter__(self) -> _Download:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._file.close()

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of this machine. Reading one is `open()` itself; writing one adds nothing for each byte."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from typing import Any
+
+from torch_google.gfile import checksum as checksums
+from torch_google.gfile.failures import explained, failure
+from torch_google.gfile.filesystem import FileStatus, Filesystem
+from torch_google.gfile.location import locate
+from torch_google.gfile.partial import Partial, is_partial, sweep
+from torch_google.gfile.settings import settings
+from torch_google.gfile.stream import LocalWriter
+
+
+class LocalFilesystem(Filesystem):
+    """Directories are real: writing below one that is not there is FileNotFoundError."""
+
+    def open_to_read(self, path: str) -> Any:
+        with explained("cannot open", path):
+            return open(_plain(path), "rb")
+
+    def open_to_write(self, path: str, mode: str, checksum: str | None) -> Any:
+        target = _plain(path)
+        with explained("cannot write", path):
+            if mode == "a" and checksum is None:
+                return open(target, "ab")
+            if not is_replaceable(target):
+                return open(target, f"{mode}b")
+            if mode == "x" and os.path.lexists(target):
+                raise failure(errno.EEXIST, "it is there already", path)
+            partial = Partial(target)
+            try:
+                if mode == "a" and os.path.exists(target):
+                    shutil.copyfile(target, partial.path)
+                writer = LocalWriter(partial, self._committer(path, mode, checksum), mode)
+            except BaseException:
+                partial.discard()
+                raise
+            return writer
+
+    def status(self, path: str) -> FileStatus:
+        with explained("no status", path):
+            found = os.stat(_plain(path))
+        is_directory = stat.S_ISDIR(found.st_mode)
+        length = 0 if is_directory else found.st_size
+        return FileStatus(length, is_directory, found.st_mtime, found.st_mode)
+
+    def entries(self, path: str) -> dict[str, bool]:
+        with explained("cannot list", path), os.scandir(_plain(path) or ".") as found:
+            return {
+                entry.name: entry.is_dir()
+                for entry in sorted(found, key=lambda entry: entry.name)
+                if not is_partial(entry.name)
+            }
+
+    def make_directory(self, path: str, *, parents: bool) -> None:
+        with explained("cannot make the directory", path):
+            if not parents:
+                os.mkdir(_plain(path))
+                return
+            try:
+                os.makedirs(_plain(path), exist_ok=True)
+            except FileExistsError:
+                raise failure(errno.ENOTDIR, "it is a file", path) from None
+
+    def remove(self, path: str) -> None:
+        with explained("cannot remove", path):
+            os.unlink(_plain(path))
+
+    def remove_tree(self, path: str) -> None:
+        with explained("cannot remove", path):
+            target = _plain(path)
+            if os.path.isdir(target) and not os.path.islink(target):
+                shutil.rmtree(target)
+            else:
+                os.unlink(target)
+
+    def rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        with explained("cannot rename", source):
+            old, new = _plain(source), _plain(target)
+            if not overwrite and os.path.lexists(new):
+                raise failure(errno.EEXIST, "it is there already", target)
+            os.replace(old, new)
+
+    def sweep(self, path: str) -> None:
+        with explained("cannot sweep", path):
+            sweep(_plain(path) or ".")
+
+    def _committer(self, path: str, mode: str, algorithm: str | None) -> Callable[[Partial], None]:
+        def commit(partial: Partial) -> None:
+            def appear() -> None:
+                partial.commit(sync=settings().sync, exclusive=mode == "x")
+
+            with explained("cannot write", path):
+                try:
+                    if algorithm is None:
+                        appear()
+                        return
+                    with open(partial.path, "rb") as file:
+                        made = checksums.digest(file, algorithm)
+                    beside = f"{path}.{algorithm}"
+                    name = os.path.basename(partial.target)
+                    checksums.replace(
+                        *(appear, name, made, self.read_text(beside)),
+                        lambda text: self.write_text(beside, text),
+                    )
+                finally:
+                    partial.discard()
+
+        return commit
+
+
+def _plain(path: str) -> str:
+    return locate(path).inner
+
+
+def is_replaceable(target: str) -> bool:
+    """Whether a file may be put in another's place: not so for a pipe, a device or a descriptor."""
+    if os.path.abspath(target).startswith(("/proc/", "/dev/fd/", "/dev/std")):
+        return False
+    try:
+        return stat.S_ISREG(os.stat(target).st_mode)
+    except FileNotFoundError:
+        return True

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a path points: a scheme, what is inside it, and what it is chained to.
+
+`memory://a/b` is `a/b` in `memory`. `zip://a/b::/tmp/x.zip` is the member `a/b` of the archive
+`/tmp/x.zip`, which may have a scheme of its own: fsspec's chains. Everything else, `file://` too, is a
+path of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from dataclasses import dataclass, replace
+
+PathLike = str | os.PathLike[str]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
+_LOCAL_SCHEMES = ("file", "local")
+
+
+@dataclass(frozen=True)
+class Location:
+    """A path taken apart; `str()` puts it together. The scheme is empty on this machine."""
+
+    scheme: str
+    inner: str
+    chain: str = ""
+
+    def __str__(self) -> str:
+        whole = f"{self.scheme}://{self.inner}" if self.scheme else self.inner
+        return f"{whole}::{self.chain}" if self.chain else whole
+
+    def join(self, *names: str) -> Location:
+        """Return what is below; an absolute name starts anew within the scheme."""
+        return replace(self, inner=posixpath.join(self.inner, *names))
+
+    @property
+    def name(self) -> str:
+        """The last component, or nothing at the root."""
+        return self.inner.rstrip("/").rpartition("/")[2]
+
+    @property
+    def parent(self) -> Location:
+        """Where `name` is; a root's parent is itself."""
+        head, slash, _ = self.inner.rstrip("/").rpartition("/")
+        return replace(self, inner=head or (slash if not self.scheme else ""))
+
+
+def locate(path: PathLike) -> Location:
+    """Take a path apart. Raises TypeError for what is neither str nor os.PathLike of str."""
+    text: object = os.fspath(path)
+    if not isinstance(text, str):
+        raise TypeError(f"a path is a str, not {text!r}; decode it with os.fsdecode")
+    found = _SCHEME.match(text)
+    if found is None:
+        return Location("", text)
+    scheme, mark = found.group(1).lower(), found.group(2)
+    rest = text[found.end() :]
+    if scheme in _LOCAL_SCHEMES and mark == "://":
+        return Location("", rest)
+    if mark == "::":
+        return Location(scheme, "", rest)
+    inner, chained, chain = rest.partition("::")
+    return Location(scheme, inner, chain) if chained else Location(scheme, inner)
+
+
+def is_remote(path: object) -> bool:
+    """Whether a path names a file through a scheme, so that `open()` could not.
+
+    False for paths of this machine, `file://` among them, and for whatever is no path at all.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        return False
+    text = os.fspath(path)
+    if isinstance(text, bytes):
+        return False
+    found = _SCHEME.match(text)
+    return found is not None and not (
+        found.group(1).lower() in _LOCAL_SCHEMES and found.group(2) == "://"
+    )

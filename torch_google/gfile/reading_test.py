@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers: any order of reads and seeks, lost connections, files that change, servers that fail."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fsspec import AbstractFileSystem
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from torch_google import gfile
+from torch_google.gfile.backends import CONTENT, NAMES, QUICK, Flaky, backend, served
+
+_CONTENT = CONTENT["sub/a.bin"]
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("read"), st.integers(-1, 5000)),
+        st.tuples(st.just("seek"), st.integers(0, len(_CONTENT) + 100)),
+        st.tuples(st.just("end"), st.integers(-len(_CONTENT), 0)),
+        st.tuples(st.just("on"), st.integers(0, 3000)),
+        st.tuples(st.just("into"), st.integers(0, 5000)),
+    ),
+    max_size=12,
+)
+_WRITES = st.lists(
+    st.tuples(st.sampled_from("wa"), st.lists(st.binary(max_size=5000), max_size=4)), max_size=4
+)
+
+
+def _act(file: Any, step: tuple[str, int]) -> Any:
+    action, number = step
+    if action == "read":
+        return file.read(number)
+    if action == "into":
+        piece = bytearray(number)
+        return file.readinto(piece), bytes(piece)
+    return file.seek(number, {"seek": os.SEEK_SET, "on": os.SEEK_CUR, "end": os.SEEK_END}[action])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_any_order_is_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
+    with backend(name, tmp_path) as made:
+
+        @examples(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(steps=_STEPS)
+        def check(steps: list[tuple[str, int]]) -> None:
+            with gfile.Open(made.path("sub/a.bin"), "rb") as file:
+                plain = io.BufferedReader(io.BytesIO(_CONTENT))
+                for step in steps:
+                    assert _act(file, step) == _act(plain, step)
+                    assert file.tell() == plain.tell()
+
+        check()
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("zip", "http")])
+def test_any_writes_are_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
+    with backend(name, tmp_path) as made:
+
+        @examples(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(sessions=_WRITES)
+        def check(sessions: list[tuple[str, list[bytes]]]) -> None:
+            path, plain = made.path("new"), tmp_path / "plain"
+            plain.unlink(missing_ok=True)
+            if gfile.Exists(path):
+                gfile.Remove(path)
+            for mode, pieces in sessions:
+                with gfile.Open(path, f"{mode}b") as file, open(plain, f"{mode}b") as other:
+                    for piece in pieces:
+                        assert file.write(piece) == other.write(piece)
+            assert gfile.Exists(path) == plain.exists()
+            if sessions:
+                with gfile.Open(path, "rb") as file:
+                    assert file.read() == plain.read_bytes()
+                assert gfile.Stat(path).length == plain.stat().st_size
+
+        check()
+
+
+def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
+    with backend("flaky", tmp_path) as made:
+        system: Flaky = gfile.schemes.filesystem_of(made.root)._system  # type: ignore[attr-defined]
+        before = system.calls
+        with gfile.Open(made.path("sub/a.bin"), "rb") as file:
+            assert file.read() == _CONTENT
+        assert system.calls - before > len(_CONTENT) // 1000 + 2, (
+            "in pieces, and some of them twice"
+        )
+
+
+class _Changing(AbstractFileSystem):
+    """Loses the connection after 1,000 bytes, and has another file then."""
+
+    cachable = False
+    versions: tuple[bytes, ...] = (b"a" * 3000, b"b" * 3001)
+    opened = 0
+
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        return {"name": path, "type": "file", "size": 3000}
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        content = self.versions[min(self.opened, len(self.versions) - 1)]
+        self.opened += 1
+        return _Breaking(content)
+
+
+class _Breaking(io.BytesIO):
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self.size = len(content)
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell() >= 1000:
+            raise TimeoutError("no answer")
+        return super().read(1000)
+
+
+def test_a_file_that_changes_while_it_is_read() -> None:
+    gfile.register_scheme("changing", _Changing(), retry=QUICK, overwrite=True)
+    with (
+        gfile.Open("changing://file", "rb") as file,
+        pytest.raises(OSError, match="it changed while it was read; open it anew") as raised,
+    ):
+        file.read()
+    assert raised.value.errno == errno.ESTALE
+
+
+def test_a_failure_that_does_not_pass() -> None:
+    system = _Changing()
+    system.versions = (b"a" * 3000,)
+    gfile.register_scheme("breaking", system, retry=gfile.Retry(3, 0.001), overwrite=True)
+    with gfile.Open("breaking://file", "rb") as file:
+        assert file.read(1000) == b"a" * 1000
+        with pytest.raises(TimeoutError, match=r"cannot read: .*no answer.*breaking://file"):
+            file.read()
+    assert system.opened == 3
+
+
+class _Short(_Changing):
+    """A connection that ends early without an error."""
+
+    versions = (b"a" * 3000,)
+
+    def open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        file = io.BytesIO(b"a" * 1000)
+        file.size = 3000  # type: ignore[attr-defined]
+        return file
+
+
+def test_an_early_end_is_no_end() -> None:
+    gfile.register_scheme("short", _Short, retry=gfile.Retry(2, 0.001), overwrite=True)
+    with (
+        gfile.Open("short://file", "rb") as file,
+        pytest.raises(gfile.TransientError, match="1000"),
+    ):
+        file.read()
+
+
+# HTTP.
+
+
+@pytest.fixture(autouse=True)
+def _quick() -> Any:
+    with gfile.configured(retry=QUICK):
+        yield
+
+
+def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"content")
+    with served(tmp_path) as (url, server):
+        # fsspec looks at a file by HEAD, then by GET: two of its looks fail.
+        server.fail = 4
+        with gfile.Open(f"{url}/file", "rb") as file:
+            server.fail = 2
+            assert file.read() == b"content"
+        server.fail = 1000
+        with pytest.raises(OSError, match="503") as raised:
+            gfile.Open(f"{url}/file", "rb")
+        assert not isinstance(raised.value, FileNotFoundError)
+        asked = 1000 - server.fail
+        assert asked >= QUICK.attempts
+
+
+def test_what_is_not_there_is_asked_for_once(tmp_path: Path) -> None:
+    class Counted(gfile.Retry):
+        pass
+
+    with served(tmp_path) as (url, _), gfile.configured(retry=Counted(6, first=60.0)):
+        with pytest.raises(FileNotFoundError, match="gfile.ListDir"):
+            gfile.Open(f"{url}/none", "rb")
+        assert not gfile.Exists(f"{url}/none")
+
+
+def test_a_server_without_ranges(tmp_path: Path) -> None:
+    content = os.urandom(300_000)
+    (tmp_path / "file").write_bytes(content)
+    with served(tmp_path, streams=True) as (url, server):
+        with gfile.Open(f"{url}/file", "rb") as file:
+            assert file.seek(200_000) == 200_000
+            assert file.read() == content[200_000:]
+            file.seek(0)
+            assert file.read(10) == content[:10]
+        server.fail = 2
+        with gfile.Open(f"{url}/file", "rb") as file:
+            assert file.read() == content
+
+
+@pytest.mark.parametrize("scheme", ["http", "mirror"])
+def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
+    from fsspec.implementations.http import HTTPFileSystem
+
+    (tmp_path / "file").write_bytes(b"content")
+    with served(tmp_path) as (url, _):
+        gfile.register_scheme("mirror", _Mirror(url, HTTPFileSystem), overwrite=True)
+        path = f"{url}/file" if scheme == "http" else "mirror://file"
+        with gfile.Open(path, "rb") as file:
+            assert file.read() == b"content"
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                with gfile.Open(path, "rb") as file:
+                    status = int(file.read() != b"content")
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+class _Mirror:
+    """Makes a filesystem in which paths are below an address."""
+
+    def __init__(self, url: str, base: Any) -> None:
+        self._url, self._base = url, base
+
+    def __call__(self) -> Any:
+        url, base = self._url, self._base
+
+        class Below(base):  # type: ignore[misc, valid-type] # given
+            cachable = False
+
+            @classmethod
+            def _strip_protocol(cls, path: str) -> str:
+                return path if "://" in path else f"{url}/{path}"
+
+        return Below()
+
+
+def test_no_server() -> None:
+    with (
+        gfile.configured(retry=gfile.Retry(2, 0.001)),
+        pytest.raises(OSError, match="http://127.0.0.1:9/file"),
+    ):
+        gfile.Open("http://127.0.0.1:9/file", "rb")
+
+
+# Memory.
+
+
+def test_big_files_pass_through_little_memory(tmp_path: Path) -> None:
+    size = 96 << 20
+    with open(tmp_path / "big", "wb") as file:
+        file.truncate(size)
+    with backend("registered", tmp_path) as made:
+        tracemalloc.start()
+        try:
+            gfile.Copy(tmp_path / "big", made.path("big"))
+            gfile.Copy(made.path("big"), tmp_path / "copy")
+            with gfile.Open(made.path("big"), "rb", checksum=None) as reader:
+                assert len(reader.read(1 << 20)) == 1 << 20
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert (tmp_path / "copy").stat().st_size == size
+    assert peak < size // 2

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking again: exponential backoff with jitter, for failures that pass by themselves."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from torch_google.gfile.failures import is_transient
+
+_T = TypeVar("_T")
+_log = logging.getLogger("torch_google.gfile")
+
+
+@dataclass(frozen=True)
+class Retry:
+    """How often and how soon to ask again. Delays are seconds; `attempts=1` never asks again.
+
+    The n-th delay is `first * factor ** n`, at most `longest`, less a random part of up to `jitter` of
+    it, so that many programs do not come back at once.
+    """
+
+    attempts: int = 6
+    first: float = 0.1
+    factor: float = 2.0
+    longest: float = 10.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1 or self.first < 0 or self.factor < 1 or not 0 <= self.jitter <= 1:
+            raise ValueError(
+                f"{self}: attempts are at least 1, delays not negative, the factor at least 1 and "
+                "the jitter between 0 and 1; give such figures"
+            )
+
+    def delay(self, attempt: int) -> float:
+        """Return the seconds to wait after the failure of an attempt, counted from 0."""
+        # Beyond some 60 doublings every delay is the longest one, and the power would overflow.
+        whole = min(self.longest, self.first * self.factor ** min(attempt, 60))
+        return whole * (1 - self.jitter * random.random())
+
+    def call(
+        self,
+        action: Callable[[], _T],
+        what: str,
+        *,
+        reset: Callable[[], None] | None = None,
+        settled: Callable[[Exception], _T] | None = None,
+    ) -> _T:
+        """Return what `action` does, asked again while its failures are transient.
+
+        `reset` runs before each new attempt. `settled` decides about a permanent failure of a later
+        attempt: the first one may have done the work and lost only its answer.
+        """
+        for attempt in range(self.attempts):
+            try:
+                return action()
+            except Exception as error:
+                if not is_transient(error):
+                    if attempt and settled is not None:
+                        return settled(error)
+                    raise
+                if attempt + 1 == self.attempts:
+                    raise
+                delay = self.delay(attempt)
+                _log.info(
+                    "%s: %r; attempt %d of %d, again in %.2f s",
+                    *(what, error, attempt + 1, self.attempts, delay),
+                )
+                time.sleep(delay)
+                if reset is not None:
+                    reset()
+        raise AssertionError("unreachable: the last attempt returns or raises")

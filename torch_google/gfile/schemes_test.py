@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which filesystem has a path, what is said when none has, and how often it is asked."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from etils import epath
+from fsspec.implementations.memory import MemoryFileSystem
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_google import gfile
+from torch_google.gfile.backends import Flaky
+from torch_google.gfile.failures import explained
+from torch_google.gfile.location import Location, locate
+from torch_google.gfile.schemes import PACKAGES
+
+
+@pytest.mark.parametrize(
+    ("path", "remote"),
+    [
+        ("memory://a", True),
+        ("gs://b/k", True),
+        ("HTTP://host/x", True),
+        ("zip://a::/tmp/x.zip", True),
+        ("simplecache::gs://b/k", True),
+        ("/a/b", False),
+        ("a:b", False),
+        ("file:///a", False),
+        ("local:///a", False),
+        ("", False),
+        (b"memory://a", False),
+        (Path("/a"), False),
+        (gfile.GPath("memory://a"), True),
+        (3, False),
+        (None, False),
+    ],
+)
+def test_what_is_remote(path: object, remote: bool) -> None:
+    assert gfile.is_remote(path) is remote
+
+
+@given(st.lists(st.text("ab. ä", min_size=1, max_size=3), min_size=1, max_size=4))
+def test_paths_come_apart_and_together(names: list[str]) -> None:
+    for root in ("/r", "memory://r", "zip://r::/x.zip", "zip://r::memory://x.zip"):
+        place = locate(root).join(*names)
+        assert locate(str(place)) == place
+        if not any(name.strip(".") == "" for name in names):
+            assert place.name == names[-1]
+            assert place.parent == locate(root).join(*names[:-1])
+
+
+def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
+    with gfile.Open(f"file://{tmp_path}/a", "w") as file:
+        file.write("x")
+    assert (tmp_path / "a").read_text() == "x"
+    assert locate("/") == Location("", "/")
+    assert str(locate("/a").parent) == "/"
+
+
+@pytest.mark.parametrize("scheme", ["gs", "s3", "az", "hf", "sftp"])
+def test_a_package_that_is_not_installed_is_named(scheme: str) -> None:
+    package = PACKAGES[scheme]
+    with pytest.raises(ModuleNotFoundError, match=rf"pip install {package}, or add") as raised:
+        gfile.Open(f"{scheme}://bucket/key")
+    assert raised.value.name == package
+    assert f"{scheme}://bucket/key" in str(raised.value)
+
+
+def test_a_scheme_that_nobody_knows() -> None:
+    with pytest.raises(ValueError, match="nobody keeps nonesuch://.*gfile.register_scheme"):
+        gfile.Exists("nonesuch://a")
+
+
+def test_schemes_are_registered() -> None:
+    made: list[Any] = []
+
+    def make() -> Any:
+        made.append(MemoryFileSystem(global_store=False, skip_instance_cache=True))
+        return made[-1]
+
+    gfile.register_scheme("mine", make)
+    assert not made, "it is made when it is used"
+    with gfile.Open("mine://a", "w") as file:
+        file.write("x")
+    assert gfile.ListDir("mine://") == ["a"]
+    assert len(made) == 1
+    assert not gfile.Exists("memory://a")
+    with pytest.raises(ValueError, match="say overwrite=True"):
+        gfile.register_scheme("mine", make)
+    with pytest.raises(ValueError, match="give lower-case letters"):
+        gfile.register_scheme("Mine://", make)
+
+
+def test_a_class_is_known_to_fsspec_as_well() -> None:
+    import fsspec
+
+    gfile.register_scheme("flaky", Flaky, overwrite=True)
+    assert fsspec.get_filesystem_class("flaky") is Flaky
+
+
+class _Numbers(gfile.Filesystem):
+    """A filesystem of this package: a file for each number, with its square in it."""
+
+    def status(self, path: str) -> gfile.FileStatus:
+        inner = locate(path).inner
+        with explained("no status", path):
+            if inner and not inner.isdigit():
+                raise FileNotFoundError
+        return gfile.FileStatus(4, is_directory=not inner)
+
+    def open_to_read(self, path: str) -> Any:
+        self.status(path)
+        return io.BytesIO(b"%d" % int(locate(path).inner) ** 2)
+
+    def _refuse(self, path: str, *_: object, **__: object) -> Any:
+        raise OSError(errno.EROFS, "numbers are as they are", path)
+
+    open_to_write = make_directory = remove = remove_tree = rename = _refuse  # type: ignore[assignment]
+
+    def entries(self, path: str) -> dict[str, bool]:
+        return {str(number): False for number in range(3)}
+
+
+def test_a_filesystem_of_ones_own() -> None:
+    gfile.register_scheme("number", _Numbers(), overwrite=True)
+    assert gfile.Open("number://12").read() == "144"
+    assert gfile.Glob("number://[12]") == ["number://1", "number://2"]
+    with pytest.raises(FileNotFoundError, match="number://x"):
+        gfile.Open("number://x")
+    with pytest.raises(OSError, match="numbers are as they are"):
+        gfile.Open("number://1", "w")
+
+
+def test_an_archive_in_a_store(tmp_path: Path) -> None:
+    with gfile.Open("memory://archives/a.zip", "wb") as file, zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("in/side.txt", "found")
+    path = gfile.GPath("zip://in::memory://archives/a.zip")
+    assert (path / "side.txt").read_text() == "found"
+    assert [str(each) for each in path.iterdir()] == ["zip://in/side.txt::memory://archives/a.zip"]
+    with pytest.raises(FileNotFoundError):
+        gfile.Open("zip://a::memory://archives/none.zip")
+
+
+# GPath, beside the table.
+
+
+def test_a_path_is_epaths() -> None:
+    path = epath.Path("memory://a/b")
+    assert type(path) is gfile.GPath
+    assert isinstance(path, epath.Path)
+    assert os.fspath(path / "c") == "memory://a/b/c"
+    assert str(path.parent.parent) == "memory://"
+    assert path.with_suffix(".txt").name == "b.txt"
+    assert (path / "c").relative_to(path) == gfile.GPath("c")
+    assert len({gfile.GPath("memory://a/b"), path}) == 1
+    assert gfile.GPath("memory://a") != gfile.GPath("/memory/a")
+    assert type(epath.Path("gs://bucket/key")).__name__ == "PosixGPath", "epath's own stay"
+
+
+def test_a_path_writes_and_removes(tmp_path: Path) -> None:
+    for root in (gfile.GPath(tmp_path), gfile.GPath("memory://gpath")):
+        below = root / "made" / "below"
+        with pytest.raises(FileNotFoundError):
+            (root / "no" / "parent").mkdir()
+        below.mkdir(parents=True, exist_ok=True)
+        with pytest.raises(FileExistsError):
+            below.mkdir()
+        (below / "file").write_bytes(b"x")
+        assert (below / "file").stat().length == 1
+        with pytest.raises(OSError, match="not empty"):
+            below.rmdir()
+        (below / "file").rename(below / "renamed")
+        (below / "renamed").copy(below / "copy")
+        assert [each.name for each in below.iterdir()] == ["copy", "renamed"]
+        found = [(top.name, files) for top, _, files in (root / "made").walk(top_down=False)]
+        assert found == [("below", ["copy", "renamed"]), ("made", [])]
+        (below / "copy").unlink()
+        (below / "copy").unlink(missing_ok=True)
+        with pytest.raises(FileNotFoundError):
+            (below / "copy").unlink()
+        (root / "made").rmtree()
+        (root / "made").rmtree(missing_ok=True)
+        assert not below.exists()
+
+
+# Retries.
+
+
+def test_delays_grow_and_differ() -> None:
+    retry = gfile.Retry(first=1.0, factor=2.0, longest=5.0, jitter=0.5)
+    for attempt, most in enumerate((1.0, 2.0, 4.0, 5.0, 5.0)):
+        delays = [retry.delay(attempt) for _ in range(100)]
+        assert most / 2 <= min(delays) <= max(delays) <= most
+        assert len(set(delays)) > 50
+    with pytest.raises(ValueError, match="attempts are at least 1"):
+        gfile.Retry(attempts=0)
+
+
+class _Answered(Exception):
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        (TimeoutError(), True),
+        (ConnectionResetError(), True),
+        (BrokenPipeError(), True),
+        (OSError(errno.ENETUNREACH, "no route"), True),
+        (gfile.TransientError(), True),
+        (_Answered(500), True),
+        (_Answered(503), True),
+        (_Answered(429), True),
+        (_Answered(404), False),
+        (_Answered(403), False),
+        (FileNotFoundError(), False),
+        (PermissionError(), False),
+        (OSError(errno.ENOSPC, "full"), False),
+        (ValueError("wrong"), False),
+    ],
+)
+def test_what_is_asked_again(error: Exception, again: bool) -> None:
+    calls = 0
+
+    def fail() -> None:
+        nonlocal calls
+        calls += 1
+        raise error
+
+    with pytest.raises(type(error)):
+        gfile.Retry(attempts=3, first=0.0).call(fail, "it")
+    assert calls == (3 if again else 1)
+    assert gfile.is_transient(error) is again
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(403, PermissionError), (404, FileNotFoundError), (503, OSError), (504, TimeoutError)],
+)
+def test_an_answer_becomes_what_open_raises(status: int, kind: type[OSError]) -> None:
+    with pytest.raises(kind, match="x://y"), explained("cannot open", "x://y"):
+        raise _Answered(status)
+
+
+def test_a_bug_stays_what_it_is() -> None:
+    with pytest.raises(ZeroDivisionError), explained("cannot open", "x://y"):
+        _ = 1 // 0
+
+
+def test_the_door_is_light() -> None:
+    program = (
+        "import sys; from torch_google import gfile; gfile.Open;"
+        "print([name for name in ('torch', 'fsspec', 'etils', 'absl') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a store, through a filesystem of fsspec.
+
+Whatever is written waits on this machine until it is closed, and then goes up in one piece: the store's
+own commit (an object appears whole), or a rename where files grow in sight. So a failed upload can be
+done again, and an abandoned one has left nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import tempfile
+import uuid
+from collections.abc import Callable
+from datetime import datetime
+from typing import IO, Any, TypeVar
+
+from torch_google.gfile import checksum as checksums
+from torch_google.gfile.failures import explained, failure
+from torch_google.gfile.filesystem import FileStatus, Filesystem
+from torch_google.gfile.location import locate
+from torch_google.gfile.retry import Retry
+from torch_google.gfile.settings import settings
+from torch_google.gfile.stream import StoreReader, StoreWriter
+
+_T = TypeVar("_T")
+_PIECE = 8 << 20
+_MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_VERSION = ("ETag", "etag", "generation", *_MODIFIED)
+
+
+class StoreFilesystem(Filesystem):
+    """One filesystem of fsspec. `inside` makes its own path of a whole one."""
+
+    def __init__(
+        self,
+        system: Any,
+        inside: Callable[[str], str],
+        *,
+        retry: Retry | None = None,
+        rename_commits: bool = False,
+        read_only: bool = False,
+    ) -> None:
+        from fsspec.implementations.memory import MemoryFileSystem
+
+        self._system = system
+        self._inside = inside
+        self._own_retry = retry
+        self._rename_commits = rename_commits
+        self._read_only = read_only
+        # Its open files are the stored ones, with one position for everybody.
+        self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
+
+    def open_to_read(self, path: str) -> Any:
+        inner = self._inside(path)
+        with explained("cannot open", path):
+            if self._in_memory:
+                if self._system.isdir(inner):
+                    raise failure(errno.EISDIR, "it is a directory", path)
+                content = io.BytesIO(self._stored(inner))
+                length = len(content.getbuffer())
+                return _buffered(StoreReader(path, lambda: content, length, self._retry))
+            first = self._call(lambda: self._system.open(inner, "rb"), path)
+            version = _version(first)
+            if getattr(first, "size", None) is None:
+                return self._spooled(path, inner, first)
+            waiting = [first]
+
+            def open_again() -> Any:
+                file = waiting.pop() if waiting else self._system.open(inner, "rb")
+                if _version(file) != version:
+                    file.close()
+                    raise failure(errno.ESTALE, "it changed while it was read; open it anew", path)
+                return file
+
+            return _buffered(StoreReader(path, open_again, first.size, self._retry))
+
+    def open_to_write(self, path: str, mode: str, checksum: str | None) -> Any:
+        self._check_writable(path)
+        with explained("cannot write", path):
+            present = self._present(path)
+            if present is not None and present.is_directory:
+                raise failure(errno.EISDIR, "it is a directory", path)
+            if mode == "x" and present is not None:
+                raise failure(errno.EEXIST, "it is there already", path)
+
+        def commit(spool: IO[bytes]) -> None:
+            with explained("cannot write", path):
+                if mode == "x" and self._present(path) is not None:
+                    raise failure(errno.EEXIST, "somebody else made it meanwhile", path)
+                self._commit(path, spool, checksum)
+
+        writer = StoreWriter(path, commit, spool=not self._in_memory)
+        if mode == "a" and present is not None:
+            try:
+                with self.open_to_read(path) as old:
+                    while piece := old.read(_PIECE):
+                        writer.write(piece)
+            except BaseException:
+                writer.discard()
+                raise
+        return writer
+
+    def status(self, path: str) -> FileStatus:
+        inner = self._inside(path)
+        with explained("no status", path):
+            self._system.invalidate_cache(inner)
+            info = self._call(lambda: self._system.info(inner), path)
+        # Over HTTP a directory is a page whose address, after redirections, ends in a slash.
+        is_directory = info["type"] == "directory" or str(info.get("url", "")).endswith("/")
+        return FileStatus(0 if is_directory else info["size"] or 0, is_directory, _modified(info))
+
+    def entries(self, path: str) -> dict[str, bool]:
+        inner = self._inside(path)
+        with explained("cannot list", path):
+            self._system.invalidate_cache(inner)
+            found = self._call(lambda: self._system.ls(inner, detail=True), path)
+            own = inner.strip("/")
+            if [entry["name"].strip("/") for entry in found] == [own] and (
+                found[0]["type"] == "file"
+            ):
+                raise failure(errno.ENOTDIR, "it is a file", path)
+        named = {
+            entry["name"].rstrip("/").rpartition("/")[2]: entry["type"] == "directory"
+            for entry in found
+            # Some stores list a directory's own marker in it.
+            if entry["name"].strip("/") != own
+        }
+        return dict(sorted(named.items()))
+
+    def make_directory(self, path: str, *, parents: bool) -> None:
+        self._check_writable(path)
+        inner = self._inside(path)
+        with explained("cannot make the directory", path):
+            present = self._present(path)
+            if present is not None and not present.is_directory:
+                raise failure(errno.ENOTDIR if parents else errno.EEXIST, "it is a file", path)
+            if present is not None:
+                if not parents:
+                    raise failure(errno.EEXIST, "it is there already", path)
+                return
+            parent = str(locate(path).parent)
+            if not parents and locate(path).parent.inner and not self.exists(parent):
+                raise failure(errno.ENOENT, "its parent is not there", path)
+            self._call(
+                lambda: self._system.makedirs(inner, exist_ok=True), path, settled=_fine_if_there
+            )
+
+    def remove(self, path: str) -> None:
+        self._check_writable(path)
+        inner = self._inside(path)
+        with explained("cannot remove", path):
+            if self.status(path).is_directory:
+                raise failure(errno.EISDIR, "it is a directory", path)
+            self._call(lambda: self._system.rm_file(inner), path, settled=_fine_if_gone)
+
+    def remove_tree(self, path: str) -> None:
+        self._check_writable(path)
+        inner = self._inside(path)
+        with explained("cannot remove", path):
+            self.status(path)
+            self._call(lambda: self._system.rm(inner, recursive=True), path, settled=_fine_if_gone)
+
+    def rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        self._check_writable(target)
+        old, new = self._inside(source), self._inside(target)
+        with explained("cannot rename", source):
+            whole = self.status(source).is_directory
+            present = self._present(target)
+            if present is not None and not overwrite:
+                raise failure(errno.EEXIST, "it is there already", target)
+            if present is not None and (present.is_directory or whole):
+                raise failure(errno.ENOTEMPTY, "it is there already", target)
+            if old == new:
+                return
+
+            def arrived(error: Exception) -> None:
+                if not isinstance(error, FileNotFoundError) or self._present(target) is None:
+                    raise error
+
+            self._call(lambda: self._system.mv(old, new, recursive=whole), source, settled=arrived)
+
+    @property
+    def _retry(self) -> Retry:
+        return self._own_retry or settings().retry
+
+    def _call(
+        self,
+        action: Callable[[], _T],
+        path: str,
+        settled: Callable[[Exception], Any] | None = None,
+    ) -> _T:
+        return self._retry.call(action, path, settled=settled)
+
+    def _stored(self, inner: str) -> bytes:
+        try:
+            # Shared, not copied: bytes never change.
+            return self._system.store[self._system._strip_protocol(inner)].getvalue()
+        except KeyError:
+            raise FileNotFoundError(inner) from None
+
+    def _present(self, path: str) -> FileStatus | None:
+        try:
+            return self.status(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def _check_writable(self, path: str) -> None:
+        if self._read_only:
+            raise failure(errno.EROFS, f"{locate(path).scheme} is only read", path)
+
+    def _spooled(self, path: str, inner: str, first: Any) -> IO[bytes]:
+        """Copy a stream that cannot be read twice into an unnamed file of this machine."""
+        spool: IO[bytes] = tempfile.TemporaryFile(prefix="gfile-")  # noqa: SIM115 - returned
+        waiting = [first]
+
+        def fetch() -> None:
+            with waiting.pop() if waiting else self._system.open(inner, "rb") as file:
+                while piece := file.read(_PIECE):
+                    spool.write(piece)
+
+        def restart() -> None:
+            spool.seek(0)
+            spool.truncate()
+
+        try:
+            self._retry.call(fetch, path, reset=restart)
+        except BaseException:
+            spool.close()
+            raise
+        spool.seek(0)
+        return spool
+
+    def _commit(self, path: str, spool: IO[bytes], algorithm: str | None) -> None:
+        inner = self._inside(path)
+
+        def appear() -> None:
+            spool.seek(0)
+            if self._rename_commits:
+                head, slash, name = inner.rpartition("/")
+                aside = f"{head}{slash}.{name}.partial-{uuid.uuid4().hex}"
+                try:
+                    _upload(self._system, aside, spool)
+                    self._system.mv(aside, inner)
+                except BaseException:
+                    if self._system.exists(aside):
+                        self._system.rm_file(aside)
+                    raise
+            else:
+                _upload(self._system, inner, spool)
+
+        def committed() -> None:
+            self._call(appear, path)
+
+        if algorithm is None:
+            committed()
+            return
+        made = checksums.digest(spool, algorithm)
+        beside = str(locate(path).parent.join(f"{locate(path).name}.{algorithm}"))
+        checksums.replace(
+            *(committed, locate(path).name, made, self.read_text(beside)),
+            lambda text: self.write_text(beside, text),
+        )
+
+
+def _upload(system: Any, inner: str, spool: IO[bytes]) -> None:
+    if isinstance(spool, io.BytesIO):
+        system.pipe_file(inner, spool.getvalue())
+        return
+    if _has_its_own(system, "put_file"):
+        # A store's own upload in parts takes a file by name, and this one has only a number.
+        spool.flush()
+        system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
+        return
+    file = system.open(inner, "wb")
+    try:
+        while piece := spool.read(_PIECE):
+            file.write(piece)
+        file.close()
+    except BaseException:
+        # close(), which fsspec's own `with` calls here, would complete the half of it.
+        file.closed = True
+        if hasattr(file, "discard"):
+            file.discard()
+        raise
+
+
+def _has_its_own(system: Any, method: str) -> bool:
+    from fsspec import AbstractFileSystem
+    from fsspec.asyn import AsyncFileSystem
+
+    if isinstance(system, AsyncFileSystem):
+        return hasattr(type(system), f"_{method}")
+    return getattr(type(system), method) is not getattr(AbstractFileSystem, method)
+
+
+def _buffered(raw: StoreReader) -> io.BufferedReader:
+    return io.BufferedReader(raw, 1 << 17)
+
+
+def _version(file: Any) -> tuple[object, ...]:
+    details = getattr(file, "details", None)
+    told = details if isinstance(details, dict) else {}
+    return (getattr(file, "size", None), *(str(told.get(key)) for key in _VERSION))
+
+
+def _modified(info: dict[str, Any]) -> float | None:
+    for key in _MODIFIED:
+        value = info.get(key)
+        if isinstance(value, (int, float)):
+            return float(value)
+        if isinstance(value, datetime):
+            return value.timestamp()
+        if isinstance(value, str):
+            try:
+                return datetime.fromisoformat(value).timestamp()
+            except ValueError:
+                continue  # a format of its own
+    return None
+
+
+def _fine_if_there(error: Exception) -> None:
+    if not isinstance(error, FileExistsError):
+        raise error
+
+
+def _fine_if_gone(error: Exception) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

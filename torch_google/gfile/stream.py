@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open files: writers that commit when they are closed, and readers that survive a lost connection.
+
+A writer that leaves its `with` by an exception, or is dropped without `close()`, commits nothing.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from types import TracebackType
+from typing import IO, Any
+
+from torch_google.gfile.failures import TransientError, explained
+from torch_google.gfile.partial import Partial
+from torch_google.gfile.retry import Retry
+
+_log = logging.getLogger("torch_google.gfile")
+# A store is asked for no more at once, so that memory stays bounded whatever the reader asks for.
+_MOST = 8 << 20
+# What is written to a store waits in memory up to here, then in an unnamed file of this machine.
+_IN_MEMORY = 16 << 20
+
+
+class _Committing:
+    """What all writers share: only an orderly `close()` commits."""
+
+    def __exit__(
+        self: Any,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.discard()
+        self.close()
+
+    def __del__(self: Any) -> None:
+        # Not there when __init__ itself failed.
+        if getattr(self, "_commit", None) is not None and not self.closed:
+            _log.warning(
+                "%s: dropped without close(), so it was not written; use `with`", self.name
+            )
+            self.discard()
+
+
+class LocalWriter(_Committing, io.BufferedWriter):
+    """A file of this machine; `name` is where it will be, and `fileno()` and `seek` work."""
+
+    def __init__(
+        self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
+    ) -> None:
+        self._partial = partial
+        super().__init__(io.FileIO(partial.path, "a" if mode == "a" else "w"), 1 << 17)
+        self._commit: Callable[[Partial], None] | None = commit
+
+    @property
+    def name(self) -> str:
+        """The target."""
+        return self._partial.target
+
+    def close(self) -> None:
+        """Commit."""
+        if self.closed:
+            return
+        commit, self._commit = self._commit, None
+        try:
+            super().close()
+        except BaseException:
+            self._partial.discard()
+            raise
+        if commit is not None:
+            commit(self._partial)
+
+    def discard(self) -> None:
+        """Close, and leave the target as it was."""
+        self._commit = None
+        try:
+            self.raw.close()  # what is still buffered is not wanted
+        finally:
+            self._partial.discard()
+
+    def __exit__(self, *exception: Any) -> None:
+        _Committing.__exit__(self, *exception)
+
+
+class StoreWriter(_Committing, io.BufferedIOBase):
+    """What a store will have once this is closed; nothing of it is there before."""
+
+    def __init__(
+        self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
+    ) -> None:
+        self.name = name
+        self._spool: IO[bytes] = (
+            tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by close()
+                max_size=_IN_MEMORY, prefix="gfile-"
+            )
+            if spool
+            else io.BytesIO()
+        )
+        self._commit: Callable[[IO[bytes]], None] | None = commit
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        self._check()
+        return self._spool.tell()
+
+    def write(self, data: Any) -> int:
+        self._check()
+        self._spool.write(data)
+        return memoryview(data).nbytes
+
+    def close(self) -> None:
+        """Commit."""
+        if self.closed:
+            return
+        commit, self._commit = self._commit, None
+        try:
+            if commit is not None:
+                self._spool.seek(0)
+                commit(self._spool)
+        finally:
+            self._spool.close()
+            super().close()
+
+    def discard(self) -> None:
+        """Close, and leave the store as it was."""
+        self._commit = None
+        self.close()
+
+    def _check(self) -> None:
+        if self.closed:
+            raise ValueError(f"{self.name}: written to after close(); open it again")
+
+
+class TextWriter(_Committing, io.TextIOWrapper):
+    """Text over a writer that commits."""
+
+    _commit = True
+
+    def __exit__(self, *exception: Any) -> None:
+        _Committing.__exit__(self, *exception)
+
+    @property
+    def name(self) -> str:
+        """The target."""
+        return str(self.buffer.name)
+
+    def discard(self) -> None:
+        """Close, and leave the target as it was."""
+        self.buffer.discard()  # type: ignore[attr-defined]
+
+
+class StoreReader(io.RawIOBase):
+    """A file of a store, read from where it was after every failure that passes.
+
+    `open_again` opens it anew. `length` may be None: then an early end cannot be told from the end.
+    """
+
+    def __init__(
+        self, name: str, open_again: Callable[[], Any], length: int | None, retry: Retry
+    ) -> None:
+        self.name = name
+        self._open_again = open_again
+        self._length = length
+        self._retry = retry
+        self._file: Any = None
+        self._position = 0
+        self._retry.call(self._opened, name)
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        if whence == os.SEEK_CUR:
+            offset += self._position
+        elif whence == os.SEEK_END:
+            if self._length is None:
+                raise io.UnsupportedOperation(f"{self.name}: its length is not known")
+            offset += self._length
+        if offset < 0:
+            raise ValueError(f"{self.name}: seek to {offset}; give a position that is not negative")
+        self._position = offset
+        return offset
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        if self._length is not None and self._position >= self._length:
+            return 0
+        with explained("cannot read", self.name):
+            data = self._retry.call(lambda: self._read(len(view)), self.name, reset=self._drop)
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._drop()
+        super().close()
+
+    def _read(self, most: int) -> bytes:
+        file = self._opened()
+        if file.tell() != self._position:
+            file.seek(self._position)
+        data: bytes = file.read(min(most, _MOST))
+        if not data and most and self._length is not None:
+            raise TransientError(f"it ended at {self._position} of {self._length} bytes")
+        return data
+
+    def _opened(self) -> Any:
+        if self._file is None:
+            self._file = self._open_again()
+        return self._file
+
+    def _drop(self) -> None:
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch with gfile plugged in: paths of every scheme, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed.checkpoint as dcp
+from torch._seam import Hook, files
+
+from torch_google import gfile
+from torch_google.gfile.backends import NAMES, Backend, backend
+from torch_google.plugs import files as plugs
+
+_KILLS = 12
+_WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
+
+
+@pytest.fixture(autouse=True)
+def _plugged() -> Iterator[None]:
+    hooks = [hook for hook in vars(files).values() if isinstance(hook, Hook)]
+    before = [hook._answer for hook in hooks]
+    plugs.plug()
+    assert all(hook.plugged for hook in hooks)
+    yield
+    for hook, answer in zip(hooks, before, strict=True):
+        hook.plug(answer)
+
+
+@pytest.fixture(params=_WRITABLE)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    with backend(request.param, tmp_path) as made:
+        yield made
+
+
+class _Doubled(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 2 * x
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.keys() == other.keys() and all(torch.equal(one[key], other[key]) for key in one)
+
+
+_STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "ä": torch.ones(0)}
+
+
+# The table: every backend that can be written.
+
+
+@pytest.mark.parametrize("new_format", [True, False])
+def test_save_and_load(kept: Backend, new_format: bool) -> None:
+    path = kept.path("sub/model.pt")
+    for step in range(2):
+        torch.save(
+            {**_STATE, "step": torch.tensor(step)}, path, _use_new_zipfile_serialization=new_format
+        )
+        assert _same(torch.load(path), {**_STATE, "step": torch.tensor(step)})
+    assert torch.load(gfile.GPath(path))["step"] == 1
+
+
+def _pickle() -> Any:
+    return importlib.import_module("pickle")
+
+
+def test_save_and_load_by_gpath(kept: Backend) -> None:
+    path = gfile.GPath(kept.path("sub")) / "model.pt"
+    torch.save(_STATE, path)
+    assert path.name in gfile.ListDir(path.parent)
+    assert _same(torch.load(path), _STATE)
+
+
+def test_an_exception_in_save_leaves_the_older_file(kept: Backend) -> None:
+    path = kept.path("model.pt")
+    torch.save(1, path)
+    with pytest.raises((AttributeError, TypeError, _pickle().PicklingError)):
+        torch.save([torch.ones(10), lambda: None], path)
+    assert torch.load(path) == 1
+    assert gfile.ListDir(kept.path("")) == ["hello.txt", "model.pt", "sub"]
+
+
+def test_mapping(kept: Backend) -> None:
+    path = kept.path("model.pt")
+    torch.save(_STATE, path)
+    if gfile.is_remote(path):
+        with pytest.raises(ValueError, match=r"cannot be mapped \(mmap=True\).*gfile\.Copy"):
+            torch.load(path, mmap=True)
+    with gfile.configured(stage_mapped=True):
+        loaded = torch.load(path, mmap=True)
+    assert _same(loaded, _STATE)
+
+
+def test_safetensors(kept: Backend) -> None:
+    safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
+    path = kept.path("model.safetensors")
+    with gfile.Open(path, "wb") as file:
+        file.write(safetensors.save(_STATE))
+    assert _same(torch.load(path), _STATE)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_torchscript(kept: Backend) -> None:
+    path = kept.path("sub/model.pt")
+    torch.jit.script(_Doubled()).save(path)
+    assert torch.jit.load(path)(torch.ones(1)) == 2
+    torch.jit.save(torch.jit.script(_Doubled()), path)
+    assert torch.jit.load(path)(torch.ones(1)) == 2
+    with pytest.raises((FileNotFoundError, ValueError), match=r"none\.pt"):
+        torch.jit.load(kept.path("none.pt"))
+
+
+def test_an_export(kept: Backend) -> None:
+    path = kept.path("sub/model.pt2")
+    torch.export.save(torch.export.export(_Doubled(), (torch.ones(1),)), path)
+    assert torch.export.load(path).module()(torch.ones(1)) == 2
+    assert [name for name in gfile.ListDir(kept.path("sub")) if "model" in name] == ["model.pt2"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_distributed_checkpoint(kept: Backend) -> None:
+    path = kept.path("run")
+    for step in range(3):
+        state: dict[str, Any] = {"model": {**_STATE}, "step": step}
+        dcp.save(state, checkpoint_id=path, no_dist=True)
+        loaded = {"model": {key: torch.zeros_like(_STATE[key]) for key in _STATE}, "step": -1}
+        dcp.load(loaded, checkpoint_id=path, no_dist=True)
+        assert loaded["step"] == step
+        assert _same(loaded["model"], _STATE)
+    names = gfile.ListDir(path)
+    assert names[0] == ".metadata"
+    assert len(names) == 2, "the data of older saves is gone"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_asynchronous_checkpoint(kept: Backend) -> None:
+    state = {"weight": torch.arange(100.0)}
+    dcp.async_save(state, checkpoint_id=kept.path("run"), no_dist=True).result(60)
+    loaded = {"weight": torch.zeros(100)}
+    dcp.load(loaded, checkpoint_id=kept.path("run"), no_dist=True)
+    assert _same(loaded, state)
+
+
+def test_hub(kept: Backend, tmp_path: Path) -> None:
+    path = kept.path("zoo/model.pt")
+    gfile.MakeDirs(kept.path("zoo"))
+    torch.save(_STATE, path)
+    url = path if gfile.is_remote(path) else f"file://{path}"
+    models = str(tmp_path / "models")
+    loaded = torch.hub.load_state_dict_from_url(url, model_dir=models, progress=False)
+    assert _same(loaded, _STATE)
+
+
+def test_profiles(kept: Backend) -> None:
+    path = kept.path("traces")
+    for number in range(2):
+        with torch.profiler.profile(
+            on_trace_ready=torch.profiler.tensorboard_trace_handler(path, use_gzip=number == 1)
+        ):
+            torch.ones(3).add(1)
+    plain, zipped = sorted(gfile.ListDir(path), key=len)
+    assert (plain[-14:], zipped[-3:]) == (".pt.trace.json", ".gz")
+    with gfile.Open(kept.path(f"traces/{plain}")) as file:
+        assert "aten::add" in file.read()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_by_name_where_torch_is_not_patched(kept: Backend) -> None:
+    files.checkpoint_storages.unplug()
+    path = kept.path("run")
+    state = {"weight": torch.arange(100.0)}
+    dcp.save(state, storage_writer=gfile.CheckpointWriter(path), no_dist=True)
+    loaded = {"weight": torch.zeros(100)}
+    dcp.load(loaded, storage_reader=gfile.CheckpointReader(path), no_dist=True)
+    assert _same(loaded, state)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_of_two_processes(tmp_path: Path) -> None:
+    path = str(tmp_path / "run")
+    for step in range(2):
+        start = torch.multiprocessing.start_processes
+        start(_save_part, (str(tmp_path / f"meet{step}"), path, step), 2, start_method="fork")
+    loaded = {f"part{rank}": torch.zeros(10) for rank in range(2)}
+    dcp.load(loaded, checkpoint_id=path, no_dist=True)
+    assert [tensor[0].item() for tensor in loaded.values()] == [10, 11]
+    assert [name[:4] for name in gfile.ListDir(path)] == [".met", "__0_", "__1_"]
+
+
+def _save_part(rank: int, meet: str, path: str, step: int) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meet}", rank=rank, world_size=2
+    )
+    state = {f"part{rank}": torch.full((10,), 10.0 * step + rank)}
+    dcp.save(state, checkpoint_id=path)
+    torch.distributed.destroy_process_group()
+
+
+# What is read only.
+
+
+@pytest.mark.parametrize("name", ["zip", "http"])
+def test_load_from_what_is_read_only(name: str, tmp_path: Path) -> None:
+    with backend(name, tmp_path) as made:
+        path = made.path("sub/a.bin")
+        with pytest.raises(_pickle().UnpicklingError):
+            torch.load(path)
+        with pytest.raises(OSError, match="is only read"):
+            torch.save(1, path)
+        with pytest.raises(FileNotFoundError, match=r"none\.pt"):
+            torch.load(made.path("none.pt"))
+
+
+def test_hub_refuses_the_network_unless_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path / "hub"))
+    with backend("http", tmp_path) as made:
+        torch.save(_STATE, tmp_path / "served" / "model.pt")
+        url = made.path("model.pt")
+        with pytest.raises(PermissionError, match="TORCH_GOOGLE_NETWORK=1"):
+            torch.hub.load_state_dict_from_url(url, progress=False)
+        with gfile.configured(network=True):
+            assert _same(torch.hub.load_state_dict_from_url(url, progress=False), _STATE)
+    with pytest.raises(OSError, match="in a directory of this machine"):
+        torch.hub.set_dir("memory://hub")
+
+
+# This machine: what upstream does, and nothing half.
+
+
+def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
+    torch.save(_STATE, tmp_path / "a.pt")
+    plugged = (tmp_path / "a.pt").read_bytes()
+    files.writing.unplug()
+    torch.save(_STATE, tmp_path / "a.pt")
+    assert plugged == (tmp_path / "a.pt").read_bytes()
+
+
+def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/a.pt"
+    torch.save(_STATE, url)
+    for path in (url, tmp_path / "a.pt"):
+        assert _same(torch.load(path, mmap=True), _STATE)
+
+
+def test_links_and_permissions_stay(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.pt").symlink_to("real/a.pt")
+    torch.save(1, tmp_path / "link.pt")
+    assert (tmp_path / "link.pt").is_symlink()
+    os.chmod(tmp_path / "real" / "a.pt", 0o604)
+    torch.save(2, tmp_path / "link.pt")
+    assert (tmp_path / "real" / "a.pt").stat().st_mode & 0o777 == 0o604
+    assert torch.load(tmp_path / "real" / "a.pt") == 2
+    mask = os.umask(0o027)
+    try:
+        torch.save(3, tmp_path / "new.pt")
+    finally:
+        os.umask(mask)
+    assert (tmp_path / "new.pt").stat().st_mode & 0o777 == 0o640
+
+
+def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
+    torch.save(torch.ones(3), os.devnull)
+    torch.save(torch.ones(3), f"file://{os.devnull}")
+    with open(tmp_path / "open.pt", "wb+") as file:
+        torch.save(torch.ones(3), f"/proc/self/fd/{file.fileno()}")
+        assert torch.equal(torch.load(file), torch.ones(3))
+    with pytest.raises(RuntimeError, match="Parent directory"):
+        torch.save(1, tmp_path / "none" / "a.pt")
+    assert os.listdir(tmp_path) == ["open.pt"]
+
+
+# Killed.
+
+
+def _killed(action: Callable[[int], None], first: int) -> None:
+    """Fork a process that acts again and again, and kill it at some moment."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            step = first
+            while True:
+                os.write(writing, b".")
+                action(step)
+                step += 1
+        finally:
+            os._exit(1)
+    os.close(writing)
+    assert os.read(reading, 1) == b"."
+    time.sleep(random.uniform(0, 0.3))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reading)
+
+
+def _state(step: int) -> dict[str, Any]:
+    return {f"p{index}": torch.full((1 << 20,), float(step)) for index in range(8)}
+
+
+def _is_whole(state: dict[str, Any], least: float) -> float:
+    found = {value for tensor in state.values() for value in tensor.unique().tolist()}
+    assert len(found) == 1, "a mixture of two checkpoints"
+    assert max(found) >= least, "older than what was there before the kill"
+    return found.pop()
+
+
+@pytest.mark.parametrize("by", ["path", "open file"])
+def test_killed_while_saving(tmp_path: Path, by: str) -> None:
+    path = str(tmp_path / "model.pt")
+
+    def save(step: int) -> None:
+        if by == "path":
+            torch.save(_state(step), path)
+            return
+        with gfile.Open(path, "wb") as file:
+            torch.save(_state(step), file)
+
+    with gfile.configured(sync=False):
+        save(0)
+        step = 0.0
+        for _ in range(_KILLS):
+            _killed(save, int(step) + 1)
+            step = _is_whole(torch.load(path), step)
+            assert len(os.listdir(tmp_path)) <= 2, "a killed writer's file is used by the next one"
+        save(int(step) + 1)
+    assert os.listdir(tmp_path) == ["model.pt"]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
+    path = str(tmp_path / "run")
+
+    def save(step: int) -> None:
+        dcp.save(_state(step), checkpoint_id=path, no_dist=True)
+
+    with gfile.configured(sync=False):
+        save(0)
+        step = 0.0
+        for _ in range(_KILLS):
+            _killed(save, int(step) + 1)
+            loaded = _state(-1)
+            dcp.load(loaded, checkpoint_id=path, no_dist=True)
+            step = _is_whole(loaded, step)
+    # What the killed ones left goes once it is a day old.
+    for entry in os.scandir(path):
+        os.utime(entry.path, (0, 0))
+    save(int(step) + 1)
+    assert len(os.listdir(path)) == 2

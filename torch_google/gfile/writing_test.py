@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writers: several at once, killed ones, uploads that fail half-way, checksums at every step."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import os
+import signal
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from torch_google import gfile
+from torch_google.gfile import checksum
+from torch_google.gfile.backends import Parts, backend
+from torch_google.gfile.schemes import filesystem_of
+
+
+def _write(path: object, content: bytes, **options: Any) -> None:
+    with gfile.Open(str(path), "wb", **options) as file:
+        file.write(content)
+
+
+# This machine.
+
+
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with gfile.Open(path, "wb") as one, gfile.Open(path, "wb") as other:
+        one.write(b"one")
+        other.write(b"other")
+        assert sorted(os.listdir(tmp_path)) == [".file.partial-0", ".file.partial-1"]
+        assert gfile.ListDir(tmp_path) == []
+    assert path.read_bytes() == b"one", "the outer one ended last"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_many_writers_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+
+    def write(number: int) -> None:
+        for _ in range(20):
+            _write(path, bytes([number]) * 50_000)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(6)]
+    with gfile.configured(sync=False):
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            if path.exists():
+                content = path.read_bytes()
+                assert (len(content), len(set(content))) == (50_000, 1)
+        for thread in threads:
+            thread.join()
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_killed_writer_leaves_what_the_next_one_removes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    _write(path, b"older")
+    child = os.fork()
+    if child == 0:
+        file = gfile.Open(path, "wb")
+        file.write(b"x" * 1_000_000)
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
+    assert gfile.ListDir(tmp_path) == ["file"]
+    assert path.read_bytes() == b"older"
+    with gfile.Open(path, "wb") as file:
+        file.write(b"new")
+        assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
+        assert (tmp_path / ".file.partial-0" / "file").stat().st_size == 0
+    assert os.listdir(tmp_path) == ["file"]
+    assert path.read_bytes() == b"new"
+
+
+def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        child = os.fork()
+        if child == 0:
+            file = gfile.Open(tmp_path / name, "wb")
+            file.write(b"x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+    (tmp_path / ".file.partial-7").write_bytes(b"a file of that name")
+    with gfile.Open(tmp_path / "three", "wb") as file:
+        assert len(os.listdir(tmp_path)) == 4
+        gfile.Sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path)) == [".file.partial-7", ".three.partial-0"]
+        file.write(b"whole")
+    assert (tmp_path / "three").read_bytes() == b"whole"
+    gfile.Sweep("memory://")
+    with pytest.raises(FileNotFoundError):
+        gfile.Sweep(tmp_path / "none")
+
+
+def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing can be taken over, and everybody has a name of his own."""
+
+    def flock(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    (tmp_path / ".file.partial-0").mkdir()
+    _write(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
+    assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
+
+
+def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
+    for name in ("n" * 255, "ä" * 127, "partial", ".partial-0", "a b\n*"):
+        _write(tmp_path / name, b"x")
+        assert (tmp_path / name).read_bytes() == b"x"
+
+
+def test_permissions(tmp_path: Path) -> None:
+    mask = os.umask(0o026)
+    try:
+        _write(tmp_path / "new", b"")
+    finally:
+        os.umask(mask)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+    os.chmod(tmp_path / "new", 0o4751)
+    _write(tmp_path / "new", b"x")
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o4751
+
+
+def test_a_file_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/file")
+    _write(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "there" / "file").read_bytes() == b"x"
+
+
+def test_a_pipe_is_written_through(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    got: list[bytes] = []
+    reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_bytes()))
+    reader.start()
+    _write(tmp_path / "pipe", b"through")
+    reader.join(10)
+    assert got == [b"through"]
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+
+
+def test_a_writer_seeks_and_has_a_descriptor(tmp_path: Path) -> None:
+    with gfile.Open(tmp_path / "file", "wb") as file:
+        file.write(b"0123456789")
+        file.seek(3)
+        file.write(b"abc")
+        assert file.name == str(tmp_path / "file")
+        os.fsync(file.fileno())
+    assert (tmp_path / "file").read_bytes() == b"012abc6789"
+
+
+def test_a_full_disk_leaves_the_older_file(tmp_path: Path) -> None:
+    _write(tmp_path / "file", b"older")
+    file = gfile.Open(tmp_path / "file", "wb")
+    os.dup2(os.open("/dev/full", os.O_WRONLY), file.fileno())
+    file.write(b"new")
+    with pytest.raises(OSError) as raised:
+        file.close()
+    assert raised.value.errno == errno.ENOSPC
+    assert (tmp_path / "file").read_bytes() == b"older"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+# Stores.
+
+
+def _parts(root: str) -> Parts:
+    system: Parts = filesystem_of(root)._system  # type: ignore[attr-defined]
+    return system
+
+
+def test_an_upload_that_fails_half_way_is_done_again(tmp_path: Path) -> None:
+    with backend("parts", tmp_path) as made:
+        system = _parts(made.root)
+        for part in range(4):
+            system.fail_part = part
+            content = os.urandom(20 << 20)
+            _write(made.path("big"), content)
+            assert vars(system)["fail_part"] is None, "it did fail"
+            with gfile.Open(made.path("big"), "rb") as file:
+                assert file.read() == content
+        assert system.uploads == {}
+
+
+def test_an_upload_that_is_given_up_leaves_the_older_file(tmp_path: Path) -> None:
+    with backend("parts", tmp_path) as made:
+        system = _parts(made.root)
+        _write(made.path("big"), b"older")
+        upload = type(system)._open
+
+        def fail(self: Parts, path: str, mode: str = "rb", **options: Any) -> Any:
+            self.fail_part = 1 if mode == "wb" else None
+            return upload(self, path, mode, **options)
+
+        system._open = fail.__get__(system)  # type: ignore[method-assign]
+        with pytest.raises(TimeoutError, match="the part was not acknowledged"):
+            _write(made.path("big"), os.urandom(20 << 20))
+        del system._open
+        with gfile.Open(made.path("big"), "rb") as file:
+            assert file.read() == b"older"
+        assert system.uploads == {}
+
+
+def test_what_grows_in_sight_is_renamed(tmp_path: Path) -> None:
+    with backend("registered", tmp_path) as made:
+        below = tmp_path / "kept" / "box"
+        _write(made.path("file"), b"older")
+        system: Any = filesystem_of(made.root)
+        put = type(system._system).put_file
+
+        def cut(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        type(system._system).put_file = cut
+        try:
+            with pytest.raises(OSError, match="make room"):
+                _write(made.path("file"), os.urandom(1 << 20))
+        finally:
+            type(system._system).put_file = put
+        assert (below / "file").read_bytes() == b"older"
+        assert not list(below.glob(".file.partial-*"))
+
+
+# Checksums.
+
+
+@pytest.mark.parametrize("algorithm", checksum.ALGORITHMS)
+def test_checksums_are_those_of_the_usual_programs(tmp_path: Path, algorithm: str) -> None:
+    _write(tmp_path / "file", b"content", checksum=algorithm)
+    made = checksum.digest(io.BytesIO(b"content"), algorithm)
+    assert (tmp_path / f"file.{algorithm}").read_text() == f"{made}  file\n"
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_file_verifies_wherever_its_writer_is_stopped(stop: int) -> None:
+    state = {"file": b"older", "listed": f"{checksum.digest(io.BytesIO(b'older'), 'sha256')}  f\n"}
+    steps = iter(range(10))
+
+    def step(name: str, value: Any) -> None:
+        if next(steps) == stop:
+            raise InterruptedError
+        state[name] = value
+
+    made = checksum.digest(io.BytesIO(b"new"), "sha256")
+    listed = str(state["listed"])
+    try:
+        checksum.replace(
+            lambda: step("file", b"new"), "f", made, listed, lambda text: step("listed", text)
+        )
+    except InterruptedError:
+        assert stop < 3
+    found = checksum.digest(io.BytesIO(state["file"]), "sha256")  # type: ignore[arg-type]
+    checksum.verify("f", found, state["listed"], "sha256")  # type: ignore[arg-type]
+    assert state["file"] == (b"older" if stop < 2 else b"new")

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A record as Abseil's line and as JSON, with rank, process, compilation and artifact."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch._logging
+from absl import flags
+
+from torch_google.logging import formats
+from torch_google.logging.formats import JsonFormatter, TextFormatter
+
+_PREFIX = r"W\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ train\.py:12\] "
+
+
+@pytest.fixture(autouse=True)
+def _parsed() -> None:
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS(["test"])
+
+
+def _record(message: str = "slow %s", name: str = "mine", **more: object) -> logging.LogRecord:
+    args = ("step",) if "%" in message else None
+    record = logging.LogRecord(name, logging.WARNING, "/x/train.py", 12, message, args, None)
+    vars(record).update(more)
+    return record
+
+
+def test_text_is_abseils_line() -> None:
+    assert re.fullmatch(_PREFIX + "slow step", TextFormatter().format(_record()))
+
+
+def test_text_says_which_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    assert re.fullmatch(_PREFIX + r"\[rank 3\] slow step", TextFormatter().format(_record()))
+
+
+def test_a_rank_that_is_no_number_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "first")
+    assert formats.rank() is None
+
+
+def test_text_says_which_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("multiprocessing.parent_process", object)
+    record = _record(processName="loader-1", process=77)
+    assert re.fullmatch(_PREFIX + r"\[loader-1 77\] slow step", TextFormatter().format(record))
+
+
+def test_text_says_which_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._guards
+
+    context = SimpleNamespace(current_trace_id=lambda: "0/1")
+    monkeypatch.setattr(torch._guards, "CompileContext", context)
+    assert re.fullmatch(_PREFIX + r"\[0/1\] slow step", TextFormatter().format(_record()))
+
+
+def test_text_has_the_traceback() -> None:
+    try:
+        raise ValueError("no such step")
+    except ValueError:
+        record = _record(exc_info=sys.exc_info())
+    lines = TextFormatter().format(record).splitlines()
+    assert lines[0].endswith("slow step")
+    assert lines[-1] == "ValueError: no such step"
+
+
+def test_an_artifact_is_named_and_in_its_own_format() -> None:
+    logger = torch._logging.getArtifactLogger("torch._dynamo.x", "graph_breaks")
+    line = TextFormatter().format(_record("broke", name=logger.name))
+    assert re.fullmatch(_PREFIX + r"\[__graph_breaks\] broke", line)
+
+
+def test_json_is_one_line_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    text = JsonFormatter().format(_record("two\nlines"))
+    assert "\n" not in text
+    fields = json.loads(text)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", fields.pop("time"))
+    assert fields.pop("pid") > 0
+    assert fields == {
+        "severity": "WARNING",
+        "message": "two\nlines",
+        "logger": "mine",
+        "file": "/x/train.py",
+        "line": 12,
+        "thread": "MainThread",
+        "rank": 3,
+    }

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What C++ code writes to standard error, in the stream: torch's messages with severity, file and line.
+
+The released torch logs from C++ to file descriptor 2 and to nothing else. `Relay` puts a pipe there, and
+a small process at its other end. A thread of this process would not do: C++ code that holds the
+interpreter's lock could fill the pipe and wait for ever. A process also outlives a crash and reads the
+pipe to its end, so what was written last, which matters most then, arrives.
+
+torch's lines become records that the process hands to the same handlers; everything else passes
+unchanged. Python's own sys.stderr keeps the terminal and never passes through the pipe.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import select
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+_STDERR = 2
+_CHUNK = 1 << 16
+# How long a process that ends waits for its relay: others may still hold the pipe, and write to it.
+_END_SECONDS = 2.0
+
+# `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
+_MESSAGE = re.compile(
+    rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
+)
+# What ends a message of several lines: a line that another process has put into the stream already.
+_STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
+_LEVELS = {
+    b"V": logging.DEBUG,
+    b"I": logging.INFO,
+    b"W": logging.WARNING,
+    b"E": logging.ERROR,
+    b"F": logging.CRITICAL,
+}
+LOGGER = "torch.cpp"
+
+Handle = Callable[[logging.LogRecord], object]
+
+
+class Relay:
+    """Takes file descriptor 2 until `stop`. There may be one in a process at a time."""
+
+    def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
+        """Start the process, which calls `handle` with each record, and `end` after the last one."""
+        sys.stderr.flush()
+        self._pid = os.getpid()
+        self._terminal = os.dup(_STDERR)
+        source, sink = os.pipe()
+        self._ended, ending = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            _run(source, self._terminal, ending, self._pid, handle, end)
+        os.close(source)
+        os.close(ending)
+        os.dup2(sink, _STDERR)
+        os.close(sink)
+        self._stream = sys.stderr
+        if _is_descriptor(sys.stderr, _STDERR):
+            sys.stderr = open(  # noqa: SIM115
+                os.dup(self._terminal),
+                "w",
+                buffering=1,
+                encoding=self._stream.encoding,
+                errors=self._stream.errors,
+            )
+
+    def stop(self) -> None:
+        """Give the descriptor back, and wait until what was written so far is in the stream."""
+        if os.getpid() != self._pid:  # a forked process: the relay is its parent's
+            return
+        if sys.stderr is not self._stream:
+            sys.stderr.flush()
+            sys.stderr = self._stream
+        os.dup2(self._terminal, _STDERR)
+        os.close(self._terminal)
+        select.select([self._ended], [], [], _END_SECONDS)
+        os.close(self._ended)
+        # It ends when the last process that was started meanwhile closes the pipe; then init has it.
+        os.waitpid(self._child, os.WNOHANG)
+
+
+def parse(text: bytes, pid: int) -> logging.LogRecord | None:
+    """Return the record of a message by torch's C++ code, or None if `text` is something else."""
+    match = _MESSAGE.fullmatch(text.rstrip(b"\n"))
+    if match is None:
+        return None
+    severity, file, line, message = match.groups()
+    record = logging.LogRecord(
+        LOGGER,
+        _LEVELS[severity],
+        file.decode(errors="replace"),
+        int(line),
+        message.decode(errors="replace").rstrip(),
+        None,
+        None,
+    )
+    record.process = pid
+    return record
+
+
+def _run(
+    source: int,
+    terminal: int,
+    ending: int,
+    pid: int,
+    handle: Handle,
+    end: Callable[[], object],
+) -> NoReturn:
+    """Be the relay, until nobody can write to the pipe any more."""
+    status = 1
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(number, signal.SIG_IGN)
+        os.dup2(terminal, _STDERR)
+        _close_others({0, 1, _STDERR, source, ending})
+        sys.stderr = open(_STDERR, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+        _copy(source, pid, handle)
+        end()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _copy(source: int, pid: int, handle: Handle) -> None:
+    held = b""
+    while chunk := os.read(source, _CHUNK):
+        text = held + chunk
+        # A full chunk ends anywhere: its last line waits for its rest.
+        whole = text.rfind(b"\n") + 1 if len(chunk) == _CHUNK else len(text)
+        held = _forward(text[:whole], pid, handle) + text[whole:]
+    if held:
+        _forward(held + b"\n", pid, handle)
+
+
+def _forward(text: bytes, pid: int, handle: Handle) -> bytes:
+    """Pass on what is whole; return the beginning of a message that may not be."""
+    for start, part in _parts(text):
+        record = parse(part, pid)
+        if record is not None and not part.endswith(b"\n"):
+            return text[start:]
+        if record is not None:
+            handle(record)
+        else:
+            _write(part)
+    return b""
+
+
+def _parts(text: bytes) -> list[tuple[int, bytes]]:
+    """Cut before each message, and after it.
+
+    torch writes a message at once, so lines that come with it and begin nothing else are its own.
+    """
+    starts: list[int] = []
+    position = 0
+    inside = True
+    for line in text.splitlines(keepends=True):
+        message = _MESSAGE.fullmatch(line.rstrip(b"\n")) is not None
+        if message or not starts or (inside and _STREAM_LINE.match(line)):
+            starts.append(position)
+            inside = message
+        position += len(line)
+    return [
+        (start, text[start:end])
+        for start, end in zip(starts, [*starts[1:], position], strict=False)
+    ]
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(_STDERR, data) :]
+
+
+def _close_others(kept: set[int]) -> None:
+    """Close what was inherited: a socket or a pipe that stayed open here would keep others waiting."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            with contextlib.suppress(OSError):  # the one that listed them
+                os.close(int(name))
+
+
+def _is_descriptor(stream: object, number: int) -> bool:
+    try:
+        return stream.fileno() == number  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return False

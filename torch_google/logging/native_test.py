@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C++ messages become records; everything else passes; nothing is lost when the process dies."""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from torch_google.logging import native
+
+_LINE = b"[W1121 18:27:56.372313983 socket.cpp:955] [c10d] no route\n"
+
+
+def test_a_message_has_severity_file_and_line() -> None:
+    record = native.parse(_LINE, 7)
+    assert record is not None
+    assert (record.levelno, record.filename, record.lineno) == (logging.WARNING, "socket.cpp", 955)
+    assert (record.getMessage(), record.process, record.name) == ("[c10d] no route", 7, "torch.cpp")
+
+
+@pytest.mark.parametrize(
+    "text", [b"plain\n", b"[W] x\n", b"W1121 18:27:56.372313 140 train.py:1] ours\n", b"\n", b""]
+)
+def test_other_text_is_no_message(text: bytes) -> None:
+    assert native.parse(text, 1) is None
+
+
+def test_a_rank_before_the_message_is_read() -> None:
+    record = native.parse(b"[rank3]:" + _LINE, 1)
+    assert record is not None
+    assert record.getMessage() == "[c10d] no route"
+
+
+@given(st.lists(st.sampled_from([b"a\n", b"{\n", _LINE, b"E1121 01:02:03.4 1 f.py:1] x\n", b"z"])))
+def test_cutting_loses_nothing(lines: list[bytes]) -> None:
+    text = b"".join(lines)
+    parts = native._parts(text)
+    assert b"".join(part for _, part in parts) == text
+    assert [text[start : start + len(part)] for start, part in parts] == [part for _, part in parts]
+
+
+_PROGRAM = """
+import os, sys, signal
+from absl import flags
+from torch_google import logging
+flags.FLAGS(['x'])
+logging.setup(native=True)
+os.write(2, b'[E1121 18:27:56.372313983 a.cpp:5] first\\nits second line\\n')
+os.write(2, b'half')
+os.write(2, b' plain\\n')
+sys.stderr.write('python\\n')
+"""
+
+
+def _run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        ("", 0),
+        ("sys.exit(3)", 3),
+        ("os._exit(4)", 4),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -9),
+        ("os.abort()", -6),
+        ("raise ValueError('python dies')", 1),
+    ],
+)
+def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
+    done = _run(_PROGRAM + end)
+    assert done.returncode == status
+    first, *_ = [line for line in done.stderr.splitlines() if "first" in line]
+    assert first.startswith("E")
+    assert " a.cpp:5] first" in first
+    for text in ("its second line", "half plain", "python"):
+        assert text in done.stderr
+
+
+def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
+    """More than a pipe holds, from one call that keeps the interpreter: only a process can read it."""
+    done = _run(
+        _PROGRAM
+        + "import ctypes\n"
+        + "data = b'x' * 99 + b'\\n'\n"
+        + "libc = ctypes.PyDLL(None)  # keeps the interpreter's lock\n"
+        + "for _ in range(20): libc.write(2, data * 1000, 100_000)\n"
+    )
+    assert done.returncode == 0
+    assert done.stderr.count("x" * 99) == 20_000
+
+
+def test_the_descriptor_is_given_back() -> None:
+    before = os.fstat(2)
+    relay = native.Relay(lambda record: None, lambda: None)
+    assert os.fstat(2).st_ino != before.st_ino
+    relay.stop()
+    assert os.fstat(2).st_ino == before.st_ino

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may say about the stream: flags beside Abseil's own, and what holds without them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TypeVar
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How the stream is written. `directory` is a path of gfile, empty for no files."""
+
+    directory: str = ""
+    json: bool = False
+    native: bool = False
+
+
+def define_flags() -> None:
+    """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`, once.
+
+    Before flags are parsed. Abseil's own (`--verbosity`, `--logger_levels`, `--log_dir`, ...) are there
+    without this, and hold for the whole stream.
+    """
+    if "torch_log_directory" in FLAGS:
+        return
+    flags.DEFINE_string(
+        "torch_log_directory",
+        "",
+        "Also write the log to files in this directory, one per process; any path of torch_google.gfile.",
+    )
+    flags.DEFINE_boolean("torch_log_json", False, "Write each log record as one JSON object.")
+    flags.DEFINE_boolean(
+        "torch_log_native",
+        None,
+        "Take what C++ code writes to standard error into the log. The default is to do so in a PAR.",
+    )
+
+
+def options(directory: str | None, json: bool | None, native: bool | None) -> Options:
+    """Return what to do: the argument where it is not None, else the flag, else the default."""
+    return Options(
+        directory=_choose(directory, "torch_log_directory", ""),
+        json=_choose(json, "torch_log_json", False),
+        native=_choose(native, "torch_log_native", in_par()),
+    )
+
+
+def in_par() -> bool:
+    """Whether this process runs a PAR."""
+    return find_spec("_par") is not None
+
+
+def _choose(argument: _T | None, flag: str, default: _T) -> _T:
+    if argument is not None:
+        return argument
+    if FLAGS.is_parsed() and flag in FLAGS and FLAGS[flag].value is not None:
+        value: _T = FLAGS[flag].value
+        return value
+    return default

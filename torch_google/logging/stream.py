@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stream: who writes to it, and in which form. `setup` is for a program's main, never for a library."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import TextIO
+
+from absl import logging as absl_logging
+
+from torch_google.logging.formats import JsonFormatter, TextFormatter
+from torch_google.logging.log_files import LogFile
+from torch_google.logging.loggers import adopt_all, release_all
+from torch_google.logging.native import Relay
+from torch_google.logging.options import options
+
+WARNINGS_LOGGER = "py.warnings"  # Python's own name for it
+
+
+@dataclass
+class _Stream:
+    """What `setup` changed, for `shutdown` to change back."""
+
+    formatter: logging.Formatter | None
+    show: object
+    file: LogFile | None = None
+    relay: Relay | None = None
+
+
+_stream: _Stream | None = None
+
+
+def setup(
+    *,
+    directory: str | None = None,
+    json: bool | None = None,
+    native: bool | None = None,
+    program: str | None = None,
+) -> None:
+    """Make Abseil's the one log of this process: call it in main, when flags are parsed.
+
+    From then on the root logger has Abseil's handler, and torch's loggers, c10d's, elastic's, warnings
+    and, with `native`, what C++ code writes, reach it with one format and one verbosity. It does not
+    matter whether torch is imported before or after. A second call replaces the first.
+
+    Args:
+      directory: also write to files there; any path of torch_google.gfile. Empty for none.
+      json: write each record as one JSON object.
+      native: take C++ messages; the default is to do so in a PAR.
+      program: names the files; the default is the name of the program.
+
+    What is None is what the flags of `define_flags` say. Raises OSError that names the directory when it
+    cannot be made: then nothing is changed.
+    """
+    global _stream
+    chosen = options(directory, json, native)
+    file = LogFile(chosen.directory, program or _program()) if chosen.directory else None
+    shutdown()
+    handler = absl_logging.get_absl_handler()
+    formatter: logging.Formatter = JsonFormatter() if chosen.json else TextFormatter()
+    _stream = _Stream(handler.python_handler.formatter, warnings.showwarning, file)
+    absl_logging.use_absl_handler()
+    handler.setFormatter(formatter)
+    if file is not None:
+        file.setFormatter(formatter)
+        logging.root.addHandler(file)
+    _tell_native_code()
+    adopt_all()
+    warnings.showwarning = _show_warning
+    if chosen.native:
+        _stream.relay = Relay(_in_relay(file), file.close if file else lambda: None)
+
+
+def shutdown() -> None:
+    """Write what is left and undo `setup`; the end of the process does so too."""
+    global _stream
+    stream, _stream = _stream, None
+    if stream is None:
+        return
+    if stream.relay is not None:
+        stream.relay.stop()
+    if stream.file is not None:
+        logging.root.removeHandler(stream.file)
+        stream.file.close()
+    if warnings.showwarning is _show_warning:
+        warnings.showwarning = stream.show  # type: ignore[assignment]
+    release_all()
+    handler = absl_logging.get_absl_handler()
+    handler.flush()
+    handler.setFormatter(stream.formatter)
+
+
+atexit.register(shutdown)
+
+
+def _in_relay(file: LogFile | None):  # type: ignore[no-untyped-def]
+    """Return what writes a record of C++ code, in the process that reads them."""
+    following = file is None
+
+    def handle(record: logging.LogRecord) -> None:
+        nonlocal following
+        if not following and file is not None:
+            file.follow()
+            following = True
+        for handler in (absl_logging.get_absl_handler(), file):
+            if handler is not None:
+                handler.handle(record)
+
+    return handle
+
+
+def _tell_native_code() -> None:
+    """Have C++ code and elastic's processes begin with the verbosity of the stream.
+
+    Both read their level from the environment, once. What the user has set there stays.
+    """
+    verbosity = absl_logging.get_verbosity()
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", _cpp_level(verbosity))
+    level = absl_logging.converter.absl_to_standard(verbosity)
+    os.environ.setdefault("LOGLEVEL", logging.getLevelName(max(level, logging.DEBUG)))
+
+
+def _cpp_level(verbosity: int) -> str:
+    if verbosity >= absl_logging.INFO:
+        return "INFO"
+    return {absl_logging.WARNING: "WARNING", absl_logging.ERROR: "ERROR"}.get(verbosity, "FATAL")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Log a warning as from the place that it is about; one that goes to a file of its own goes there."""
+    if file is not None:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        file.write(text)
+        return
+    logger = logging.getLogger(WARNINGS_LOGGER)
+    if logger.isEnabledFor(logging.WARNING):
+        record = logger.makeRecord(
+            logger.name,
+            logging.WARNING,
+            filename,
+            lineno,
+            "%s: %s",
+            (category.__name__, message),
+            None,
+        )
+        logger.handle(record)
+
+
+def _program() -> str:
+    return os.path.splitext(os.path.basename(sys.argv[0]))[0] or "python"

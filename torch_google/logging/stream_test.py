@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stream, in real processes: what is in it, where it goes, and that nothing is missing at the end."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_START = """
+import os, signal, sys, warnings, logging as python_logging
+from absl import app, flags
+from torch_google import logging
+logging.define_flags()
+flags.FLAGS(sys.argv)
+"""
+
+
+def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _START + program, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def _all(directory: Path) -> str:
+    return "".join(path.read_text() for path in sorted(directory.iterdir()))
+
+
+_TALK = """
+import torch
+logging.setup()
+logging.warning("from absl")
+python_logging.getLogger("some.library").warning("from a library")
+python_logging.getLogger("torch._dynamo").warning("from torch")
+warnings.warn("from warnings")
+"""
+
+
+def test_python_torch_and_warnings_are_one_stream(tmp_path: Path) -> None:
+    done = _run(_TALK, f"--torch_log_directory={tmp_path}")
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.iterdir()
+    assert ".log.INFO." in path.name
+    for text in (done.stderr, path.read_text()):
+        lines = [re.sub(r"^.*?\] ", "", line) for line in text.splitlines()]
+        assert lines == [
+            "from absl",
+            "from a library",
+            "from torch",
+            "UserWarning: from warnings",
+        ]
+
+
+def test_a_warning_is_from_the_place_that_it_is_about(tmp_path: Path) -> None:
+    module = tmp_path / "old_code.py"
+    module.write_text("import warnings\n\nwarnings.warn('do not')\n")
+    done = _run(f"logging.setup()\nsys.path.insert(0, {str(tmp_path)!r})\nimport old_code")
+    assert "old_code.py:3] UserWarning: do not" in done.stderr
+
+
+def test_json(tmp_path: Path) -> None:
+    done = _run(_TALK, "--torch_log_json", f"--torch_log_directory={tmp_path}")
+    records = [json.loads(line) for line in _all(tmp_path).splitlines()]
+    assert [record["logger"] for record in records] == [
+        "absl",
+        "some.library",
+        "torch._dynamo",
+        "py.warnings",
+    ]
+    assert [json.loads(line)["message"] for line in done.stderr.splitlines()] == [
+        record["message"] for record in records
+    ]
+
+
+def test_without_setup_nothing_is_changed() -> None:
+    done = _run(
+        "import torch\nprint(python_logging.root.handlers, warnings.showwarning.__module__)"
+    )
+    assert done.stdout == "[] warnings\n", done.stderr
+
+
+def test_shutdown_undoes_setup() -> None:
+    done = _run(
+        "show, error = warnings.showwarning, sys.stderr\n"
+        "logging.setup(native=True)\nlogging.shutdown()\n"
+        "print(warnings.showwarning is show, sys.stderr is error)"
+    )
+    assert done.stdout == "True True\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [("os.kill(os.getpid(), signal.SIGKILL)", -9), ("os._exit(0)", 0), ("os.abort()", -6)],
+)
+def test_what_was_logged_is_in_the_file_whatever_the_end(
+    tmp_path: Path, end: str, status: int
+) -> None:
+    program = f"logging.setup(native=False)\nfor n in range(500): logging.info('line %d', n)\n{end}"
+    done = _run(program, f"--torch_log_directory={tmp_path}", "--verbosity=0")
+    assert done.returncode == status
+    assert len(re.findall(r"\] line \d+\n", _all(tmp_path))) == 500
+
+
+def test_a_fatal_message_is_the_last_one(tmp_path: Path) -> None:
+    done = _run("logging.setup()\nlogging.fatal('over')", f"--torch_log_directory={tmp_path}")
+    assert done.returncode == -6
+    assert "over" in done.stderr
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = _run("logging.setup()", f"--torch_log_directory={tmp_path}/file/logs")
+    assert done.returncode == 1
+    assert f"{tmp_path}/file" in done.stderr.splitlines()[-1]
+
+
+def test_a_remote_store_gets_everything_at_exit() -> None:
+    program = (
+        "import atexit\n"
+        "from torch_google import gfile\n"
+        "def show():\n"
+        "    for part in sorted(gfile.Glob('memory://logs/*')):\n"
+        "        print(part, gfile.Open(part).read())\n"
+        "atexit.register(show)\n"
+        "import torch_google.logging.stream as stream\n"
+        "atexit.unregister(stream.shutdown); atexit.register(stream.shutdown)\n"
+        "logging.setup(directory='memory://logs', program='prog')\n"
+        "logging.error('urgent'); logging.warning('patient')"
+    )
+    done = _run(program)
+    assert done.returncode == 0, done.stderr
+    assert "] urgent" in done.stdout
+    assert "] patient" in done.stdout
+    assert "/prog." in done.stdout
+
+
+_MANY = """
+import multiprocessing
+def work(number, directory):
+    logging.setup(directory=directory, native=False)
+    for count in range(1000): logging.warning('worker %d says %d', number, count)
+if __name__ == '__main__':
+    context = multiprocessing.get_context('fork')
+    workers = [context.Process(target=work, args=(n, flags.FLAGS.torch_log_directory)) for n in range(4)]
+    for worker in workers: worker.start()
+    for worker in workers: worker.join()
+    sys.exit(sum(worker.exitcode for worker in workers))
+"""
+
+
+def test_four_processes_lose_no_line_of_a_thousand_each(tmp_path: Path) -> None:
+    done = _run(_MANY, f"--torch_log_directory={tmp_path}")
+    assert done.returncode == 0, done.stderr[-2000:]
+    wanted = {f"worker {n} says {count}" for n in range(4) for count in range(1000)}
+    for text in (_all(tmp_path), done.stderr):
+        assert {match[1] for match in re.finditer(r"\] (worker \d says \d+)\n", text)} == wanted
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_traces_are_in_a_remote_store_at_exit() -> None:
+    program = (
+        "import atexit\n"
+        "from torch_google import gfile\n"
+        "atexit.register(lambda: print([len(gfile.Open(p).read()) > 100 "
+        "for p in gfile.Glob('memory://traces/*')]))\n"
+        "os.environ['TORCH_TRACE'] = 'memory://traces'\n"
+        "import torch\n"
+        "import torch_google.plugs.logs as plugs\n"
+        "plugs.plug()\n"
+        "torch.compile(lambda x: x + 1, backend='eager')(torch.ones(1))\n"
+    )
+    done = _run(program)
+    assert (done.returncode, done.stdout) == (0, "[True]\n"), done.stderr
