@@ -149,8 +149,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       }
       ++counters.misses;
       program = std::move(miss.program);
-      // Another thread may have built it meanwhile. The map is whole before that
-      // one dies, which may give the GIL away.
+      // Another thread may have built it meanwhile. The map is whole before
+      // that one dies, which may give the GIL away.
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
