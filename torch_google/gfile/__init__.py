@@ -19,6 +19,7 @@ from torch_google.gfile.operations import (
     Remove,
     Rename,
     Stat,
+    Sweep,
     Walk,
 )
 from torch_google.gfile.retry import Retry
@@ -55,6 +56,7 @@ __all__ = [
     "Retry",
     "Settings",
     "Stat",
+    "Sweep",
     "TransientError",
     "Walk",
     "configure",

@@ -155,6 +155,11 @@ def Remove(path: PathLike) -> None:
     filesystem_of(path).remove(os.fspath(path))
 
 
+def Sweep(path: PathLike) -> None:
+    """Remove what killed writers left in a directory; what is being written stays."""
+    filesystem_of(path).sweep(os.fspath(path))
+
+
 def DeleteRecursively(path: PathLike) -> None:
     """Remove a directory with everything below it, or a file."""
     filesystem_of(path).remove_tree(os.fspath(path))

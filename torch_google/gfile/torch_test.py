@@ -118,6 +118,13 @@ def test_torchscript(kept: Backend) -> None:
         torch.jit.load(kept.path("none.pt"))
 
 
+def test_an_export(kept: Backend) -> None:
+    path = kept.path("sub/model.pt2")
+    torch.export.save(torch.export.export(_Doubled(), (torch.ones(1),)), path)
+    assert torch.export.load(path).module()(torch.ones(1)) == 2
+    assert [name for name in gfile.ListDir(kept.path("sub")) if "model" in name] == ["model.pt2"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_distributed_checkpoint(kept: Backend) -> None:
     path = kept.path("run")
@@ -163,6 +170,38 @@ def test_profiles(kept: Backend) -> None:
     assert (plain[-14:], zipped[-3:]) == (".pt.trace.json", ".gz")
     with gfile.Open(kept.path(f"traces/{plain}")) as file:
         assert "aten::add" in file.read()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_by_name_where_torch_is_not_patched(kept: Backend) -> None:
+    files.checkpoint_storages.unplug()
+    path = kept.path("run")
+    state = {"weight": torch.arange(100.0)}
+    dcp.save(state, storage_writer=gfile.CheckpointWriter(path), no_dist=True)
+    loaded = {"weight": torch.zeros(100)}
+    dcp.load(loaded, storage_reader=gfile.CheckpointReader(path), no_dist=True)
+    assert _same(loaded, state)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_of_two_processes(tmp_path: Path) -> None:
+    path = str(tmp_path / "run")
+    for step in range(2):
+        start = torch.multiprocessing.start_processes
+        start(_save_part, (str(tmp_path / f"meet{step}"), path, step), 2, start_method="fork")
+    loaded = {f"part{rank}": torch.zeros(10) for rank in range(2)}
+    dcp.load(loaded, checkpoint_id=path, no_dist=True)
+    assert [tensor[0].item() for tensor in loaded.values()] == [10, 11]
+    assert [name[:4] for name in gfile.ListDir(path)] == [".met", "__0_", "__1_"]
+
+
+def _save_part(rank: int, meet: str, path: str, step: int) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meet}", rank=rank, world_size=2
+    )
+    state = {f"part{rank}": torch.full((10,), 10.0 * step + rank)}
+    dcp.save(state, checkpoint_id=path)
+    torch.distributed.destroy_process_group()
 
 
 # What is read only.
@@ -309,4 +348,4 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
     for entry in os.scandir(path):
         os.utime(entry.path, (0, 0))
     save(int(step) + 1)
-    assert len(gfile.ListDir(path)) == 2
+    assert len(os.listdir(path)) == 2

@@ -82,6 +82,15 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seam.get_file_path("torch", "lib") == upstream.get_file_path("torch", "lib")
 
 
+def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream may look for another torch among the installed distributions (from v2.14 on)."""
+    monkeypatch.setattr(seam, "_loader", SimpleNamespace())
+    monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
+    root = os.path.dirname(torch.__file__)
+    assert seam.get_file_path("torch") == root
+    assert seam.get_file_path("torch", "lib") == os.path.join(root, "lib")
+
+
 def test_resources_are_read() -> None:
     root = os.path.dirname(torch.__file__)
     with seam.open_resource(os.path.join(root, "_dynamo", "graph_break_registry.json")) as file:
