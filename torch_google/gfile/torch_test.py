@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from torch._seam import Hook, files
 
 from torch_google import gfile
@@ -245,6 +247,13 @@ def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
     assert plugged == (tmp_path / "a.pt").read_bytes()
 
 
+def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/a.pt"
+    torch.save(_STATE, url)
+    for path in (url, tmp_path / "a.pt"):
+        assert _same(torch.load(path, mmap=True), _STATE)
+
+
 def test_links_and_permissions_stay(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link.pt").symlink_to("real/a.pt")
@@ -264,6 +273,7 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
     torch.save(torch.ones(3), os.devnull)
+    torch.save(torch.ones(3), f"file://{os.devnull}")
     with open(tmp_path / "open.pt", "wb+") as file:
         torch.save(torch.ones(3), f"/proc/self/fd/{file.fileno()}")
         assert torch.equal(torch.load(file), torch.ones(3))
@@ -307,12 +317,16 @@ def _is_whole(state: dict[str, Any], least: float) -> float:
     return found.pop()
 
 
-@pytest.mark.parametrize("by", ["path", "open file"])
+@pytest.mark.parametrize("by", ["path", "open file", "store"])
 def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     path = str(tmp_path / "model.pt")
+    if by == "store":
+        below = DirFileSystem(str(tmp_path), LocalFileSystem())
+        gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
+        path = "kept://model.pt"
 
     def save(step: int) -> None:
-        if by == "path":
+        if by != "open file":
             torch.save(_state(step), path)
             return
         with gfile.Open(path, "wb") as file:
@@ -324,9 +338,11 @@ def test_killed_while_saving(tmp_path: Path, by: str) -> None:
         for _ in range(_KILLS):
             _killed(save, int(step) + 1)
             step = _is_whole(torch.load(path), step)
-            assert len(os.listdir(tmp_path)) <= 2, "a killed writer's file is used by the next one"
+            if by != "store":
+                assert len(os.listdir(tmp_path)) <= 2, "the next writer takes a killed one's place"
         save(int(step) + 1)
-    assert os.listdir(tmp_path) == ["model.pt"]
+    assert gfile.ListDir(path.removesuffix("model.pt")) == ["model.pt"]
+    assert by == "store" or os.listdir(tmp_path) == ["model.pt"]
 
 
 @pytest.mark.filterwarnings("ignore")
