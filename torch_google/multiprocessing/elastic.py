@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import tempfile
 import traceback
 import uuid
@@ -71,6 +72,9 @@ class _Entry:
 
     def __call__(self, *args: Any) -> Any:
         reports.watch_faults()
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            # A fork has the agent's handlers, which wait for C code to return: elastic would wait too.
+            signal.signal(number, signal.SIG_DFL)
         try:
             return self._main(*args)
         except Exception:

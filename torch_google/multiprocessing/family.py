@@ -10,10 +10,12 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
+import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from absl import flags
 
@@ -24,7 +26,9 @@ FLAGS = flags.FLAGS
 
 _STATUS = flags.DEFINE_integer("status", 0, "What children end with.")
 _TEXT = flags.DEFINE_string("text", "not given", "What children log.")
-_METHOD = flags.DEFINE_string("method", None, "The start method of some children; None: the default.")
+_METHOD = flags.DEFINE_string(
+    "method", None, "The start method of some children; None: the default."
+)
 
 _SCENES: dict[str, Callable[[], int | None]] = {}
 
@@ -93,7 +97,7 @@ def kill_me() -> None:
 @scene
 def kill_me_plain() -> None:
     """As `kill_me`, by multiprocessing's own class, started by a thread that has ended."""
-    child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)  # type: ignore[attr-defined]
+    child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
     thread.join()
@@ -114,6 +118,30 @@ def kill_my_workers() -> None:
 
 
 @scene
+def hold_under_torchrun() -> None:
+    """A program that torchrun starts: no child of multiprocessing."""
+    hold()
+
+
+@scene
+def siblings() -> None:
+    """A child that outlives the death of another, of a thread that started it, and of a copy of us."""
+    long = family.Process(talk_late, start_method=_METHOD.value)
+    thread = threading.Thread(target=long.start)
+    thread.start()
+    thread.join()
+    for method in family.START_METHODS:
+        short = family.Process(hold, start_method=method)
+        short.start()
+        time.sleep(0.2)
+        short.kill()
+    if os.fork() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+    long.join()
+
+
+@scene
 def loader() -> None:
     """Two DataLoader workers, by the default method."""
     total = sum(int(batch.sum()) for batch in _loader(Squares()))
@@ -130,6 +158,23 @@ def loader_raises() -> None:
 def loader_crashes() -> None:
     """A crash in a DataLoader worker."""
     list(_loader(Crashing()))
+
+
+@scene
+def isolated() -> None:
+    """What torch's ONNX exporter does to be safe from crashes."""
+    from torch.onnx._internal.exporter import _isolated
+
+    parent: int = _isolated.safe_call(os.getppid)
+    logging.info("isolated in a child: %s", parent == os.getpid())
+
+
+@scene
+def rank() -> int:
+    """Main in each of several processes."""
+    sys.stdout.write(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n")
+    sys.stdout.flush()
+    return _STATUS.value or 0
 
 
 @scene
@@ -173,6 +218,12 @@ def crash_in_c(index: int) -> None:
     """Read memory that is not there."""
     del index
     ctypes.string_at(0)
+
+
+def talk_late() -> None:
+    """Talk, when everything else is over."""
+    time.sleep(3)
+    talk(0)
 
 
 def talk_with_child(index: int) -> None:
@@ -254,11 +305,11 @@ class Holding(Squares):
         return index
 
 
-def _loader(data: Squares):  # type: ignore[no-untyped-def]
+def _loader(data: Squares) -> Iterable[Any]:
     from torch.utils.data import DataLoader
 
-    return DataLoader(  # type: ignore[var-annotated]
-        data,  # type: ignore[arg-type]
+    return DataLoader(
+        data,
         batch_size=5,
         num_workers=2,
         multiprocessing_context=_METHOD.value,
@@ -272,4 +323,4 @@ def _start(child: family.Process, *, wait: bool = True) -> None:
 
 
 if __name__ == "__main__":
-    family.handle_main(main)
+    family.handle_main(main, elastic=True)

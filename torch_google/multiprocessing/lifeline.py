@@ -18,7 +18,6 @@ import select
 import signal
 from dataclasses import dataclass
 
-
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 

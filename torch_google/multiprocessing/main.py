@@ -61,6 +61,7 @@ def handle_main(
         line,
         flags_parser=_parse_known if known_only else app.parse_flags_with_usage,
     )
+    raise AssertionError("absl's app.run ends the process")
 
 
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
@@ -80,6 +81,7 @@ def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -
         return status
 
     app.run(run, line, flags_parser=_parse_known)
+    raise AssertionError("absl's app.run ends the process")
 
 
 def set_up_child(argv: Sequence[str]) -> None:

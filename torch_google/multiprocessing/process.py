@@ -92,13 +92,17 @@ class Process:
         """End it (SIGKILL)."""
         self._process.kill()
 
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Wait for its end, at most `timeout` seconds; return its exit code, None if it still runs."""
+        self._process.join(timeout)
+        return self._process.exitcode
+
     def join(self, timeout: float | None = None) -> bool:
         """Wait for its end, at most `timeout` seconds; return whether it has ended.
 
         Raises ProcessFailedError if it failed, each time.
         """
-        self._process.join(timeout)
-        status = self._process.exitcode
+        status = self.wait(timeout)
         if status is None:
             return False
         if status != 0 and self._failure is None:
@@ -149,10 +153,10 @@ def _end(processes: Sequence[Process]) -> None:
         process.terminate()
     until = time.monotonic() + GRACE_SECONDS
     for process in alive:
-        connection.wait([process.sentinel], max(0.0, until - time.monotonic()))
+        process.wait(max(0.0, until - time.monotonic()))
         if process.is_alive():
             process.kill()
-        connection.wait([process.sentinel])
+        process.wait()
 
 
 def _gist(traceback: str) -> str:
