@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -37,12 +38,17 @@ def rows(size: int) -> list[Row]:
 
     unsynced = _saving(tensor, sync=False)
     synced = _saving(tensor, sync=True)
-    return [
+    made = [
         Row("torch.save, not synced, beside open()", plain_save, unsynced, 1.05, _clear),
         Row("torch.save, beside open(), fsync, rename", synced_save, synced, 1.05, _clear),
         Row("torch.save, synced, beside open() alone", plain_save, synced, None, _clear),
         Row("torch.load, beside open()", load, our_load, 1.05, lambda at: _there(at, tensor)),
     ]
+    # Where torch asks for its files: the same path, with gfile's answer and with upstream's.
+    if find_spec("torch._seam") is not None:
+        before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
+        made.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
+    return made
 
 
 def _clear(directory: Path) -> None:
@@ -55,6 +61,22 @@ def _clear(directory: Path) -> None:
 def _there(directory: Path, tensor: torch.Tensor) -> None:
     if not (directory / "plain.pt").exists():
         torch.save(tensor, directory / "plain.pt")
+
+
+def _by_path(tensor: torch.Tensor, *, plugged: bool) -> Work:
+    from torch._seam import files
+
+    from torch_google.gfile import answers
+
+    def save(directory: Path) -> None:
+        if plugged:
+            files.writing.plug(answers.writing)
+        else:
+            files.writing.unplug()
+        with gfile.configured(sync=False):
+            torch.save(tensor, directory / "path.pt")
+
+    return save
 
 
 def _saving(tensor: torch.Tensor, *, sync: bool) -> Work:

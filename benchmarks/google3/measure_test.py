@@ -59,4 +59,4 @@ def test_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     arguments = ["--subjects", "files", "--bytes", "80000", "--rounds", "1"]
     assert program.main([*arguments, "--json", str(tmp_path / "figures.json")]) == 0
     assert "| torch.load, beside open() | 1.05 |" in capsys.readouterr().out
-    assert len(json.loads((tmp_path / "figures.json").read_text())) == 4
+    assert len(json.loads((tmp_path / "figures.json").read_text())) >= 4

@@ -245,6 +245,13 @@ def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
     assert plugged == (tmp_path / "a.pt").read_bytes()
 
 
+def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/a.pt"
+    torch.save(_STATE, url)
+    for path in (url, tmp_path / "a.pt"):
+        assert _same(torch.load(path, mmap=True), _STATE)
+
+
 def test_links_and_permissions_stay(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link.pt").symlink_to("real/a.pt")
@@ -264,6 +271,7 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
     torch.save(torch.ones(3), os.devnull)
+    torch.save(torch.ones(3), f"file://{os.devnull}")
     with open(tmp_path / "open.pt", "wb+") as file:
         torch.save(torch.ones(3), f"/proc/self/fd/{file.fileno()}")
         assert torch.equal(torch.load(file), torch.ones(3))

@@ -46,7 +46,12 @@ def test_only_the_stated_names_differ_from_upstream() -> None:
     changed = {
         name for name in _public(upstream) if getattr(seam, name) is not getattr(upstream, name)
     }
-    assert changed == {"get_file_path", "USE_GLOBAL_DEPS"}
+    assert changed == {
+        "get_file_path",
+        "justknobs_check",
+        "justknobs_getval_int",
+        "USE_GLOBAL_DEPS",
+    }
 
 
 def test_global_deps_are_not_loaded() -> None:
@@ -75,6 +80,15 @@ def test_naming_the_directory_unpacks_nothing(packed: _PackedLoader) -> None:
 def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     assert seam.get_file_path("torch", "lib") == upstream.get_file_path("torch", "lib")
+
+
+def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream may look for another torch among the installed distributions (from v2.14 on)."""
+    monkeypatch.setattr(seam, "_loader", SimpleNamespace())
+    monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
+    root = os.path.dirname(torch.__file__)
+    assert seam.get_file_path("torch") == root
+    assert seam.get_file_path("torch", "lib") == os.path.join(root, "lib")
 
 
 def test_resources_are_read() -> None:
