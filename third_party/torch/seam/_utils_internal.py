@@ -21,6 +21,7 @@ from pkgutil import iter_modules
 from typing import Any
 
 from torch import _seam
+from torch._seam import configs as _configs
 from torch._seam import files as _files  # noqa: F401 - patches name torch._seam.files
 from torch._seam import logs as _logs  # noqa: F401 - patches name torch._seam.logs
 
@@ -59,6 +60,16 @@ def module_files(package_path: Iterable[str]) -> Iterator[tuple[str, str]]:
         for info in iter_modules([directory]):
             if not info.ispkg:
                 yield info.name, os.path.join(directory, f"{info.name}.py")
+
+
+def justknobs_check(name: str, default: bool = True) -> bool:
+    """Return whether a knob is on."""
+    return _configs.knob(name, default)
+
+
+def justknobs_getval_int(name: str) -> int:
+    """Return the number that a knob is set to."""
+    return _configs.knob_number(name)
 
 
 @functools.cache

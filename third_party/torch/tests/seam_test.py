@@ -46,7 +46,12 @@ def test_only_the_stated_names_differ_from_upstream() -> None:
     changed = {
         name for name in _public(upstream) if getattr(seam, name) is not getattr(upstream, name)
     }
-    assert changed == {"get_file_path", "USE_GLOBAL_DEPS"}
+    assert changed == {
+        "get_file_path",
+        "justknobs_check",
+        "justknobs_getval_int",
+        "USE_GLOBAL_DEPS",
+    }
 
 
 def test_global_deps_are_not_loaded() -> None:
