@@ -24,6 +24,7 @@ from torch import _seam
 from torch._seam import configs as _configs
 from torch._seam import files as _files  # noqa: F401 - patches name torch._seam.files
 from torch._seam import logs as _logs  # noqa: F401 - patches name torch._seam.logs
+from torch._seam import processes as _processes  # noqa: F401 - patches name torch._seam.processes
 
 # Before upstream's own part of this module, which has the first log and reads the environment.
 _seam.plug_in()

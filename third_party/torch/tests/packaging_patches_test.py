@@ -207,6 +207,23 @@ def test_cpp_extension_paths(tmp_path: Path) -> None:
     assert name() == b"Half"
 
 
+def test_precompiled_header_is_beside_the_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils import cpp_extension
+
+    header = tmp_path / "torch" / "include" / "torch" / "extension.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("inline int answer() { return 42; }\n")
+    monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))
+    monkeypatch.delenv("CXX", raising=False)
+    cpp_extension._check_and_build_extension_h_precompiler_headers([], [])
+    made = {header.with_name("extension.h.gch"), header.with_name("extension.h.sign")}
+    assert set(header.parent.iterdir()) == {header, *made}
+    cpp_extension.remove_extension_h_precompiler_headers()
+    assert list(header.parent.iterdir()) == [header]
+
+
 def test_export_examples_are_found() -> None:
     from torch._export.db.examples import all_examples
 
