@@ -15,7 +15,8 @@ VARIABLE = "FBCODE_SHARE"
 class Entry(Protocol):
     """An entry of op_db, module_db or optim_db: all of them name themselves by attributes."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
 
 E = TypeVar("E", bound=Entry)

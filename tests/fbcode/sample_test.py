@@ -45,7 +45,7 @@ def test_a_share_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
         "entry177",
         "entry180",
     ]
-    assert set(sampled(_TABLE[::-1] + [_Entry("more")], shares=20)) >= set(first)
+    assert set(sampled([*_TABLE[::-1], _Entry("more")], shares=20)) >= set(first)
 
 
 def test_the_environment_may_ask_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
