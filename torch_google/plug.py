@@ -5,7 +5,7 @@ from importlib import import_module
 
 from torch_google import alias
 
-_MODULES = ("files", "logs")
+_MODULES = ("configs", "files", "logs", "processes")
 
 
 def plug() -> None:
@@ -15,6 +15,10 @@ def plug() -> None:
 
 
 def loaded() -> None:
-    """Make `torch.google` this package; any torch calls it, through an entry point, once it is there."""
+    """Make `torch.google` this package, and set what the board would have set.
+
+    Any torch calls it, through an entry point, once it is there.
+    """
     alias.install()
     import_module("torch.google")
+    import_module("torch_google.plugs.configs").loaded()

@@ -19,10 +19,11 @@ from torch_google.gfile.operations import (
     Remove,
     Rename,
     Stat,
+    Sweep,
     Walk,
 )
 from torch_google.gfile.retry import Retry
-from torch_google.gfile.schemes import register_scheme
+from torch_google.gfile.schemes import filesystem_of, register_scheme
 from torch_google.gfile.settings import Settings, configure, configured, settings
 
 # What needs etils, or torch itself.
@@ -55,10 +56,12 @@ __all__ = [
     "Retry",
     "Settings",
     "Stat",
+    "Sweep",
     "TransientError",
     "Walk",
     "configure",
     "configured",
+    "filesystem_of",
     "is_remote",
     "is_transient",
     "register_scheme",

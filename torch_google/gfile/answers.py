@@ -103,10 +103,10 @@ def _sent(path: Any) -> Iterator[str]:
 @contextmanager
 def _beside(path: Any) -> Iterator[Any]:
     # An open file is its owner's business. So is what upstream refuses, in its own words.
-    if not isinstance(path, (str, os.PathLike)) or not _can_be_beside(_plain(path)):
-        yield path
-        return
     target = _plain(path)
+    if not isinstance(path, (str, os.PathLike)) or not _can_be_beside(target):
+        yield target
+        return
     with explained("cannot write", target):
         partial = Partial(target)
     try:

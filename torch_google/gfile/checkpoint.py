@@ -124,6 +124,7 @@ class Writer(FileSystemWriter):
         older = _named(path)
         with Open(path, "wb") as file:
             pickle.dump(metadata, file)
+        operations.Sweep(self.path)
         now = _names(metadata)
         for name in operations.ListDir(self.path):
             if not name.endswith(_DATA) or not name.startswith(f"{prefix}_" if alone else prefix):

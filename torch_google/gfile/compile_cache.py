@@ -2,7 +2,8 @@
 """Compiled graphs that other processes and machines share, in a directory of any scheme.
 
 torch finds a remote cache's class by name and lets a program give it another backend: this is one, on
-gfile, for the caches of FX graphs, AOTAutograd, autotuning and Dynamo's profile.
+gfile. FX graphs and AOTAutograd's are kept there; autotuning's and Dynamo's profiles, too, when their own
+settings in torch ask for a remote cache.
 """
 
 from __future__ import annotations

@@ -57,6 +57,10 @@ class Filesystem(ABC):
     @abstractmethod
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
+    def sweep(self, path: str) -> None:
+        """Remove what killed writers left in a directory, where they leave anything that can be seen."""
+        self.status(path)
+
     def exists(self, path: str) -> bool:
         """Whether there is a file or a directory."""
         try:

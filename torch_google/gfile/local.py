@@ -14,7 +14,7 @@ from torch_google.gfile import checksum as checksums
 from torch_google.gfile.failures import explained, failure
 from torch_google.gfile.filesystem import FileStatus, Filesystem
 from torch_google.gfile.location import locate
-from torch_google.gfile.partial import Partial, is_partial
+from torch_google.gfile.partial import Partial, is_partial, sweep
 from torch_google.gfile.settings import settings
 from torch_google.gfile.stream import LocalWriter
 
@@ -88,6 +88,10 @@ class LocalFilesystem(Filesystem):
             if not overwrite and os.path.lexists(new):
                 raise failure(errno.EEXIST, "it is there already", target)
             os.replace(old, new)
+
+    def sweep(self, path: str) -> None:
+        with explained("cannot sweep", path):
+            sweep(_plain(path) or ".")
 
     def _committer(self, path: str, mode: str, algorithm: str | None) -> Callable[[Partial], None]:
         def commit(partial: Partial) -> None:

@@ -8,6 +8,7 @@ Directories are listed sorted; what is being written is not listed, since it is 
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fnmatch
 import io
@@ -42,7 +43,7 @@ def Open(
     What is written appears at `close()`, whole: a `with` that ends by an exception, or a process that is
     killed, leaves the older file. `a` writes a store's file anew, with more at its end; on this machine
     it is `open()`'s. `checksum` (sha256, sha512 or blake2b) is written to a file beside, and verified
-    before anything is read: a wrong one raises ChecksumError.
+    before anything is read: a wrong one raises ChecksumError. Raises LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(
@@ -54,6 +55,8 @@ def Open(
     name = os.fspath(path)
     system = filesystem_of(name)
     action, text = mode[0], not mode.endswith("b")
+    if text:
+        codecs.lookup(encoding)  # before anything is opened
     if action == "r":
         if checksum is not None:
             _verify(name, checksum)
@@ -153,6 +156,11 @@ def Rename(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
 def Remove(path: PathLike) -> None:
     """Remove a file. Raises IsADirectoryError for a directory."""
     filesystem_of(path).remove(os.fspath(path))
+
+
+def Sweep(path: PathLike) -> None:
+    """Remove what killed writers left in a directory; what is being written stays."""
+    filesystem_of(path).sweep(os.fspath(path))
 
 
 def DeleteRecursively(path: PathLike) -> None:

@@ -29,6 +29,27 @@ def is_partial(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
 
 
+def sweep(directory: str) -> None:
+    """Remove what killed writers left in a directory; what somebody is writing stays."""
+    for name in filter(is_partial, os.listdir(directory)):
+        path = os.path.join(directory, name)
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue  # just gone, a file of that name, or somebody else's
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_at(lock, path):
+                _empty(path)
+                os.rmdir(path)
+        except OSError as error:
+            # It is being written; or there are no locks, and nobody knows.
+            if error.errno not in {errno.EWOULDBLOCK, *_NO_LOCKS}:
+                raise
+        finally:
+            os.close(lock)
+
+
 class Partial:
     """`path` may be written by anybody; then either `commit` or `discard`.
 
@@ -46,8 +67,7 @@ class Partial:
             shown = hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
         self._directory, self._lock = _claim(os.path.join(parent, f".{shown}.partial-"))
         self.path = os.path.join(self._directory, name)
-        for leftover in os.listdir(self._directory):
-            os.unlink(os.path.join(self._directory, leftover))
+        _empty(self._directory)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
         """Give the file its name, over an older one; raises FileExistsError where `exclusive`."""
@@ -112,6 +132,11 @@ def _claim(prefix: str) -> tuple[str, int | None]:
         if _is_at(lock, name):
             return name, lock
         os.close(lock)  # the one that was locked is gone, or another has its name
+
+
+def _empty(directory: str) -> None:
+    for name in os.listdir(directory):
+        os.unlink(os.path.join(directory, name))
 
 
 def _make(name: str) -> bool:

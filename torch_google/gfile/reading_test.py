@@ -213,6 +213,46 @@ def test_a_server_without_ranges(tmp_path: Path) -> None:
             assert file.read() == content
 
 
+@pytest.mark.parametrize("scheme", ["http", "mirror"])
+def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
+    from fsspec.implementations.http import HTTPFileSystem
+
+    (tmp_path / "file").write_bytes(b"content")
+    with served(tmp_path) as (url, _):
+        gfile.register_scheme("mirror", _Mirror(url, HTTPFileSystem), overwrite=True)
+        path = f"{url}/file" if scheme == "http" else "mirror://file"
+        with gfile.Open(path, "rb") as file:
+            assert file.read() == b"content"
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                with gfile.Open(path, "rb") as file:
+                    status = int(file.read() != b"content")
+            finally:
+                os._exit(status)
+        assert os.waitpid(child, 0)[1] == 0
+
+
+class _Mirror:
+    """Makes a filesystem in which paths are below an address."""
+
+    def __init__(self, url: str, base: Any) -> None:
+        self._url, self._base = url, base
+
+    def __call__(self) -> Any:
+        url, base = self._url, self._base
+
+        class Below(base):  # type: ignore[misc, valid-type] # given
+            cachable = False
+
+            @classmethod
+            def _strip_protocol(cls, path: str) -> str:
+                return path if "://" in path else f"{url}/{path}"
+
+        return Below()
+
+
 def test_no_server() -> None:
     with (
         gfile.configured(retry=gfile.Retry(2, 0.001)),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -149,11 +150,17 @@ def _inside(system: Any, place: Location) -> str:
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:
     made: list[Any] = []
     lock = threading.Lock()
+    owner = os.getpid()
 
     def get() -> Any:
+        nonlocal owner
         with lock:
+            # What talks to a server by a thread of its own has lost it in a forked process.
+            if made and owner != os.getpid() and getattr(made[0], "async_impl", False):
+                made.clear()
             if not made:
                 made.append(make())
+                owner = os.getpid()
             return made[0]
 
     return get

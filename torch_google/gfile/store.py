@@ -20,6 +20,7 @@ from torch_google.gfile import checksum as checksums
 from torch_google.gfile.failures import explained, failure
 from torch_google.gfile.filesystem import FileStatus, Filesystem
 from torch_google.gfile.location import locate
+from torch_google.gfile.partial import is_partial
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.settings import settings
 from torch_google.gfile.stream import StoreReader, StoreWriter
@@ -127,7 +128,8 @@ class StoreFilesystem(Filesystem):
             # Some stores list a directory's own marker in it.
             if entry["name"].strip("/") != own
         }
-        return dict(sorted(named.items()))
+        hidden = is_partial if self._rename_commits else lambda name: False
+        return {name: named[name] for name in sorted(named) if not hidden(name)}
 
     def make_directory(self, path: str, *, parents: bool) -> None:
         self._check_writable(path)

@@ -170,6 +170,12 @@ def test_a_mode_that_is_none(any_backend: Backend, mode: str) -> None:
         gfile.Open(any_backend.path("hello.txt"), mode)
 
 
+def test_an_encoding_that_is_none(any_backend: Backend) -> None:
+    for mode in "rwax":
+        with pytest.raises(LookupError, match="nonesuch"):
+            gfile.Open(any_backend.path("hello.txt"), mode, encoding="nonesuch")
+
+
 @pytest.mark.parametrize("name", ["zip", "http"])
 def test_what_is_only_read_says_so(name: str, tmp_path: Path) -> None:
     with backend(name, tmp_path) as made:

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from torch._seam import Hook, files
 
 from torch_google import gfile
@@ -118,6 +120,13 @@ def test_torchscript(kept: Backend) -> None:
         torch.jit.load(kept.path("none.pt"))
 
 
+def test_an_export(kept: Backend) -> None:
+    path = kept.path("sub/model.pt2")
+    torch.export.save(torch.export.export(_Doubled(), (torch.ones(1),)), path)
+    assert torch.export.load(path).module()(torch.ones(1)) == 2
+    assert [name for name in gfile.ListDir(kept.path("sub")) if "model" in name] == ["model.pt2"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_distributed_checkpoint(kept: Backend) -> None:
     path = kept.path("run")
@@ -165,6 +174,38 @@ def test_profiles(kept: Backend) -> None:
         assert "aten::add" in file.read()
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_by_name_where_torch_is_not_patched(kept: Backend) -> None:
+    files.checkpoint_storages.unplug()
+    path = kept.path("run")
+    state = {"weight": torch.arange(100.0)}
+    dcp.save(state, storage_writer=gfile.CheckpointWriter(path), no_dist=True)
+    loaded = {"weight": torch.zeros(100)}
+    dcp.load(loaded, storage_reader=gfile.CheckpointReader(path), no_dist=True)
+    assert _same(loaded, state)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_checkpoint_of_two_processes(tmp_path: Path) -> None:
+    path = str(tmp_path / "run")
+    for step in range(2):
+        start = torch.multiprocessing.start_processes
+        start(_save_part, (str(tmp_path / f"meet{step}"), path, step), 2, start_method="fork")
+    loaded = {f"part{rank}": torch.zeros(10) for rank in range(2)}
+    dcp.load(loaded, checkpoint_id=path, no_dist=True)
+    assert [tensor[0].item() for tensor in loaded.values()] == [10, 11]
+    assert [name[:4] for name in gfile.ListDir(path)] == [".met", "__0_", "__1_"]
+
+
+def _save_part(rank: int, meet: str, path: str, step: int) -> None:
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{meet}", rank=rank, world_size=2
+    )
+    state = {f"part{rank}": torch.full((10,), 10.0 * step + rank)}
+    dcp.save(state, checkpoint_id=path)
+    torch.distributed.destroy_process_group()
+
+
 # What is read only.
 
 
@@ -206,6 +247,13 @@ def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
     assert plugged == (tmp_path / "a.pt").read_bytes()
 
 
+def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
+    url = f"file://{tmp_path}/a.pt"
+    torch.save(_STATE, url)
+    for path in (url, tmp_path / "a.pt"):
+        assert _same(torch.load(path, mmap=True), _STATE)
+
+
 def test_links_and_permissions_stay(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link.pt").symlink_to("real/a.pt")
@@ -225,6 +273,7 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
 
 def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
     torch.save(torch.ones(3), os.devnull)
+    torch.save(torch.ones(3), f"file://{os.devnull}")
     with open(tmp_path / "open.pt", "wb+") as file:
         torch.save(torch.ones(3), f"/proc/self/fd/{file.fileno()}")
         assert torch.equal(torch.load(file), torch.ones(3))
@@ -268,12 +317,16 @@ def _is_whole(state: dict[str, Any], least: float) -> float:
     return found.pop()
 
 
-@pytest.mark.parametrize("by", ["path", "open file"])
+@pytest.mark.parametrize("by", ["path", "open file", "store"])
 def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     path = str(tmp_path / "model.pt")
+    if by == "store":
+        below = DirFileSystem(str(tmp_path), LocalFileSystem())
+        gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
+        path = "kept://model.pt"
 
     def save(step: int) -> None:
-        if by == "path":
+        if by != "open file":
             torch.save(_state(step), path)
             return
         with gfile.Open(path, "wb") as file:
@@ -285,9 +338,11 @@ def test_killed_while_saving(tmp_path: Path, by: str) -> None:
         for _ in range(_KILLS):
             _killed(save, int(step) + 1)
             step = _is_whole(torch.load(path), step)
-            assert len(os.listdir(tmp_path)) <= 2, "a killed writer's file is used by the next one"
+            if by != "store":
+                assert len(os.listdir(tmp_path)) <= 2, "the next writer takes a killed one's place"
         save(int(step) + 1)
-    assert os.listdir(tmp_path) == ["model.pt"]
+    assert gfile.ListDir(path.removesuffix("model.pt")) == ["model.pt"]
+    assert by == "store" or os.listdir(tmp_path) == ["model.pt"]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -309,4 +364,4 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
     for entry in os.scandir(path):
         os.utime(entry.path, (0, 0))
     save(int(step) + 1)
-    assert len(gfile.ListDir(path)) == 2
+    assert len(os.listdir(path)) == 2

@@ -80,6 +80,26 @@ def test_a_killed_writer_leaves_what_the_next_one_removes(tmp_path: Path) -> Non
     assert path.read_bytes() == b"new"
 
 
+def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        child = os.fork()
+        if child == 0:
+            file = gfile.Open(tmp_path / name, "wb")
+            file.write(b"x")
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.waitpid(child, 0)
+    (tmp_path / ".file.partial-7").write_bytes(b"a file of that name")
+    with gfile.Open(tmp_path / "three", "wb") as file:
+        assert len(os.listdir(tmp_path)) == 4
+        gfile.Sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path)) == [".file.partial-7", ".three.partial-0"]
+        file.write(b"whole")
+    assert (tmp_path / "three").read_bytes() == b"whole"
+    gfile.Sweep("memory://")
+    with pytest.raises(FileNotFoundError):
+        gfile.Sweep(tmp_path / "none")
+
+
 def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing can be taken over, and everybody has a name of his own."""
 

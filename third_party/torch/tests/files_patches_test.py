@@ -207,6 +207,16 @@ def test_torchscript_takes_a_path_of_any_scheme(keeper: _Keeper) -> None:
     assert extra["note"] == b"n"
 
 
+def test_exports_take_a_path_of_any_scheme(keeper: _Keeper) -> None:
+    exported = torch.export.export(_Doubled(), (torch.ones(1),))
+    torch.export.save(exported, "kept://a.pt2", extra_files={"note": "n"})
+    extra = {"note": ""}
+    loaded = torch.export.load("kept://a.pt2", extra_files=extra)
+    assert loaded.module()(torch.ones(1)).item() == 2
+    assert extra["note"] == "n"
+    assert list(keeper.kept) == ["kept://a.pt2"]
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_bare_checkpoint_id_of_any_scheme(
     keeper: _Keeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,8 @@ The same tests pass when torch is on disk, so they also hold the patches to upst
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import importlib
 import inspect
 import io
 import logging
@@ -108,6 +110,20 @@ def test_torch_key_is_the_source_stamp() -> None:
     assert torch_key() == seam.source_hash()
 
 
+@pytest.mark.parametrize("name", ["torch._inductor.custom_graph_pass", "numpy"])
+def test_files_of_passes_are_hashed(name: str) -> None:
+    from torch._inductor.custom_graph_pass import get_hash_for_files
+
+    module = importlib.import_module(name)
+    source = inspect.getsource(module).encode("utf-8")
+    assert module.__file__
+    assert (
+        get_hash_for_files((module.__file__,), "more") == hashlib.sha256(b"more" + source).digest()
+    )
+    with pytest.raises(OSError, match="nothing.py"):
+        get_hash_for_files((f"{os.path.dirname(module.__file__)}/nothing.py",))
+
+
 def test_compile_workers_start() -> None:
     from torch._inductor.compile_worker.subproc_pool import SubprocPool
 
@@ -205,6 +221,23 @@ def test_cpp_extension_paths(tmp_path: Path) -> None:
     name = ctypes.CDLL(str(library)).name
     name.restype = ctypes.c_char_p
     assert name() == b"Half"
+
+
+def test_precompiled_header_is_beside_the_headers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.utils import cpp_extension
+
+    header = tmp_path / "torch" / "include" / "torch" / "extension.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("inline int answer() { return 42; }\n")
+    monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))
+    monkeypatch.delenv("CXX", raising=False)
+    cpp_extension._check_and_build_extension_h_precompiler_headers([], [])
+    made = {header.with_name("extension.h.gch"), header.with_name("extension.h.sign")}
+    assert set(header.parent.iterdir()) == {header, *made}
+    cpp_extension.remove_extension_h_precompiler_headers()
+    assert list(header.parent.iterdir()) == [header]
 
 
 def test_export_examples_are_found() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -46,7 +47,12 @@ def test_only_the_stated_names_differ_from_upstream() -> None:
     changed = {
         name for name in _public(upstream) if getattr(seam, name) is not getattr(upstream, name)
     }
-    assert changed == {"get_file_path", "USE_GLOBAL_DEPS"}
+    assert changed == {
+        "get_file_path",
+        "justknobs_check",
+        "justknobs_getval_int",
+        "USE_GLOBAL_DEPS",
+    }
 
 
 def test_global_deps_are_not_loaded() -> None:
@@ -77,6 +83,15 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seam.get_file_path("torch", "lib") == upstream.get_file_path("torch", "lib")
 
 
+def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream may look for another torch among the installed distributions (from v2.14 on)."""
+    monkeypatch.setattr(seam, "_loader", SimpleNamespace())
+    monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
+    root = os.path.dirname(torch.__file__)
+    assert seam.get_file_path("torch") == root
+    assert seam.get_file_path("torch", "lib") == os.path.join(root, "lib")
+
+
 def test_resources_are_read() -> None:
     root = os.path.dirname(torch.__file__)
     with seam.open_resource(os.path.join(root, "_dynamo", "graph_break_registry.json")) as file:
@@ -86,6 +101,16 @@ def test_resources_are_read() -> None:
 def test_a_missing_resource_is_an_error() -> None:
     with pytest.raises(OSError, match="nothing.json"):
         seam.open_resource(os.path.join(os.path.dirname(torch.__file__), "nothing.json"))
+
+
+def test_a_module_that_is_no_file_is_read_by_its_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("packed")
+    module.__file__ = "/nowhere/program.par/packed.py"
+    loader = SimpleNamespace(get_data=lambda path: path.encode("ascii"))
+    module.__spec__ = ModuleSpec("packed", loader)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "packed", module)
+    assert seam.read_file(module.__file__) == b"/nowhere/program.par/packed.py"
+    assert seam.read_file(torch.__file__) == torch.__spec__.loader.get_data(torch.__file__)
 
 
 def test_module_files_are_those_of_the_modules() -> None:

@@ -2,16 +2,18 @@
 """The table of what is changed in torch: every id once, with a test that is there.
 
 A patch says in its header which ids it is (`Id`); what needs none is in `catalogue.json`. The table in
-patches/README.md is made from both.
+patches/README.md is made from both, and so is the sentence above it that says how much it is.
 """
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import dataclasses
 import json
 import pathlib
 import re
+import statistics
 
 from tools.importer import Patch, SeriesError, load_series
 from tools.presubmit import finding, tree
@@ -22,6 +24,7 @@ _EXTENSIONS = f"{_SERIES}/catalogue.json"
 _PAGE = "patches/README.md"
 _BEGIN, _END = "<!-- catalogue: begin -->", "<!-- catalogue: end -->"
 _KINDS = ("extension point", "not needed")
+_MEDIAN = 12  # changed lines of a patch
 _UPSTREAMABLE = {"upstream": "yes", "build": "no: how we build", "google": "no: a monorepo's"}
 _ID = re.compile(r"[A-Z]\d\d")
 _TEST = re.compile(r"[^\s,]+::\w+")
@@ -42,19 +45,40 @@ class Row:
     source: str
 
 
+@dataclasses.dataclass(frozen=True)
+class Catalogue:
+    """What is changed in the release `tag`, which the build has, beside the series of every release."""
+
+    tag: str
+    series: dict[str, tuple[Patch, ...]]
+    rows: tuple[Row, ...]
+
+    @property
+    def changed(self) -> list[int]:
+        """For each patch of the release, how many lines it removes and adds; [0] where there is none."""
+        return [_changed(patch) for patch in self.series[self.tag]] or [0]
+
+
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     """Yields ids that are not there once, tests that are not there, and a table that is not this one."""
     if _EXTENSIONS not in files.paths:
         return
     try:
-        rows = read(files)
+        catalogue = read(files)
     except (SeriesError, KeyError, TypeError, ValueError) as error:
         yield finding.Finding(
             path=_EXTENSIONS, what=f"it cannot be read: {error!r}", next_step="correct the entry"
         )
         return
-    yield from _doubtful(files, rows)
-    if _with_table(files.text(_PAGE), rows) != files.text(_PAGE):
+    yield from _doubtful(files, catalogue.rows)
+    median = statistics.median(catalogue.changed)
+    if median > _MEDIAN:
+        yield finding.Finding(
+            path=f"{_SERIES}/{catalogue.tag}/series",
+            what=f"half of the patches change {median:g} lines or more, {_MEDIAN} are allowed",
+            next_step="leave a hook of a line or two upstream; what it calls belongs to the seam",
+        )
+    if _page(files.text(_PAGE), catalogue) != files.text(_PAGE):
         yield finding.Finding(
             path=_PAGE,
             what="the table is not that of the patches and the catalogue",
@@ -63,14 +87,13 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Writes the table."""
-    if _EXTENSIONS not in files.paths:
-        return
-    page = files.root / _PAGE
-    page.write_text(_with_table(files.text(_PAGE), read(files)), encoding="utf-8")
+    """Writes the sentence and the table."""
+    if _EXTENSIONS in files.paths:
+        text = _page(files.text(_PAGE), read(files))
+        (files.root / _PAGE).write_text(text, encoding="utf-8")
 
 
-def read(files: tree.Tree) -> list[Row]:
+def read(files: tree.Tree) -> Catalogue:
     """Returns the catalogue in the order of its ids. Raises what reading a series and JSON raises."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
@@ -96,7 +119,24 @@ def read(files: tree.Tree) -> list[Row]:
                 _EXTENSIONS,
             )
         )
-    return sorted(rows, key=lambda row: row.id)
+    return Catalogue(tag, series, tuple(sorted(rows, key=lambda row: row.id)))
+
+
+def figures(catalogue: Catalogue) -> str:
+    """Returns the sentences above the table: how many patches, how big, how many ids need none."""
+    others = "".join(
+        f", {len(patches)} in that of {tag}"
+        for tag, patches in sorted(catalogue.series.items())
+        if tag != catalogue.tag
+    )
+    kinds = collections.Counter({row.id: row.kind for row in catalogue.rows}.values())
+    return (
+        f"{len(catalogue.series[catalogue.tag])} patches in the series of {catalogue.tag}{others}.\n"
+        "Changed lines of a patch, those that it removes and those that it adds: "
+        f"{statistics.median(catalogue.changed):g} in the median, {max(catalogue.changed)} at most.\n"
+        f"{kinds.total()} ids: {kinds['patch']} by patches, {kinds['extension point']} by extension "
+        f"points, {kinds['not needed']} where nothing is needed.\n"
+    )
 
 
 def table(rows: collections.abc.Iterable[Row]) -> str:
@@ -113,6 +153,11 @@ def table(rows: collections.abc.Iterable[Row]) -> str:
             f"| {tests} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _changed(patch: Patch) -> int:
+    hunks = [hunk for diff in patch.files for hunk in diff.hunks]
+    return sum(len(hunk.old) - len(hunk.new) + 2 * hunk.added for hunk in hunks)
 
 
 def _rows_of(patch: Patch, releases: list[str], tag: str) -> collections.abc.Iterator[Row]:
@@ -135,7 +180,9 @@ def _has(patches: tuple[Patch, ...], wanted: Patch) -> bool:
     return any(patch.name == wanted.name for patch in patches)
 
 
-def _doubtful(files: tree.Tree, rows: list[Row]) -> collections.abc.Iterator[finding.Finding]:
+def _doubtful(
+    files: tree.Tree, rows: collections.abc.Iterable[Row]
+) -> collections.abc.Iterator[finding.Finding]:
     seen: dict[str, Row] = {}
     for row in rows:
         if not _ID.fullmatch(row.id):
@@ -158,9 +205,10 @@ def _wrong(row: Row, what: str, next_step: str) -> finding.Finding:
     return finding.Finding(path=row.source, what=what, next_step=next_step)
 
 
-def _with_table(page: str, rows: list[Row]) -> str:
+def _page(page: str, catalogue: Catalogue) -> str:
+    made = f"{_BEGIN}\n{figures(catalogue)}\n{table(catalogue.rows)}{_END}"
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        return f"{page.rstrip()}\n\n## What is changed, and why\n\n{_BEGIN}\n{table(rows)}{_END}\n"
-    return f"{before}{_BEGIN}\n{table(rows)}{_END}{after}"
+        return f"{page.rstrip()}\n\n## What is changed, and why\n\n{made}\n"
+    return f"{before}{made}{after}"

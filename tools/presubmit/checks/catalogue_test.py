@@ -78,6 +78,23 @@ def test_a_fix_for_everybody_is_upstreamable(tmp_path: pathlib.Path) -> None:
     )
 
 
+def test_the_page_says_how_much_it_is(tmp_path: pathlib.Path) -> None:
+    page = _tree(tmp_path).text("patches/README.md")
+    assert "1 patches in the series of v1, 1 in that of v2." in page
+    assert "2 in the median, 2 at most." in page
+    assert "2 ids: 1 by patches, 1 by extension points, 0 where nothing is needed." in page
+
+
+def test_patches_that_are_big_by_habit_are_found(tmp_path: pathlib.Path) -> None:
+    files = _tree(tmp_path)
+    patch = tmp_path / "patches/torch/v1/a.patch"
+    big = _PATCH.format(id="F01", reason="google").replace("@@ -1,1 +1,1 @@", "@@ -1,1 +1,12 @@")
+    patch.write_text(big + "+new\n" * 11)
+    catalogue.fix(files)
+    (found,) = catalogue.find(tree.Tree(tmp_path, files.paths))
+    assert found.what == "half of the patches change 13 lines or more, 12 are allowed"
+
+
 def test_writing_it_again_changes_nothing(tmp_path: pathlib.Path) -> None:
     files = _tree(tmp_path)
     page = files.text("patches/README.md")

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import fsspec
 import pytest
-from etils import epath
+from fsspec.implementations.dirfs import DirFileSystem
+from fsspec.implementations.local import LocalFileSystem
 
+from torch_google import gfile
 from torch_google.tpu.cache.directory import Directory
 from torch_google.tpu.cache.remote import Remote
 
@@ -102,7 +104,7 @@ def test_a_place_that_takes_no_files_is_an_error_of_the_system() -> None:
         directory.write(_name(1), b"one")
 
 
-def test_a_url_that_fsspec_opens() -> None:
+def test_a_url_that_gfile_opens() -> None:
     remote = Remote("memory://compiled/tpu/")
     assert remote.read(_name(1)) is None
     remote.write(_name(1), b"one")
@@ -111,12 +113,9 @@ def test_a_url_that_fsspec_opens() -> None:
     assert found == [f"/compiled/tpu/{_name(1)[:2]}/{_name(1)}"]
 
 
-def test_a_url_that_epath_opens(tmp_path: Path) -> None:
-    @epath.register_path_cls("probe://")
-    class Place(type(epath.Path("/"))):  # type: ignore[misc] # epath's own class has no name
-        def __new__(cls, url: str) -> epath.Path:
-            return epath.Path(tmp_path / url.removeprefix("probe://"))
-
+def test_a_scheme_that_is_registered(tmp_path: Path) -> None:
+    below = DirFileSystem(str(tmp_path), LocalFileSystem(auto_mkdir=True))
+    gfile.register_scheme("probe", below, rename_commits=True)
     remote = Remote("probe://here")
     assert remote.read(_name(1)) is None
     remote.write(_name(1), b"one")

@@ -9,7 +9,6 @@ ends by an exception has written nothing.
 import functools
 import inspect
 import os
-import urllib.request
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
@@ -68,8 +67,10 @@ def _checkpoint_storages(storages: list[type], reader: bool) -> list[type]:
     return storages
 
 
-def _open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
-    """Open a URL to read, as `urllib.request.urlopen`."""
+def _open_url(url: Any, *args: Any, **kwargs: Any) -> Any:
+    """Open a URL, or a request for one, to read, as `urllib.request.urlopen`."""
+    import urllib.request
+
     return urllib.request.urlopen(url, *args, **kwargs)
 
 

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what the libraries of torch_google cost with doing without them; see README.md."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from importlib import import_module
+from pathlib import Path
+
+from benchmarks.google3 import report
+from benchmarks.google3.row import measure
+
+# Modules here with `rows(size)`.
+SUBJECTS = ("files",)
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    figures = []
+    with tempfile.TemporaryDirectory(dir=options.work) as directory:
+        for subject in options.subjects:
+            for row in import_module(f"benchmarks.google3.{subject}").rows(options.bytes):
+                figures.append(measure(row, Path(directory), rounds=options.rounds))
+                print(f"{row.name}: {figures[-1].cpu_ratio:.3f}", file=sys.stderr, flush=True)
+    print(report.markdown(figures))
+    if options.json:
+        options.json.write_text(report.as_json(figures))
+    return 0
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m benchmarks.google3", description=__doc__)
+    parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
+    parser.add_argument("--bytes", type=int, default=1 << 30, help="of what is saved and loaded")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--work", type=Path, help="a directory on the disk that is meant")
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

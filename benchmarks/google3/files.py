@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Saving and loading a tensor through gfile, beside open()."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+
+from benchmarks.google3.row import Row, Work
+from torch_google import gfile
+
+
+def rows(size: int) -> list[Row]:
+    """Return the rows for a tensor of that many bytes."""
+    tensor = torch.arange(size // 8, dtype=torch.float64)
+
+    def plain_save(directory: Path) -> None:
+        with open(directory / "plain.pt", "wb") as file:
+            torch.save(tensor, file)
+
+    def synced_save(directory: Path) -> None:
+        with open(directory / "aside.pt", "wb") as file:
+            torch.save(tensor, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(directory / "aside.pt", directory / "plain.pt")
+
+    def load(directory: Path) -> None:
+        with open(directory / "plain.pt", "rb") as file:
+            torch.load(file)
+
+    def our_load(directory: Path) -> None:
+        with gfile.Open(directory / "plain.pt", "rb") as file:
+            torch.load(file)
+
+    unsynced = _saving(tensor, sync=False)
+    synced = _saving(tensor, sync=True)
+    made = [
+        Row("torch.save, not synced, beside open()", plain_save, unsynced, 1.05, _clear),
+        Row("torch.save, beside open(), fsync, rename", synced_save, synced, 1.05, _clear),
+        Row("torch.save, synced, beside open() alone", plain_save, synced, None, _clear),
+        Row("torch.load, beside open()", load, our_load, 1.05, lambda at: _there(at, tensor)),
+    ]
+    # Where torch asks for its files: the same path, with gfile's answer and with upstream's.
+    if find_spec("torch._seam") is not None:
+        before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
+        made.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
+    return made
+
+
+def _clear(directory: Path) -> None:
+    """Begin without files, and without pages of them that wait for the disk."""
+    for file in directory.iterdir():
+        file.unlink()
+    os.sync()
+
+
+def _there(directory: Path, tensor: torch.Tensor) -> None:
+    if not (directory / "plain.pt").exists():
+        torch.save(tensor, directory / "plain.pt")
+
+
+def _by_path(tensor: torch.Tensor, *, plugged: bool) -> Work:
+    from torch._seam import files
+
+    from torch_google.gfile import answers
+
+    def save(directory: Path) -> None:
+        if plugged:
+            files.writing.plug(answers.writing)
+        else:
+            files.writing.unplug()
+        with gfile.configured(sync=False):
+            torch.save(tensor, directory / "path.pt")
+
+    return save
+
+
+def _saving(tensor: torch.Tensor, *, sync: bool) -> Work:
+    def save(directory: Path) -> None:
+        with gfile.configured(sync=sync), gfile.Open(directory / "ours.pt", "wb") as file:
+            torch.save(tensor, file)
+
+    return save

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What packing torch needs no patch for: one test for each place, which fails without what serves it.
+
+Each runs inside a PAR and from a directory, like those of the patches. `torch._utils_internal` is the
+seam, which is this build's and no patch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import inspect
+import os
+import pickle
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import torch._utils_internal as seam
+
+
+@pytest.fixture(autouse=True)
+def _own_compile_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+
+
+def _program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
+    """`cpp_builder._TORCH_PATH` is for upstream's own remote builds: nothing here asks for it."""
+    from torch._inductor import cpp_builder
+
+    directories = cpp_builder.CppTorchOptions().get_include_dirs()
+    assert seam.get_file_path("torch", "include") in directories
+    header = "torch/csrc/inductor/cpp_prefix.h"
+    assert [directory for directory in directories if os.path.isfile(f"{directory}/{header}")]
+    users = [
+        name
+        for name, function in inspect.getmembers(cpp_builder.CppBuilder, inspect.isfunction)
+        if {"_TORCH_PATH", "_LINKER_SCRIPT"} & set(function.__code__.co_names)
+    ]
+    assert users == ["build_fbcode_re"]
+
+
+def test_sources_are_named_py() -> None:
+    """Dynamo takes a package's directory by cutting `__init__.py` off its file."""
+    from torch._dynamo import trace_rules
+
+    found = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
+    packages = [spec for spec in found if spec and spec.submodule_search_locations]
+    files = [package.origin for package in packages if package.origin]
+    assert len(files) > 50
+    assert not [file for file in files if not file.endswith(f"{os.sep}__init__.py")]
+    assert trace_rules._module_dir(torch) == os.path.dirname(torch.__file__) + os.sep
+
+
+def test_dynamo_skips_its_own_code_and_no_other() -> None:
+    """Its rules compare the file that a code object names with the files of modules."""
+    from torch._dynamo import eval_frame, trace_rules
+
+    def skipped(function: Callable[..., object]) -> bool:
+        return trace_rules.check_file(function.__code__.co_filename).skipped
+
+    assert eval_frame.optimize.__code__.co_filename == eval_frame.__file__
+    assert skipped(eval_frame.optimize)
+    assert skipped(inspect.getfile)
+    assert not skipped(test_sources_are_named_py)
+
+
+def test_the_shared_memory_manager_starts() -> None:
+    """What `torch._C` was told at import is a program that runs: it names the file that is shared."""
+    storage = torch.arange(4.0).untyped_storage()
+    manager, handle, size = storage._share_filename_cpu_()
+    assert os.path.exists(manager)
+    shared = torch.UntypedStorage._new_shared_filename_cpu(manager, handle, size)
+    shared[0] = 7
+    assert storage[0] == 7
+
+
+def test_entry_points_are_found() -> None:
+    """Backends, rendezvous handlers and log specifications are found in metadata of distributions."""
+    from torch.distributed import run
+    from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
+
+    assert run._get_logs_specs_class("default") is DefaultLogsSpecs
+    with pytest.raises(ValueError, match="Could not find entrypoint"):
+        run._get_logs_specs_class("nobody's")
+
+
+def test_the_path_of_ptxas_is_the_environments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor.runtime import compile_tasks
+
+    inductor = tmp_path / "torch" / "_inductor"
+    # v2.13 looks below Inductor, v2.14 below torch.
+    beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
+    monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
+    set_path = compile_tasks._set_triton_ptxas_path.__wrapped__
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "/own/ptxas")
+    set_path()
+    assert os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
+    monkeypatch.delenv("TRITON_PTXAS_PATH")
+    set_path()
+    assert os.environ["TRITON_PTXAS_PATH"] in map(str, beside), "else one that is there"
+
+
+def test_cutlass_is_where_the_configuration_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch._inductor import config
+    from torch._inductor.codegen.cutlass import utils
+
+    for name in ("cutlass_cppgen", "pycute", "cutlass_library"):
+        (tmp_path / "python" / name).mkdir(parents=True)
+        (tmp_path / "python" / name / "__init__.py").touch()
+    for name in ("generator", "library", "manifest"):
+        (tmp_path / "python" / "cutlass_library" / f"{name}.py").touch()
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    found = utils.try_import_cutlass.__wrapped__
+    try:
+        assert not found()
+        with config.patch({"cutlass.cutlass_dir": str(tmp_path)}):
+            assert found()
+    finally:
+        for name in [n for n in sys.modules if n.split(".")[0] in os.listdir(tmp_path / "python")]:
+            del sys.modules[name]
+
+
+def test_python_path_of_helpers_is_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a PAR it is of no account: a PAR does not read PYTHONPATH. Other programs do."""
+    from torch._inductor.utils import python_subprocess_env
+
+    monkeypatch.syspath_prepend("/of/this/process")
+    assert "/of/this/process" in python_subprocess_env()["PYTHONPATH"]
+    monkeypatch.setenv("TORCH_CUSTOM_PYTHONPATH", sys.executable)
+    assert python_subprocess_env()["PYTHONPATH"] == sys.executable
+
+
+def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
+    from torch._inductor import config, cpp_builder
+
+    own = _program(tmp_path / "own-c++", f'echo used >> {tmp_path}/log\nexec g++ "$@"')
+    with config.patch({"cpp.cxx": (str(own),)}):
+        assert cpp_builder.get_cpp_compiler() == str(own)
+        assert _answer(cpp_builder.CppTorchOptions(compiler=str(own)), tmp_path) == 42
+    assert (tmp_path / "log").read_text().startswith("used\n")
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
+    """In a static program there is no libtorch to link: its symbols are the program's."""
+    from torch._inductor import config, cpp_builder
+
+    with config.patch({"aot_inductor.link_libtorch": link}):
+        options = cpp_builder.CppTorchOptions()
+        assert {"torch", "torch_cpu", "torch_python"} <= set(options.get_libraries()) or not link
+        assert link or not [name for name in options.get_libraries() if "torch" in name]
+        assert _answer(options, tmp_path) == 42
+
+
+def _answer(options: object, directory: Path) -> int:
+    """What a function says that is compiled and linked with Inductor's options."""
+    from torch._inductor.cpp_builder import CppBuilder
+
+    source = directory / "answer.cpp"
+    source.write_text('extern "C" int answer() { return 42; }\n')
+    builder = CppBuilder("answer", str(source), options, str(directory))
+    builder.build()
+    return int(ctypes.CDLL(builder.get_target_file_path()).answer())
+
+
+def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
+    """It trusts pickles where `torch.version` has no `git_version`, which ours must have."""
+    from torch import serialization
+
+    assert len(bytes.fromhex(torch.version.git_version)) == 20
+    assert serialization._default_to_weights_only(None)
+    torch.save({"callable": os.getpid}, tmp_path / "code.pt")
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        torch.load(tmp_path / "code.pt")
+
+
+def test_no_toolkit_is_the_string_none() -> None:
+    """Upstream's Bazel rules of v2.6.0 write 'None' for None, which is true. This file is a wheel's."""
+    for found in (torch.version.cuda, torch.version.hip, torch.version.xpu):
+        assert found is None or found[0].isdigit()
+
+
+def test_the_list_of_slow_tests_is_where_the_seam_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.testing._internal import common_utils
+
+    monkeypatch.setattr(common_utils, "IS_SANDCASTLE", True)
+    assert common_utils.resolve_sandcastle_slow_tests_file() == "", "there is none: no error"
+    (tmp_path / "test").mkdir()
+    (tmp_path / "test" / "slow_tests.json").write_text("{}")
+    monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))
+    found = common_utils.resolve_sandcastle_slow_tests_file()
+    assert found == str(tmp_path / "test" / "slow_tests.json")

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From flags to torch: define them, and when they are parsed set what was given."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from absl import app, flags, logging
+
+from torch_google.flags import values
+from torch_google.flags.definitions import KNOBS, SHOW, define_flags
+from torch_google.flags.kinds import kind
+from torch_google.flags.registry import options, variables
+from torch_google.flags.show import show
+
+_LOGS = "TORCH_LOGS"
+
+
+def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Define a flag for each option and environment name of torch, and have `app.run` set what is given.
+
+    Beside the program's own flags, before they are parsed. Imports nothing of torch. A program without
+    `app.run` calls `apply` itself. Calling it again changes nothing. Raises flags.DuplicateFlagError
+    when the program has a flag of the same name.
+    """
+    if KNOBS in flag_values:
+        return
+    define_flags(flag_values)
+    app.call_after_init(lambda: apply(flag_values))
+
+
+def apply(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+    """Set what the flags say, for this process and those that it starts; best before torch is imported.
+
+    If torch is there already, options of its config modules and `--torch_logs` still hold; environment
+    names may have been read, and one warning names them. With `--torch_flags_show` it prints and exits
+    with status 0. Raises ValueError when a value set by code is not of the flag's type.
+    """
+    texts = {
+        option.flag: kind(option.type).text(flag_values[option.flag].value)
+        for option in options()
+        if not option.left_out and _is_given(flag_values, option.flag)
+    }
+    if _is_given(flag_values, KNOBS):
+        texts[KNOBS] = flag_values[KNOBS].value
+    environment = {
+        variable.name: _as_variable(flag_values[variable.flag].value)
+        for variable in variables()
+        if variable.flag and _is_given(flag_values, variable.flag)
+    }
+    values.give(texts)
+    os.environ.update(environment)
+    if "torch" in sys.modules:
+        values.settle_now()
+        _tell_late(environment, set(texts))
+    if which := flag_values[SHOW].value:
+        show(sys.stdout, which == "all", set(environment))
+        sys.stdout.flush()
+        sys.exit(0)
+
+
+def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
+    return not flag_values[name].using_default_value
+
+
+def _as_variable(value: Any) -> str:
+    """Return a value as torch reads it from the environment."""
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
+    """Set what can still be set of the environment, and name the rest."""
+    if _LOGS in environment:
+        from torch._logging import _internal
+
+        _internal._init_logs()  # set_logs itself refuses when the variable is there
+    late = [name for name in environment if name != _LOGS and name.lower() not in settled]
+    if late:
+        logging.warning(
+            "torch was imported before these flags were parsed, and may have read the environment: %s. "
+            "Import it in main(), or set the variable",
+            ", ".join(f"--{name.lower()}" for name in late),
+        )

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags of Abseil for what the registry has. None of them has a default: torch's own holds unless given."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from absl import flags
+
+from torch_google.flags.comments import comment
+from torch_google.flags.kinds import Kind, kind
+from torch_google.flags.knobs import parse_knobs
+from torch_google.flags.registry import Option, Variable, options, variables
+
+KNOBS = "torch_justknobs"
+SHOW = "torch_flags_show"
+_ENVIRONMENT = "torch (environment)"
+_OURS = "torch_google.flags"
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
+    """Define every flag, once. Raises flags.DuplicateFlagError when the program has one of them."""
+    if KNOBS in flag_values:
+        return
+    defined: set[str] = set()
+    for option in options():
+        if not option.left_out:
+            defined.add(option.flag)
+            _define(flag_values, option.flag, kind(option.type), option.module, option)
+    for variable in variables():
+        if variable.flag and variable.flag not in defined:
+            _define(flag_values, variable.flag, kind("str"), _ENVIRONMENT, variable)
+    flags.DEFINE_flag(
+        flags.Flag(
+            _KnobParser(),
+            None,
+            KNOBS,
+            None,
+            "Knobs that torch's maintainers turn at home, as NAME=VALUE,NAME=VALUE; a value is true, "
+            "false or a number. Needs the patched torch.",
+        ),
+        flag_values,
+        _OURS,
+    )
+    flags.DEFINE_flag(
+        flags.Flag(
+            _ShowParser(),
+            None,
+            SHOW,
+            None,
+            "Print the options of torch that a flag or the environment sets, with value and source, and "
+            "exit; --torch_flags_show=all prints all of them.",
+            boolean=True,
+        ),
+        flag_values,
+        _OURS,
+    )
+
+
+class _TorchFlag(flags.Flag[Any]):
+    """A flag whose help is made when it is asked for: it reads torch's sources."""
+
+    def __init__(self, name: str, of: Kind, describe: Callable[[], str]) -> None:
+        self._describe = describe
+        parser, serializer = _tools(of)
+        super().__init__(parser, serializer, name, None, "-", boolean=of.boolean)
+
+    @property
+    def help(self) -> str:
+        return self._describe()
+
+    @help.setter  # noqa: A003 - the name is Abseil's
+    def help(self, text: str) -> None:
+        del text  # Abseil's constructor sets it
+
+
+class _Parser(flags.ArgumentParser[Any]):
+    def __init__(self, of: Kind) -> None:
+        self._kind = of
+
+    def parse(self, argument: Any) -> Any:
+        return self._kind.parse(argument)
+
+    def flag_type(self) -> str:
+        return self._kind.text_of_type
+
+
+class _Serializer(flags.ArgumentSerializer[Any]):
+    def __init__(self, of: Kind) -> None:
+        self._kind = of
+
+    def serialize(self, value: Any) -> str:
+        return self._kind.text(value)
+
+
+class _KnobParser(flags.ArgumentParser[str]):
+    def parse(self, argument: str) -> str:
+        parse_knobs(argument)
+        return argument
+
+
+class _ShowParser(flags.ArgumentParser[str]):
+    def parse(self, argument: str) -> str:
+        words = {"all": "all", "false": "", "true": "set"}
+        if argument not in words:
+            raise ValueError(f"{argument!r} is not all")
+        return words[argument]
+
+
+@functools.cache
+def _tools(of: Kind) -> tuple[_Parser, _Serializer]:
+    return _Parser(of), _Serializer(of)
+
+
+def _define(
+    flag_values: flags.FlagValues, name: str, of: Kind, module: str, what: Option | Variable
+) -> None:
+    flag = _TorchFlag(name, of, functools.partial(_describe, what))
+    flags.DEFINE_flag(flag, flag_values, module)
+
+
+def _describe(what: Option | Variable) -> str:
+    return _describe_option(what) if isinstance(what, Option) else _describe_variable(what)
+
+
+def _describe_option(option: Option) -> str:
+    default = "computed" if option.default is None else option.default
+    parts = [f"{option.type}; torch's default: {default}"]
+    if option.names:
+        parts.append(f"environment: {', '.join(option.names)}")
+    if option.knob:
+        parts.append(f"knob: {option.knob}")
+    if option.deprecated:
+        parts.append("deprecated")
+    said = comment(option.module, option.name)
+    return f"{'; '.join(parts)}. {said}".strip()
+
+
+def _describe_variable(variable: Variable) -> str:
+    readers = {"native": "C++ code", "python": "Python code", "tests": "torch's own tests"}
+    return f"Sets {variable.name}; read by {', '.join(readers[one] for one in variable.readers)}."

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which environment names torch reads: found in its Python sources and in its native libraries."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
+_IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
+
+# Strings that look like one and are none.
+_CODE = "a macro or a name in generated C++ code"
+_NOT_READ = {
+    "TORCHSCRIPT_FUNCTION": "a word in profiles",
+    "TORCH_CHECK": _CODE,
+    "TORCH_CHECK_TENSOR_SUBTYPE": _CODE,
+    "TORCH_EXTENSION_NAME": _CODE,
+    "TORCH_FUNCTION_MODE_STACK": "a kind of Dynamo's guards",
+    "TORCH_HIP_VERSION": _CODE,
+    "TORCH_INDUCTOR_CPP_WRAPPER": _CODE,
+    "TORCH_INDUCTOR_PRECOMPILE_HEADERS": _CODE,
+    "TORCH_LIBRARY": _CODE,
+    "TORCH_LIBRARY_FRAGMENT": _CODE,
+    "TORCH_LIBRARY_IMPL": _CODE,
+}
+
+
+def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
+    """Return the facts of each name: who reads it, and why it is no flag if it is none.
+
+    `root` is the directory of torch's sources, which may be inside an archive; `libraries` has its
+    native ones as files.
+    """
+    readers: dict[str, set[str]] = {}
+    for name in _native_names(libraries):
+        readers.setdefault(name, set()).add("native")
+    for package, text in _sources(root):
+        if "TORCH" in text:
+            tests = package.startswith("testing") or package.endswith(
+                ("test_case", "test_minifier")
+            )
+            for name in _names_of(text):
+                readers.setdefault(name, set()).add("tests" if tests else "python")
+    found = {}
+    for name, who in sorted(readers.items()):
+        facts: dict[str, Any] = {"readers": sorted(who)}
+        if name in _NOT_READ:
+            facts["left_out"] = _NOT_READ[name]
+        found[name] = facts
+    return found
+
+
+def _names_of(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and PATTERN.fullmatch(text):
+            yield text
+
+
+def _sources(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield (name below torch, source) of each module, through the import system."""
+    import torch
+
+    assert torch.__spec__ is not None
+    loader: Any = torch.__spec__.loader
+    pending = [("", str(root))]
+    while pending:
+        prefix, directory = pending.pop()
+        for info in iter_modules([directory]):
+            path = os.path.join(directory, info.name)
+            if info.ispkg:
+                pending.append((f"{prefix}{info.name}.", path))
+                path = os.path.join(path, "__init__")
+            try:
+                yield prefix + info.name, loader.get_data(f"{path}.py").decode("utf-8")
+            except OSError:
+                continue  # a native module
+
+
+def _native_names(libraries: Path) -> Iterator[str]:
+    for path in sorted(libraries.glob("lib*.so*")):
+        for match in _IN_A_LIBRARY.finditer(path.read_bytes()):
+            yield match[1].decode("ascii")

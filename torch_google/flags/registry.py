@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which options torch has: registry.json, which generate.py makes from the pinned torch."""
+
+from __future__ import annotations
+
+import functools
+import json
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+RESOURCE = "registry.json"
+
+
+class Option(NamedTuple):
+    """An entry of a config module.
+
+    default: torch's own as a Python literal; None when torch computes it where it runs.
+    force, environ, read: the environment names that it is read from: before what a program sets, after
+        that, and by the expression of its default.
+    left_out: why it has no flag; empty when it has one.
+    """
+
+    flag: str
+    module: str
+    name: str
+    type: str
+    default: str | None = None
+    force: tuple[str, ...] = ()
+    environ: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    knob: str | None = None
+    deprecated: bool = False
+    left_out: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All environment names, the first that counts first."""
+        return self.force + self.environ + self.read
+
+
+class Variable(NamedTuple):
+    """An environment name. `readers`: "python", "native", "tests" (torch's own).
+
+    `flag` is empty when `left_out` says why. It may be an option's as well, which then sets both.
+    """
+
+    flag: str
+    name: str
+    readers: tuple[str, ...]
+    left_out: str = ""
+
+
+def options() -> tuple[Option, ...]:
+    """Return every entry of every config module, in torch's order."""
+    return _registry()[0]
+
+
+def variables() -> tuple[Variable, ...]:
+    """Return every environment name of torch's own, sorted."""
+    return _registry()[1]
+
+
+@functools.cache
+def option_of(flag: str) -> Option | None:
+    """Return the option of a flag, or None."""
+    return _by_flag().get(flag)
+
+
+def torch_version() -> str:
+    """Return the release that the registry was made from."""
+    version: str = _content()["torch"]
+    return version
+
+
+@functools.cache
+def _by_flag() -> dict[str, Option]:
+    return {option.flag: option for option in options() if not option.left_out}
+
+
+@functools.cache
+def _content() -> Any:
+    return json.loads(files(__package__).joinpath(RESOURCE).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _registry() -> tuple[tuple[Option, ...], tuple[Variable, ...]]:
+    content = _content()
+    found = tuple(
+        Option(
+            flag_of(module, name),
+            module,
+            name,
+            facts["type"],
+            facts.get("default"),
+            tuple(facts.get("force", ())),
+            tuple(facts.get("environ", ())),
+            tuple(facts.get("read", ())),
+            facts.get("knob"),
+            facts.get("deprecated", False),
+            facts.get("left_out", ""),
+        )
+        for module, entries in content["modules"].items()
+        for name, facts in entries.items()
+    )
+    names = tuple(
+        Variable(
+            "" if facts.get("left_out") else name.lower(),
+            name,
+            tuple(facts["readers"]),
+            facts.get("left_out", ""),
+        )
+        for name, facts in content["environment"].items()
+    )
+    return found, names
+
+
+@functools.cache
+def _prefix(module: str) -> str:
+    *packages, last = [part.lstrip("_") for part in module.split(".")]
+    return "_".join([*packages, *filter(None, [last.removeprefix("config").lstrip("_")])])
+
+
+def flag_of(module: str, name: str) -> str:
+    """Return the name of an entry's flag.
+
+    `torch._inductor.config` `triton.cudagraphs` is `torch_inductor_triton_cudagraphs`.
+    """
+    return f"{_prefix(module)}_{name.replace('.', '_')}"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The committed registry is what the generator makes, and it has everything that this torch has."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import pytest
+import torch
+
+from torch_google.flags.generate import MODULES
+from torch_google.flags.registry import (
+    RESOURCE,
+    flag_of,
+    option_of,
+    options,
+    torch_version,
+    variables,
+)
+
+_READ = re.compile(r"""(?:getenv|environ\.get|environ\.setdefault)\(\s*["'](TORCH\w+)["']""")
+_INSTALLS = re.compile(r"^_?install_config_module\(", re.MULTILINE)
+
+
+def _sources() -> dict[str, str]:
+    assert torch.__spec__ is not None
+    loader: Any = torch.__spec__.loader
+    found: dict[str, str] = {}
+    pending = [("torch", torch.__path__[0])]
+    while pending:
+        package, directory = pending.pop()
+        for info in iter_modules([directory]):
+            path = os.path.join(directory, info.name)
+            if info.ispkg:
+                pending.append((f"{package}.{info.name}", path))
+                path = os.path.join(path, "__init__")
+            try:
+                found[f"{package}.{info.name}"] = loader.get_data(f"{path}.py").decode("utf-8")
+            except OSError:
+                continue  # a native module
+    return found
+
+
+_SOURCES = _sources()
+
+
+def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
+    made = tmp_path / RESOURCE
+    subprocess.run(
+        [sys.executable, "-m", "torch_google.flags.generate", f"--output={made}"],
+        check=True,
+        env={**os.environ, "TORCHINDUCTOR_MAX_AUTOTUNE": "1"},
+    )
+    committed = files("torch_google.flags").joinpath(RESOURCE).read_text(encoding="utf-8")
+    assert made.read_text(encoding="utf-8") == committed, (
+        "run: bazel run //torch_google/flags:generate"
+    )
+
+
+def test_it_is_of_this_torch() -> None:
+    assert torch_version() == torch.__version__.partition("+")[0]
+
+
+def test_every_config_module_is_in_it() -> None:
+    assert len(_SOURCES) > 1000
+    installing = {name for name, text in _SOURCES.items() if _INSTALLS.search(text)}
+    theirs = {name for name in installing if name.startswith("torch.testing.")}
+    assert installing - theirs == set(MODULES)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_entry_has_a_flag_or_a_reason(module: str) -> None:
+    config: Any = import_module(module)
+    mine = [option for option in options() if option.module == module]
+    assert [option.name for option in mine] == list(config._config)
+    for option in mine:
+        if config._config[option.name].alias is not None:
+            assert option.left_out
+        if not option.left_out:
+            assert option_of(option.flag) == option
+
+
+def test_every_environment_name_that_is_read_is_in_it() -> None:
+    read = {name for text in _SOURCES.values() for name in _READ.findall(text)}
+    assert len(read) > 200
+    flags = {variable.name for variable in variables() if variable.flag}
+    assert read <= flags
+    assert len([name for name in flags if name.startswith("TORCH")]) >= 222
+    assert {"TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"} <= flags  # read by C++ code
+
+
+def test_names_do_not_clash() -> None:
+    names = [option.flag for option in options() if not option.left_out]
+    assert len(names) == len(set(names))
+    for variable in variables():
+        option = option_of(variable.flag)
+        if option is not None:  # then it has to be the same thing
+            assert variable.name in option.names
+
+
+def test_names_of_flags() -> None:
+    assert flag_of("torch._inductor.config", "triton.cudagraphs") == (
+        "torch_inductor_triton_cudagraphs"
+    )
+    assert flag_of("torch._inductor.config_comms", "a") == "torch_inductor_comms_a"
+    assert flag_of("torch.fx.experimental._config", "b") == "torch_fx_experimental_b"
+
+
+def test_what_has_no_flag_says_why() -> None:
+    reasons = {option.left_out for option in options() if option.left_out}
+    assert len({reason.partition(" of ")[0] for reason in reasons}) <= 4
+    assert {variable.left_out == "" for variable in variables() if variable.flag} == {True}

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which options are set to what, and who said so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Set
+from importlib import import_module
+from typing import Any, NamedTuple, TextIO
+
+from torch_google.flags import values
+from torch_google.flags.registry import options, variables
+
+
+class Setting(NamedTuple):
+    """One option: its flag, its value, and its source: "flag", "environment NAME" or "default"."""
+
+    flag: str
+    value: Any
+    source: str
+
+
+def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
+    """Yield every option that has a flag, as it is now. Imports torch and its config modules.
+
+    `by_flag`: environment names that flags of this process have set.
+    """
+    given = values.given()
+    import_module("torch")
+    now: dict[str, dict[str, Any]] = {}
+    shared = set()
+    for option in options():
+        if option.left_out:
+            continue
+        shared.add(option.flag)
+        if option.module not in now:
+            module: Any = import_module(option.module)
+            now[option.module] = module._get_dict()
+        source = "default"
+        if option.flag in given:
+            source = "flag"
+        elif name := next((name for name in option.names if name in os.environ), None):
+            source = f"flag --{name.lower()}" if name in by_flag else f"environment {name}"
+        yield Setting(option.flag, now[option.module].get(option.name), source)
+    for variable in variables():
+        if variable.flag and variable.flag not in shared:
+            value = os.environ.get(variable.name)
+            source = "default" if value is None else f"environment {variable.name}"
+            yield Setting(variable.flag, value, "flag" if variable.name in by_flag else source)
+    if knobs := given.get("torch_justknobs"):
+        yield Setting("torch_justknobs", knobs, "flag")
+
+
+def show(out: TextIO, everything: bool, by_flag: Set[str]) -> None:
+    """Write the settings that are not the default, or all, a line each: flag, value, source."""
+    for setting in settings(by_flag):
+        if everything or setting.source != "default":
+            out.write(f"--{setting.flag}={setting.value!r}  ({setting.source})\n")

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes as a monorepo has them: one main for all of them, children that report and leave no orphans."""
+
+from torch_google.multiprocessing.elastic import launch
+from torch_google.multiprocessing.main import handle_main, handle_test_main
+from torch_google.multiprocessing.options import START_METHODS, define_flags
+from torch_google.multiprocessing.process import Process, ProcessFailedError, spawn
+
+__all__ = [
+    "START_METHODS",
+    "Process",
+    "ProcessFailedError",
+    "define_flags",
+    "handle_main",
+    "handle_test_main",
+    "launch",
+    "spawn",
+]

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elastic processes of the same file: they restart, and the failure that counts is told and logged."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from torch_google.multiprocessing import launch
+
+_FAMILY = "torch_google.multiprocessing.family"
+
+every_method = pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
+
+
+def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
+
+
+@every_method
+def test_workers_fail_and_restart(method: str, tmp_path: Path) -> None:
+    done = _run(
+        *(_FAMILY, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
+        TMPDIR=str(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "] results {0: 'hi hi 3', 1: 'hi hi 3'}\n" in done.stderr
+    assert done.stderr.count("ValueError: not at the first attempt") == 1
+    assert not list(tmp_path.glob("torch*elastic*"))
+
+
+def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:
+    done = _run(_FAMILY, "elastic_fails", "--multiprocessing_start_method=fork")
+    assert done.returncode == 1
+    assert done.stderr.count("in fail_always\n") == 2  # the attempt and its restart
+    assert re.search(
+        r"ProcessFailedError: process worker-1 \(pid \d+\) ended by exit status 1: "
+        r"ValueError: never\n",
+        done.stderr,
+    )
+
+
+def test_a_crash_has_its_traceback() -> None:
+    done = _run(_FAMILY, "elastic_crashes", "--multiprocessing_start_method=fork")
+    assert done.returncode == 1
+    assert "in crash_in_c\n" in done.stderr
+    assert "ended by SIGSEGV: Fatal Python error: Segmentation fault\n" in done.stderr
+
+
+def test_main_by_flag() -> None:
+    done = _run(_FAMILY, "rank", "--nproc_per_node=2", "--multiprocessing_start_method=fork")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+
+
+def test_the_status_of_a_rank_is_that_of_its_main() -> None:
+    done = _run(
+        *(_FAMILY, "rank", "--nproc_per_node=1", "--status=5"),
+        "--multiprocessing_start_method=fork",
+    )
+    assert done.returncode == 1
+    assert "ended by exit status 5" in done.stderr
+
+
+def test_the_same_file_under_torchrun() -> None:
+    done = _run(
+        *("torch.distributed.run", "--standalone", "--nproc-per-node=2"),
+        *("-m", _FAMILY, "rank", "--nproc_per_node=7"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+
+
+def test_machines_are_checked() -> None:
+    with pytest.raises(ValueError, match="nnodes is 'two'; write a number of machines"):
+        launch(print, nproc_per_node=1, nnodes="two")

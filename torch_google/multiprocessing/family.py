@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program for the tests: `python -m torch_google.multiprocessing.family SCENE`, each a way to have children.
+
+Scenes that wait for kill print the ids of all that live, one line, and the last of them stays in C code
+that holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from absl import flags
+
+from torch_google import logging
+from torch_google import multiprocessing as family
+
+FLAGS = flags.FLAGS
+
+_STATUS = flags.DEFINE_integer("status", 0, "What children end with.")
+_TEXT = flags.DEFINE_string("text", "not given", "What children log.")
+_METHOD = flags.DEFINE_string(
+    "method", None, "The start method of some children; None: the default."
+)
+
+_SCENES: dict[str, Callable[[], int | None]] = {}
+
+
+def scene(function: Callable[[], int | None]) -> Callable[[], int | None]:
+    """Make a function what `main` runs when the first argument is its name."""
+    _SCENES[function.__name__] = function
+    return function
+
+
+def main(argv: list[str]) -> int | None:
+    """Run a scene."""
+    return _SCENES[argv[1]]()
+
+
+@scene
+def flags_and_log() -> None:
+    """A child that says what it knows, by the default method."""
+    family.spawn(talk, nprocs=2, name="talker")
+    logging.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
+
+
+@scene
+def status() -> int:
+    """A child that ends with a status."""
+    try:
+        family.spawn(leave, nprocs=1)
+    except family.ProcessFailedError as error:
+        return error.exitcode
+    return 0
+
+
+@scene
+def uncaught() -> None:
+    """A child's exception that ends the program."""
+    family.spawn(fail, nprocs=2, name="child")
+
+
+@scene
+def plain() -> int | None:
+    """A child of multiprocessing's own class that fails."""
+    child = multiprocessing.Process(target=fail, args=(0,), name="plain-child")
+    child.start()
+    child.join()
+    return child.exitcode
+
+
+@scene
+def crash() -> None:
+    """A child that crashes in C."""
+    family.spawn(crash_in_c, nprocs=1, name="crasher")
+
+
+@scene
+def nested() -> None:
+    """A child with a child."""
+    family.spawn(talk_with_child, nprocs=1, name="outer")
+
+
+@scene
+def kill_me() -> None:
+    """A child, and its child, in C code."""
+    _start(family.Process(hold_with_child, start_method=_METHOD.value))
+
+
+@scene
+def kill_me_plain() -> None:
+    """As `kill_me`, by multiprocessing's own class, started by a thread that has ended."""
+    child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
+    thread = threading.Thread(target=child.start)
+    thread.start()
+    thread.join()
+    time.sleep(1000)
+
+
+@scene
+def kill_my_loader() -> None:
+    """DataLoader workers in C code."""
+    for _ in _loader(Holding()):
+        pass
+
+
+@scene
+def kill_my_workers() -> None:
+    """Elastic workers in C code."""
+    family.launch(hold_as_rank, nproc_per_node=2)
+
+
+@scene
+def hold_under_torchrun() -> None:
+    """A program that torchrun starts: no child of multiprocessing."""
+    hold()
+
+
+@scene
+def siblings() -> None:
+    """A child that outlives the death of another, of a thread that started it, and of a copy of us."""
+    long = family.Process(talk_late, start_method=_METHOD.value)
+    thread = threading.Thread(target=long.start)
+    thread.start()
+    thread.join()
+    for method in family.START_METHODS:
+        short = family.Process(hold, start_method=method)
+        short.start()
+        time.sleep(0.2)
+        short.kill()
+    if os.fork() == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+    long.join()
+
+
+@scene
+def loader() -> None:
+    """Two DataLoader workers, by the default method."""
+    total = sum(int(batch.sum()) for batch in _loader(Squares()))
+    logging.info("total %d", total)
+
+
+@scene
+def loader_raises() -> None:
+    """An exception in a DataLoader worker."""
+    list(_loader(Raising()))
+
+
+@scene
+def loader_crashes() -> None:
+    """A crash in a DataLoader worker."""
+    list(_loader(Crashing()))
+
+
+@scene
+def isolated() -> None:
+    """What torch's ONNX exporter does to be safe from crashes."""
+    from torch.onnx._internal.exporter import _isolated
+
+    parent: int = _isolated.safe_call(os.getppid)
+    logging.info("isolated in a child: %s", parent == os.getpid())
+
+
+@scene
+def rank() -> int:
+    """Main in each of several processes."""
+    sys.stdout.write(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n")
+    sys.stdout.flush()
+    return _STATUS.value or 0
+
+
+@scene
+def elastic() -> None:
+    """Two workers of which one fails once."""
+    results = family.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
+    logging.info("results %s", results)
+
+
+@scene
+def elastic_fails() -> None:
+    """Two workers of which one always fails."""
+    family.launch(fail_always, nproc_per_node=2, max_restarts=1)
+
+
+@scene
+def elastic_crashes() -> None:
+    """A worker that crashes in C."""
+    family.launch(crash_in_c, 0, nproc_per_node=1)
+
+
+def talk(index: int) -> None:
+    """Say which flags there are, in the log."""
+    logging.info("child %d says %s by %s", index, _TEXT.value, multiprocessing.get_start_method())
+
+
+def leave(index: int) -> None:
+    """End with the status of the flag."""
+    del index
+    sys.exit(_STATUS.value)
+
+
+def fail(index: int) -> None:
+    """Raise, in the first; wait for the end in others."""
+    if index:
+        time.sleep(1000)
+    raise ValueError(f"child {index} says no")
+
+
+def crash_in_c(index: int) -> None:
+    """Read memory that is not there."""
+    del index
+    ctypes.string_at(0)
+
+
+def talk_late() -> None:
+    """Talk, when everything else is over."""
+    time.sleep(3)
+    talk(0)
+
+
+def talk_with_child(index: int) -> None:
+    """Have a child that talks."""
+    talk(index)
+    family.spawn(talk, nprocs=1, name="inner")
+
+
+def hold() -> None:
+    """Say that it lives, then sleep in C, with the interpreter's lock."""
+    print(os.getpid(), flush=True)
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def hold_with_child() -> None:
+    """Hold, with a child that does."""
+    _start(family.Process(hold, start_method=_METHOD.value), wait=False)
+    hold()
+
+
+def hold_as_rank() -> None:
+    """Hold, as one of several."""
+    hold()
+
+
+def fail_once(text: str) -> str:
+    """Fail in the first attempt, then answer."""
+    rank = int(os.environ["RANK"])
+    if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+        raise ValueError("not at the first attempt")
+    import torch
+    from torch import distributed
+
+    distributed.init_process_group("gloo")
+    value = torch.tensor([rank + 1])
+    distributed.all_reduce(value)
+    distributed.destroy_process_group()
+    return f"{text} {FLAGS.text} {value.item()}"
+
+
+def fail_always() -> None:
+    """Fail, as rank 1; the other waits for its end."""
+    if os.environ["RANK"] == "1":
+        raise ValueError("never")
+    time.sleep(1000)
+
+
+class Squares:
+    """The squares of 0..9."""
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> int:
+        logging.log_first_n(logging.INFO, "worker says %s", 1, _TEXT.value)
+        return index * index
+
+
+class Raising(Squares):
+    """Raises."""
+
+    def __getitem__(self, index: int) -> int:
+        raise ValueError(f"no item {index}")
+
+
+class Crashing(Squares):
+    """Crashes in C."""
+
+    def __getitem__(self, index: int) -> int:
+        crash_in_c(index)
+        return index
+
+
+class Holding(Squares):
+    """Sleeps in C, with the interpreter's lock."""
+
+    def __getitem__(self, index: int) -> int:
+        hold()
+        return index
+
+
+def _loader(data: Squares) -> Iterable[Any]:
+    from torch.utils.data import DataLoader
+
+    return DataLoader(
+        data,
+        batch_size=5,
+        num_workers=2,
+        multiprocessing_context=_METHOD.value,
+    )
+
+
+def _start(child: family.Process, *, wait: bool = True) -> None:
+    child.start()
+    if wait:
+        child.join()
+
+
+if __name__ == "__main__":
+    family.handle_main(main, elastic=True)

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The main of a program that has more than one process: flags, the log, the default way to start others."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+from absl import app, flags
+
+from torch_google import logging as stream
+from torch_google.multiprocessing import lifeline, options, origin, reports
+
+FLAGS = flags.FLAGS
+
+Main = Callable[[list[str]], int | None]
+
+# Flags of absl's app that are about the process of the user, not about those that it starts.
+_FOR_MAIN_ONLY = {
+    "only_check_args": False,
+    "pdb_post_mortem": False,
+    "profile_file": None,
+    "run_with_pdb": False,
+    "run_with_profiling": False,
+}
+
+
+def handle_main(
+    main: Main,
+    *,
+    argv: Sequence[str] | None = None,
+    elastic: bool = False,
+    known_only: bool = False,
+) -> NoReturn:
+    """Run a program: in `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
+
+    Flags are parsed and the log is set up before `main(remaining arguments)`; what it returns is the
+    exit status, and an exception is logged and ends with status 1. Processes that multiprocessing,
+    torch.multiprocessing or a DataLoader start, by default as `--multiprocessing_start_method` says,
+    have the same flags and log, and die when this process does.
+
+    Args:
+      main: the program.
+      argv: the command line; the default is sys.argv.
+      elastic: also take torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes. Under
+        torchrun itself it runs as it is.
+      known_only: leave flags that nobody defined among the remaining arguments.
+    """
+    line = list(sys.argv if argv is None else argv)
+    _define_flags()
+    if elastic:
+        options.define_elastic_flags()
+    app.call_after_init(lambda: _begin(line))
+    app.run(
+        _Elastic(main) if elastic else main,
+        line,
+        flags_parser=_parse_known if known_only else app.parse_flags_with_usage,
+    )
+    raise AssertionError("absl's app.run ends the process")
+
+
+def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
+    """Run tests: `handle_test_main(absltest.main)`, or `handle_test_main(pytest.main, arguments)`.
+
+    As `handle_main` otherwise. Where `test_main` is not absl's, flags are taken from sys.argv first.
+    """
+    line = list(sys.argv)
+    _define_flags()
+    app.call_after_init(lambda: _begin(line))
+    if getattr(test_main, "__module__", "").startswith("absl."):
+        sys.exit(test_main(*args, **kwargs))
+
+    def run(rest: list[str]) -> int | None:
+        sys.argv[:] = rest
+        status: int | None = test_main(*args, **kwargs)
+        return status
+
+    app.run(run, line, flags_parser=_parse_known)
+    raise AssertionError("absl's app.run ends the process")
+
+
+def set_up_child(argv: Sequence[str]) -> None:
+    """Parse the parent's command line and set the log up, in a process that was started afresh.
+
+    A flag that this process does not define is left out: its parent defined it after it began.
+    """
+    _define_flags()
+    try:
+        app.run(_nothing, list(argv), flags_parser=_parse_for_child)
+    except SystemExit as end:
+        if end.code:
+            raise
+    # What C++ code writes goes through the parent's descriptor, into the parent's record of it.
+    stream.setup(native=False)
+
+
+class _Elastic:
+    """`main` in as many processes as the flags say."""
+
+    def __init__(self, main: Main) -> None:
+        self._main = main
+
+    def __call__(self, argv: list[str]) -> int | None:
+        if not FLAGS.nproc_per_node or _under_torchrun():
+            return self._main(argv)
+        from torch_google.multiprocessing.elastic import launch
+
+        launch(
+            _Worker(self._main),
+            argv,
+            nproc_per_node=FLAGS.nproc_per_node,
+            nnodes=FLAGS.nnodes,
+            max_restarts=FLAGS.max_restarts,
+            rdzv_endpoint=FLAGS.rdzv_endpoint,
+            rdzv_backend=FLAGS.rdzv_backend,
+            run_id=FLAGS.rdzv_id,
+        )
+        return 0
+
+
+class _Worker:
+    """`main` in an elastic process: what it returns is that process's exit status."""
+
+    def __init__(self, main: Main) -> None:
+        self._main = main
+
+    def __call__(self, argv: list[str]) -> None:
+        status = self._main(argv)
+        if status:
+            sys.exit(status)
+
+
+def _define_flags() -> None:
+    stream.define_flags()
+    options.define_flags()
+
+
+def _begin(argv: list[str]) -> None:
+    """What holds for the whole program, when flags are parsed."""
+    stream.setup()
+    sys.excepthook = _log_exception
+    multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)
+    origin.install(argv)
+    if _under_torchrun():
+        lifeline.die_with_parent()
+
+
+def _under_torchrun() -> bool:
+    return "TORCHELASTIC_RUN_ID" in os.environ and multiprocessing.parent_process() is None
+
+
+def _log_exception(
+    kind: type[BaseException], value: BaseException, trace: TracebackType | None
+) -> None:
+    """Log what ends the program; before it, what its processes said."""
+    reports.settle()
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, value, trace)
+        return
+    logging.getLogger(reports.LOGGER).critical(
+        "%s ended by an exception", os.path.basename(sys.argv[0]), exc_info=(kind, value, trace)
+    )
+
+
+def _parse_known(argv: Sequence[str]) -> list[str]:
+    try:
+        rest: list[str] = FLAGS(list(argv), known_only=True)
+    except flags.Error as error:
+        sys.exit(f"FATAL Flags parsing error: {error}")
+    return rest
+
+
+def _parse_for_child(argv: Sequence[str]) -> list[str]:
+    rest = _parse_known(argv)
+    for name, value in _FOR_MAIN_ONLY.items():
+        setattr(FLAGS, name, value)
+    return rest
+
+
+def _nothing(argv: Sequence[str]) -> None:
+    del argv

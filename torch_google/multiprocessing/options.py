@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flags about processes."""
+
+from __future__ import annotations
+
+from absl import flags
+
+FLAGS = flags.FLAGS
+
+# The first is the default. A spawned process is a new program: it has the environment of the moment, and
+# no lock that a thread held while it was forked; torch, OpenMP and JAX all have threads. forkserver gives
+# the same, with the environment of the moment when its server was started, which surprises; fork is the
+# fastest, and right for a program that has no thread yet.
+START_METHODS = ("spawn", "forkserver", "fork")
+
+
+def define_flags() -> None:
+    """Define `--multiprocessing_start_method`, once; before flags are parsed."""
+    if "multiprocessing_start_method" not in FLAGS:
+        flags.DEFINE_enum(
+            "multiprocessing_start_method",
+            START_METHODS[0],
+            START_METHODS,
+            "How multiprocessing, torch.multiprocessing and DataLoader start processes by default: "
+            "as new programs (spawn, forkserver), or as copies (fork).",
+        )
+
+
+def define_elastic_flags() -> None:
+    """Define `--nproc_per_node` and what goes with it, once: torchrun's, for the same file."""
+    if "nproc_per_node" in FLAGS:
+        return
+    flags.DEFINE_integer(
+        "nproc_per_node",
+        0,
+        "Run main in so many processes of this machine, restarted together when one fails; "
+        "0: in this process.",
+        lower_bound=0,
+    )
+    flags.DEFINE_string("nnodes", "1", "How many machines take part: N, or MIN:MAX.")
+    flags.DEFINE_integer(
+        "max_restarts", 0, "How often the processes are started anew.", lower_bound=0
+    )
+    flags.DEFINE_string(
+        "rdzv_endpoint", "", "HOST:PORT where machines meet; empty: this machine is alone."
+    )
+    flags.DEFINE_string("rdzv_backend", "c10d", "How machines meet, as torchrun has it.")
+    flags.DEFINE_string("rdzv_id", "", "The job's name, the same on all machines.")
