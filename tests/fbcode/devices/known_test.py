@@ -48,7 +48,7 @@ def test_what_is_known_is_skipped() -> None:
 
 def test_what_is_known_and_passes_is_a_failure() -> None:
     result = _run(known.Entry("TestThingsCPU.test_passes", "it could not"))
-    trace = dict((test.id().rpartition(".")[2], words) for test, words in result.failures)
+    trace = {test.id().rpartition(".")[2]: words for test, words in result.failures}
     assert "Take 'TestThingsCPU.test_passes' out of known.json" in trace["test_passes"]
 
 

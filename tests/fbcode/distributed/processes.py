@@ -161,8 +161,8 @@ class Failing(MultiProcessTestCase):
         if self.rank == 1:
             raise ValueError("rank one says no")
 
-    def one_rank_ends(self) -> None:
-        if self.rank == 1:
+    def the_first_ends(self) -> None:
+        if self.rank == 0:
             sys.exit(3)
 
     def all_ranks_skip(self) -> None:

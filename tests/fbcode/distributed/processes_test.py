@@ -27,7 +27,10 @@ def _run(test: str) -> unittest.TestResult:
 
 @pytest.mark.parametrize(
     ("test", "words"),
-    [("one_rank_raises", "ValueError: rank one says no"), ("one_rank_ends", "3")],
+    [
+        ("one_rank_raises", "ValueError: rank one says no"),
+        ("the_first_ends", "Expected exit code 0 but got 3"),
+    ],
 )
 def test_a_fault_of_one_rank_is_one_of_the_test(test: str, words: str) -> None:
     result = _run(test)
