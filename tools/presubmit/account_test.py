@@ -52,7 +52,6 @@ def test_error(broken): pass
 """
 _PROGRAM = """
 import sys
-sys.path[:0] = %r
 from tools.par.testing import pytest_main
 sys.exit(pytest_main.run(__file__, __name__, ["suite_test.py"]))
 """
@@ -63,15 +62,18 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     """Results of the suite above, in a folder as Bazel has it."""
     root = tmp_path_factory.mktemp("suite")
     (root / "suite_test.py").write_text(_SUITE)
-    (root / "program.py").write_text(_PROGRAM % sys.path)
+    (root / "program.py").write_text(_PROGRAM)
     folder = root / "testlogs/tests/things/of_ours/suite_test/shard_1_of_2"
     folder.mkdir(parents=True)
     done = subprocess.run(
-        [sys.executable, "-m", "program"],
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path[:0] = {[str(root), *sys.path]}; import program",
+        ],
         cwd=root,
         env={
             **os.environ,
-            "PYTHONPATH": str(root),
             "PYTORCH_TEST_FBCODE": "1",
             "XML_OUTPUT_FILE": str(folder / "test.xml"),
             "TEST_TOTAL_SHARDS": "1",

@@ -17,8 +17,8 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-_OPERATORS = sampled(op_db, shares=96)
-_REFERENCES = sampled(python_ref_db, shares=48)
+_OPERATORS = sampled(op_db, shares=128)
+_REFERENCES = sampled(python_ref_db, shares=64)
 _WITH_OUT = [op for op in _OPERATORS if op.supports_out]
 _SAMPLES = 2
 # The device's compiler orders sums and contracts products as it likes.
@@ -65,7 +65,9 @@ class TestOperators(TestCase):
             empty = pytree.tree_map(lambda leaf: leaf.new_empty(0), expected)
             for out in (place, empty):
                 result = _call(op, sample, out=out)
-                self.assertEqual(result, expected)
+                self.assertEqual(out, expected)
+                if result is None:
+                    continue  # some return nothing beside what they write
                 for one, other in zip(*map(pytree.tree_leaves, (result, out)), strict=True):
                     self.assertIs(one, other)
 

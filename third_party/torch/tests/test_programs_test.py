@@ -76,10 +76,7 @@ def _run(path: Path, *arguments: str, **environment: str) -> subprocess.Complete
         surroundings.pop(name, None)
     for name in ("XML_OUTPUT_FILE", "TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX"):
         surroundings.pop(name, None)  # those of the test that this is
-    surroundings |= {
-        "PYTHONPATH": f"{path.parent}:{os.environ.get('PYTHONPATH', '')}",
-        **environment,
-    }
+    surroundings |= environment
     return subprocess.run(
         [sys.executable, str(path), *arguments],
         env=surroundings,
