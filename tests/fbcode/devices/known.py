@@ -19,7 +19,10 @@ FILE = Path(__file__).with_name("known.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """`tests`: a pattern of `TestClassDEVICE.test_name`, as pytest names tests."""
+    """`tests`: a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
+
+    DEVICE is `CPU`; that of tpu is `PRIVATEUSE1` or `TPU`, by what was set up before: write `*`.
+    """
 
     tests: str
     reason: str
