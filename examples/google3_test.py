@@ -58,7 +58,9 @@ def test_a_mistake_in_a_flag_starts_nothing() -> None:
 def test_a_worker_that_fails_is_in_the_log() -> None:
     done = _run("--output=/proc/version/run", "--epochs=1", "--multiprocessing_start_method=fork")
     assert done.returncode == 1
-    assert re.search(r"^E.* failed:\nTraceback", done.stderr, re.MULTILINE)
+    assert re.search(
+        r"^E.*\] failed \(exitcode: 1\) local_rank: 0 .*\nTraceback", done.stderr, re.MULTILINE
+    )
     assert re.search(r"ProcessFailedError: process worker-0 .*/proc/version/run", done.stderr)
 
 

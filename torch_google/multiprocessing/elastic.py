@@ -58,7 +58,7 @@ def launch(
             results: dict[int, Any] = elastic_launch(config, _Entry(main))(*args)
         except ChildFailedError as error:
             raise _failed(role, error) from None
-    return results
+    return dict(sorted(results.items()))
 
 
 class _Entry:
