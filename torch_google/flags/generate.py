@@ -45,7 +45,7 @@ def registry() -> str:
     import torch
     from torch._utils_internal import get_file_path
 
-    root = Path(torch.__file__).parent
+    root = Path(torch.__path__[0])
     return _text(
         {
             "torch": torch.__version__.partition("+")[0],

@@ -34,7 +34,7 @@ def _sources() -> dict[str, str]:
     assert torch.__spec__ is not None
     loader: Any = torch.__spec__.loader
     found: dict[str, str] = {}
-    pending = [("torch", os.path.dirname(torch.__file__))]
+    pending = [("torch", torch.__path__[0])]
     while pending:
         package, directory = pending.pop()
         for info in iter_modules([directory]):

@@ -60,7 +60,7 @@ def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     assert all(put == 0 for _, put in second.values())
 
 
-@pytest.mark.parametrize("root", ["memory://compiled", "flaky://compiled", "local"])
+@pytest.mark.parametrize("root", ["memory://inductor", "flaky://inductor", "local"])
 def test_entries(root: str, tmp_path: Path) -> None:
     gfile.register_scheme("flaky", Flaky, retry=gfile.Retry(6, 0.001), overwrite=True)
     backend: Any = Backend(tmp_path if root == "local" else root)
@@ -72,7 +72,7 @@ def test_entries(root: str, tmp_path: Path) -> None:
 
 
 def test_it_ends() -> None:
-    gfile.set_compile_cache("memory://compiled")
+    gfile.set_compile_cache("memory://inductor")
     made: Any = remote_cache.RemoteFxGraphCache("an id")
     made.put("key", {"data": 1})
     assert made.get("key") == {"data": 1}

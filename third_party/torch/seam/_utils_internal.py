@@ -16,6 +16,7 @@ Nothing here names whoever answers.
 import functools
 import io
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from pkgutil import iter_modules
 from typing import Any
@@ -53,6 +54,18 @@ def get_file_path(*path_components: str) -> str:
 def open_resource(path: str | os.PathLike[str]) -> io.StringIO:
     """Open a text file that stands beside the Python sources, packed or not, to read it."""
     return io.StringIO(_loader.get_data(os.fspath(path)).decode("utf-8"))
+
+
+def read_file(path: str) -> bytes:
+    """Read a file, or the source that an imported module's `__file__` names, in whatever archive."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        for module in list(sys.modules.values()):
+            if getattr(module, "__file__", None) == path:
+                return module.__spec__.loader.get_data(path)  # type: ignore[union-attr]
+        raise
 
 
 def module_files(package_path: Iterable[str]) -> Iterator[tuple[str, str]]:

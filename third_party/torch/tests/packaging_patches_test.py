@@ -7,6 +7,8 @@ The same tests pass when torch is on disk, so they also hold the patches to upst
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import importlib
 import inspect
 import io
 import logging
@@ -106,6 +108,20 @@ def test_torch_key_is_the_source_stamp() -> None:
         assert torch_key() == b"another build"
     torch_key.clear()
     assert torch_key() == seam.source_hash()
+
+
+@pytest.mark.parametrize("name", ["torch._inductor.custom_graph_pass", "numpy"])
+def test_files_of_passes_are_hashed(name: str) -> None:
+    from torch._inductor.custom_graph_pass import get_hash_for_files
+
+    module = importlib.import_module(name)
+    source = inspect.getsource(module).encode("utf-8")
+    assert module.__file__
+    assert (
+        get_hash_for_files((module.__file__,), "more") == hashlib.sha256(b"more" + source).digest()
+    )
+    with pytest.raises(OSError, match="nothing.py"):
+        get_hash_for_files((f"{os.path.dirname(module.__file__)}/nothing.py",))
 
 
 def test_compile_workers_start() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -100,6 +101,16 @@ def test_resources_are_read() -> None:
 def test_a_missing_resource_is_an_error() -> None:
     with pytest.raises(OSError, match="nothing.json"):
         seam.open_resource(os.path.join(os.path.dirname(torch.__file__), "nothing.json"))
+
+
+def test_a_module_that_is_no_file_is_read_by_its_loader(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("packed")
+    module.__file__ = "/nowhere/program.par/packed.py"
+    loader = SimpleNamespace(get_data=lambda path: path.encode("ascii"))
+    module.__spec__ = ModuleSpec("packed", loader)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "packed", module)
+    assert seam.read_file(module.__file__) == b"/nowhere/program.par/packed.py"
+    assert seam.read_file(torch.__file__) == torch.__spec__.loader.get_data(torch.__file__)
 
 
 def test_module_files_are_those_of_the_modules() -> None:
