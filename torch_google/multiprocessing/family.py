@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -212,6 +213,16 @@ def fail(index: int) -> None:
     if index:
         time.sleep(1000)
     raise ValueError(f"child {index} says no")
+
+
+def arrive(index: int, directory: str) -> None:
+    """Write one's id to a file; the second raises when the first has."""
+    Path(directory, str(index)).write_text(str(os.getpid()))
+    if index == 1:
+        while not Path(directory, "0").exists():
+            time.sleep(0.01)
+        raise ValueError("the second says no")
+    time.sleep(1000)
 
 
 def crash_in_c(index: int) -> None:
