@@ -173,8 +173,7 @@ def isolated() -> None:
 @scene
 def rank() -> int:
     """Main in each of several processes."""
-    sys.stdout.write(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n")
-    sys.stdout.flush()
+    os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
 
@@ -245,7 +244,7 @@ def talk_with_child(index: int) -> None:
 
 def hold() -> None:
     """Say that it lives, then sleep in C, with the interpreter's lock."""
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\n".encode())  # at once: others write there too
     ctypes.PyDLL(None).sleep(1000)
 
 
