@@ -32,7 +32,10 @@ _SUITES = {
 
 def main(argv: Sequence[str]) -> int:
     """Returns pytest's exit status: 0 when all that ran passed."""
-    options = _parse(argv)
+    ours, behind = [*argv], []
+    if "--" in ours:
+        ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
+    options = _parse(ours)
     # What .bazelrc and BUILD say of these tests.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1", OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false"
@@ -41,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         results = options.results or str(Path(scratch, f"{options.suites}.xml"))
         os.environ["XML_OUTPUT_FILE"] = os.path.abspath(results)
-        sys.argv[1:] = options.pytest
+        sys.argv[1:] = behind
         tests = [f"tests/fbcode/{test}" for test in _SUITES[options.suites]]
         status = pytest_main.run(__file__, __name__, tests)
         if Path(results).exists():
@@ -54,7 +57,6 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("suites", choices=sorted(_SUITES))
     parser.add_argument("--share", default="0/1", help="of the tables, INDEX/SHARES; default: all")
     parser.add_argument("--results", help="keep them there, in JUnit's form")
-    parser.add_argument("pytest", nargs="*", help="options of pytest, behind --")
     return parser.parse_args(argv)
 
 

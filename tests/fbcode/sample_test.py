@@ -53,6 +53,11 @@ def test_the_environment_may_ask_for_all(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sampled(_TABLE, shares=50) == _TABLE
 
 
+def test_no_share_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "4999/5000")
+    assert sampled(_TABLE, shares=50) == _TABLE[:1]
+
+
 @pytest.mark.parametrize("words", ["1", "7/7", "-1/7", "a/b", "/", "0/0"])
 def test_what_is_no_share(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, words)

@@ -19,7 +19,7 @@ from tests.fbcode.sample import sampled
 
 _OPERATORS = sampled(op_db, shares=128)
 _REFERENCES = sampled(python_ref_db, shares=64)
-_WITH_OUT = [op for op in _OPERATORS if op.supports_out]
+_WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
 # The device's compiler orders sums and contracts products as it likes.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
