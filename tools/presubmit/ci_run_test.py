@@ -11,7 +11,7 @@ import pytest
 
 _WORKSPACE = pathlib.Path(__file__).parents[2]
 _PROGRAM = ".ci/run"
-_TALLY = "tools/presubmit/tally.py"
+_TALLY = [f"tools/presubmit/{name}.py" for name in ("__init__", "account", "results", "tally")]
 
 # Says what it was asked, writes the events of a test, and fails at what FAIL names.
 _BAZELW = """\
@@ -30,13 +30,14 @@ exit 0
 
 @pytest.fixture
 def clone(tmp_path: pathlib.Path) -> pathlib.Path:
-    for path in (_PROGRAM, _TALLY):
+    for path in (_PROGRAM, *_TALLY):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_WORKSPACE / path, tmp_path / path)
     _script(tmp_path / "bazelw", _BAZELW)
     _script(tmp_path / "bazel-bin/examples/train.par", '#!/bin/bash\nmkdir "${1#*=}"\n')
     (tmp_path / "a.xml").write_text(
-        "<testsuite><testcase name='a'/><testcase name='b'/></testsuite>"
+        "<testsuite><testcase name='a'/><testcase name='b'/>"
+        "<testcase name='c'><skipped message='needs a mount'/></testcase></testsuite>"
     )
     output = {"name": "test.xml", "uri": (tmp_path / "a.xml").as_uri()}
     event = {
@@ -75,10 +76,22 @@ def _run(clone: pathlib.Path, *, fail: str = "") -> tuple[int, list[str]]:
 def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
     code, lines = _run(clone)
     assert code == 0
-    assert lines[-1] == "2 passed, 0 failed"
+    assert lines[-1] == "2 passed, 0 failed, 1 skipped"
     asked = [line.split()[1] for line in lines if line.startswith("bazelw ")]
     assert asked == ["build", "test", "run"]
     assert sum("exit status 0 after" in line for line in lines) == 4
+
+
+def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path) -> None:
+    _, lines = _run(clone)
+    assert [line.split() for line in lines[-7:-1]] == [
+        ["room", "ran", "passed", "failed", "skipped"],
+        ["a", "2", "2", "0", "1"],
+        ["device", "ran", "passed", "failed", "skipped"],
+        ["no", "device", "2", "2", "0", "1"],
+        ["skipped", "because"],
+        ["1", "needs", "a", "mount"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -89,7 +102,7 @@ def test_a_failed_step_fails_the_run_and_stops_no_other(
 ) -> None:
     code, lines = _run(clone, fail=verb)
     assert code == 1
-    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "2 passed, 1 failed"]
+    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "2 passed, 1 failed, 1 skipped"]
     assert sum("exit status 0 after" in line for line in lines) == 3
 
 
@@ -97,7 +110,7 @@ def test_the_main_job_counts(clone: pathlib.Path) -> None:
     _script(clone / "bazel-bin/examples/train.par", "#!/bin/bash\nexit 5\n")
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-2:] == ["failed: step 'train' ended with 5", "2 passed, 1 failed"]
+    assert lines[-2:] == ["failed: step 'train' ended with 5", "2 passed, 1 failed, 1 skipped"]
 
 
 def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:

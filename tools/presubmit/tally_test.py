@@ -22,7 +22,14 @@ Said = collections.abc.Callable[[], list[str]]
 
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    return lambda: capsys.readouterr().out.splitlines()
+    """What it said after the tables: failures, and the summary."""
+
+    def lines() -> list[str]:
+        words = capsys.readouterr().out.splitlines()
+        first = [index for index, line in enumerate(words) if line.startswith("failed: ")]
+        return words[first[0] :] if first else words[-1:]
+
+    return lines
 
 
 class Run:
@@ -39,13 +46,21 @@ class Run:
         )
 
     def target(
-        self, label: str, *cases: str, status: str = "PASSED", shard: int = 1, attempt: int = 1
+        self,
+        label: str,
+        *cases: str,
+        status: str = "PASSED",
+        shard: int = 1,
+        attempt: int = 1,
+        properties: str = "",
     ) -> None:
         """Adds the result of one attempt at one shard."""
         outputs = [{"name": "test.log", "uri": (self._root / "test.log").as_uri()}]
         if cases:
             results = self._root / f"test of {len(self._events)}.xml"
-            results.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+            results.write_text(
+                f"<testsuites><testsuite>{properties}{''.join(cases)}</testsuite></testsuites>"
+            )
             outputs.append({"name": "test.xml", "uri": results.as_uri()})
         identity = {"label": label, "run": 1, "shard": shard, "attempt": attempt}
         result = {"status": status, "testActionOutput": outputs}
@@ -124,6 +139,26 @@ def test_success_that_pytest_did_not_write(run: Run, said: Said, kind: str, summ
     run.target("//a:a_test", _WRITTEN_BY_BAZEL)
     tally.main([run.events()])
     assert said()[-1] == summary
+
+
+_FBCODE = '<properties><property name="PYTORCH_TEST_FBCODE" value="%s"/></properties>'
+_WITHOUT = "failed: //a:a_test ran without PYTORCH_TEST_FBCODE=1; see .bazelrc"
+
+
+@pytest.mark.parametrize("kind", ["par_program_test rule", "par_packed_test rule"])
+@pytest.mark.parametrize(
+    ("properties", "failures"),
+    [(_FBCODE % "1", []), (_FBCODE % "0", [_WITHOUT]), ("", [_WITHOUT])],
+)
+def test_every_par_test_runs_as_in_a_monorepo(
+    run: Run, said: Said, kind: str, properties: str, failures: list[str]
+) -> None:
+    run.kind("//a:a_test", kind)
+    run.target("//a:a_test", _PASSED, properties=properties)
+    tally.main([run.events()])
+    lines = said()
+    assert [line for line in lines if line.startswith("failed:")] == failures
+    assert lines[-1] == f"1 passed, {len(failures)} failed"
 
 
 def test_last_attempt_counts(run: Run, said: Said) -> None:

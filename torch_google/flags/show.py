@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from importlib import import_module
 from typing import Any, NamedTuple, TextIO
 
@@ -20,7 +20,7 @@ class Setting(NamedTuple):
     source: str
 
 
-def settings(by_flag: set[str] = frozenset()) -> Iterator[Setting]:  # type: ignore[assignment]
+def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
     """Yield every option that has a flag, as it is now. Imports torch and its config modules.
 
     `by_flag`: environment names that flags of this process have set.
@@ -51,7 +51,7 @@ def settings(by_flag: set[str] = frozenset()) -> Iterator[Setting]:  # type: ign
         yield Setting("torch_justknobs", knobs, "flag")
 
 
-def show(out: TextIO, everything: bool, by_flag: set[str]) -> None:
+def show(out: TextIO, everything: bool, by_flag: Set[str]) -> None:
     """Write the settings that are not the default, or all, a line each: flag, value, source."""
     for setting in settings(by_flag):
         if everything or setting.source != "default":

@@ -2,8 +2,8 @@
 """What is given, for this process and those that it starts, and how torch's entries get it.
 
 It is kept in an environment variable, as JSON of flags and their texts: every way to start a process
-takes it along, and torch may not be there yet. A program that is no child of such a process, or of
-another release of torch, leaves the flags alone that it does not have.
+takes it along, and torch may not be there yet. A program of another release ignores the flags that its
+registry does not have.
 """
 
 from __future__ import annotations
@@ -57,22 +57,21 @@ def settle(module: ModuleType) -> None:
 
 
 def settle_without_board() -> None:
-    """Import the config modules that something is given for and settle them, if torch has no board.
+    """Import the config modules that something is given for and settle them, and warn of knobs.
 
-    With a board each settles when it is installed.
+    Where torch tells the board, each config module settles when it is installed, and nothing is left.
     """
-    if "torch._seam" in sys.modules:
-        return
-    settle_now()
-    if _KNOBS in given():
+    if not _tells():
+        settle_now()
+    if _KNOBS in given() and "torch._seam.configs" not in sys.modules:
         warnings.warn(f"--{_KNOBS}: this torch has no board to answer for knobs", stacklevel=2)
 
 
 def settle_now() -> None:
-    """Settle the config modules that are there; without a board, those that are not there yet as well."""
+    """Settle the config modules that are there, and those which would not tell when they are."""
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
-        if module is None and "torch._seam" in sys.modules:
+        if module is None and _tells():
             continue
         settle(module or import_module(name))
 
@@ -85,6 +84,11 @@ def knob(name: str, default: bool) -> bool:
 def knob_number(name: str) -> int:
     """Return the number that a knob is set to, or 0."""
     return _knobs(given().get(_KNOBS, "")).get(name, 0)
+
+
+def _tells() -> bool:
+    """Whether this torch tells the board when a config module is installed."""
+    return hasattr(sys.modules.get("torch.utils._config_module"), "_seam_configs")
 
 
 def _set(module: Any, option: Option) -> None:

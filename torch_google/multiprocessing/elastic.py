@@ -6,7 +6,6 @@ from __future__ import annotations
 import multiprocessing
 import signal
 import tempfile
-import traceback
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +58,7 @@ def launch(
             results: dict[int, Any] = elastic_launch(config, _Entry(main))(*args)
         except ChildFailedError as error:
             raise _failed(role, error) from None
-    return results
+    return dict(sorted(results.items()))
 
 
 class _Entry:
@@ -75,11 +74,7 @@ class _Entry:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             # A fork has the agent's handlers, which wait for C code to return: elastic would wait too.
             signal.signal(number, signal.SIG_DFL)
-        try:
-            return self._main(*args)
-        except Exception:
-            reports.report(traceback.format_exc())
-            raise
+        return self._main(*args)
 
 
 def _machines(nnodes: str) -> tuple[int, int]:
@@ -93,7 +88,9 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Return our exception for elastic's."""
+    """Return our exception for elastic's. It has logged exceptions by itself, and we have crashes."""
     rank, failure = error.get_first_failure()
     said = reports.listener().take(failure.pid)
+    if not said and isinstance(failure.message, dict):
+        said = failure.message.get("extraInfo", {}).get("py_callstack", "").strip()
     return ProcessFailedError(f"{role}-{rank}", failure.pid, failure.exitcode, said)

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from absl import flags
@@ -172,8 +173,7 @@ def isolated() -> None:
 @scene
 def rank() -> int:
     """Main in each of several processes."""
-    sys.stdout.write(f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n")
-    sys.stdout.flush()
+    os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
 
@@ -214,6 +214,16 @@ def fail(index: int) -> None:
     raise ValueError(f"child {index} says no")
 
 
+def arrive(index: int, directory: str) -> None:
+    """Write one's id to a file; the second raises when the first has."""
+    Path(directory, str(index)).write_text(str(os.getpid()))
+    if index == 1:
+        while not Path(directory, "0").exists():
+            time.sleep(0.01)
+        raise ValueError("the second says no")
+    time.sleep(1000)
+
+
 def crash_in_c(index: int) -> None:
     """Read memory that is not there."""
     del index
@@ -234,7 +244,7 @@ def talk_with_child(index: int) -> None:
 
 def hold() -> None:
     """Say that it lives, then sleep in C, with the interpreter's lock."""
-    print(os.getpid(), flush=True)
+    os.write(1, f"{os.getpid()}\n".encode())  # at once: others write there too
     ctypes.PyDLL(None).sleep(1000)
 
 
@@ -254,14 +264,7 @@ def fail_once(text: str) -> str:
     rank = int(os.environ["RANK"])
     if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         raise ValueError("not at the first attempt")
-    import torch
-    from torch import distributed
-
-    distributed.init_process_group("gloo")
-    value = torch.tensor([rank + 1])
-    distributed.all_reduce(value)
-    distributed.destroy_process_group()
-    return f"{text} {FLAGS.text} {value.item()}"
+    return f"{text} {FLAGS.text} {rank} of {os.environ['WORLD_SIZE']}"
 
 
 def fail_always() -> None:

@@ -162,7 +162,7 @@ def _log_exception(
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, value, trace)
         return
-    logging.getLogger(reports.LOGGER).critical(
+    logging.getLogger(reports.LOGGER).error(
         "%s ended by an exception", os.path.basename(sys.argv[0]), exc_info=(kind, value, trace)
     )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from torch_google.multiprocessing import Process, ProcessFailedError, spawn
-from torch_google.multiprocessing.family import crash_in_c, fail
+from torch_google.multiprocessing.family import arrive, crash_in_c, fail
 
 every_method = pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 
@@ -68,19 +68,10 @@ def test_join_with_a_timeout() -> None:
         child.join()
 
 
-def _arrive(index: int, directory: str) -> None:
-    Path(directory, str(index)).write_text(str(os.getpid()))
-    if index == 1:
-        while not Path(directory, "0").exists():
-            time.sleep(0.01)
-        raise ValueError("the second says no")
-    time.sleep(1000)
-
-
 @every_method
 def test_one_failure_ends_all(method: str, tmp_path: Path) -> None:
     with pytest.raises(ProcessFailedError, match=r"train-1 .*ValueError: the second says no"):
-        spawn(_arrive, (str(tmp_path),), 2, name="train", start_method=method)
+        spawn(arrive, (str(tmp_path),), 2, name="train", start_method=method)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "0").read_text()), 0)
 

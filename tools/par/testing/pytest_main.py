@@ -10,6 +10,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from _pytest.junitxml import xml_key
+
+# What of the environment says which tests these are: it stands in the results, as a property.
+_RECORDED = ("PYTORCH_TEST_FBCODE",)
 
 
 def run(main_file: str, main_name: str, tests: list[str]) -> int:
@@ -33,7 +37,7 @@ def run(main_file: str, main_name: str, tests: list[str]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     _calm_hypothesis()
     files = [str(root / test) for test in tests if _collected(test)]
-    return int(pytest.main(_options(root) + sys.argv[1:] + files, plugins=[_Sharding()]))
+    return int(pytest.main(_options(root) + sys.argv[1:] + files, plugins=[_Sharding(), _Record()]))
 
 
 def _calm_hypothesis() -> None:
@@ -82,3 +86,19 @@ class _Sharding:
             Path(status_file).touch()
         total = int(os.environ.get("TEST_TOTAL_SHARDS") or 1)
         items[:] = items[int(os.environ.get("TEST_SHARD_INDEX") or 0) :: total]
+
+
+class _Record:
+    """What the results say beside outcomes: the environment of the run, the device of each case."""
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        results = session.config.stash.get(xml_key, None)
+        for name in _RECORDED:
+            if results is not None and name in os.environ:
+                results.add_global_property(name, os.environ[name])
+
+    def pytest_runtest_teardown(self, item: pytest.Item) -> None:
+        # torch's classes for a device have its name, once they were set up.
+        device = getattr(getattr(item, "cls", None), "device_type", None)
+        if isinstance(device, str):
+            item.user_properties.append(("device", device))

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Suites for every device that torch's machinery finds: the CPU and tpu."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known not to pass: known.json, kept by hand, a pattern of test names and the reason."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+import unittest
+from collections.abc import Callable, MutableMapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+
+FILE = Path(__file__).with_name("known.json")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`tests`: a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
+
+    DEVICE is `CPU`; that of tpu is `PRIVATEUSE1` or `TPU`, by what was set up before: write `*`.
+    """
+
+    tests: str
+    reason: str
+
+
+def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
+    """Make a suite's classes for every device, and skip what is known, with its reason.
+
+    A test that is known runs all the same: it fails when it passes, so that its entry goes.
+    """
+    name, entries = suite.__name__, load()
+    instantiate_device_type_tests(suite, scope)
+    for made, cls in list(scope.items()):
+        if made.startswith(name) and isinstance(cls, type) and issubclass(cls, unittest.TestCase):
+            apply(cls, entries)
+
+
+def apply(cls: type, entries: Sequence[Entry]) -> None:
+    """Skip the tests of a class that entries cover."""
+    for test in unittest.defaultTestLoader.getTestCaseNames(cls):
+        for entry in entries:
+            if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):
+                setattr(cls, test, _expected(getattr(cls, test), entry))
+                break
+
+
+def load(path: Path = FILE) -> list[Entry]:
+    """Read the file. Raises ValueError, which names the entry, for one without a reason."""
+    entries = []
+    for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
+        if set(row) != {"tests", "reason"} or not row["reason"]:
+            raise ValueError(f"{path}: entry {number}: expected tests and reason, found {row}")
+        entries.append(Entry(**row))
+    return entries
+
+
+def _expected(test: Callable[..., Any], entry: Entry) -> Callable[..., Any]:
+    @functools.wraps(test)
+    def run(self: unittest.TestCase) -> None:
+        try:
+            test(self)
+        except unittest.SkipTest:
+            raise
+        except Exception as error:
+            raise unittest.SkipTest(f"known: {entry.reason}") from error
+        raise AssertionError(f"{self.id()} passes. Take '{entry.tests}' out of {FILE.name}")
+
+    return run

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
+"""Modules of module_db, a share of them in each run, on every device that torch's machinery finds."""
+
+from __future__ import annotations
+
+import copy
+import io
+import itertools
+from typing import Any
+
+import torch
+from torch.testing._internal.common_modules import TrainEvalMode, module_db, modules
+from torch.testing._internal.common_utils import TestCase
+from torch.utils import _pytree as pytree
+
+from tests.fbcode.devices import known
+from tests.fbcode.sample import sampled
+
+# Of a lazy module there is nothing to compare before its first call.
+_MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
+_SAMPLES = 2
+
+
+class TestModules(TestCase):
+    # In training some of them drop at random: what they give then is not to be compared.
+    @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
+    def test_agrees_with_itself_in_double_precision(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        for made in _inputs(module_info, device, dtype, training):
+            module = _module(module_info, made).train(training)
+            wide = copy.deepcopy(module).double()
+            given = (made.forward_input.args, made.forward_input.kwargs)
+            ours = _results_and_gradients(module.to(device), *given)
+            theirs = _results_and_gradients(wide, *pytree.tree_map(_double, given))
+            self.assertEqual(ours, theirs, exact_dtype=False, exact_device=False, **_APART)
+
+    @modules(_MODULES, allowed_dtypes=[torch.float32])
+    def test_its_state_goes_through_a_file(
+        self, device: str, dtype: torch.dtype, module_info: Any, training: bool
+    ) -> None:
+        made = _inputs(module_info, device, dtype, training)[0]
+        module = _module(module_info, made).to(device).train(training)
+        file = io.BytesIO()
+        torch.save(module.state_dict(), file)
+        file.seek(0)
+        other = _module(module_info, made, seed=1).to(device)
+        other.load_state_dict(torch.load(file))
+        self.assertEqual(other.state_dict(), module.state_dict())
+        for leaf in other.state_dict().values():
+            self.assertEqual(leaf.device.type, torch.device(device).type)
+
+
+_APART = {"rtol": 1e-3, "atol": 1e-4}
+
+
+def _inputs(info: Any, device: str, dtype: torch.dtype, training: bool) -> list[Any]:
+    torch.manual_seed(0)
+    made = info.module_inputs_func(
+        info, device=device, dtype=dtype, requires_grad=True, training=training
+    )
+    return list(itertools.islice(made, _SAMPLES))
+
+
+def _module(info: Any, made: Any, seed: int = 0) -> torch.nn.Module:
+    torch.manual_seed(seed)
+    args = pytree.tree_map_only(
+        torch.Tensor,
+        lambda leaf: leaf.detach().cpu(),
+        (made.constructor_input.args, made.constructor_input.kwargs),
+    )
+    module = info.module_cls(*args[0], **args[1])
+    assert isinstance(module, torch.nn.Module)
+    return module
+
+
+def _double(leaf: Any) -> Any:
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    leaf = leaf.detach().cpu()
+    return leaf.double().requires_grad_() if leaf.is_floating_point() else leaf
+
+
+def _results_and_gradients(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
+    results = [
+        leaf
+        for leaf in pytree.tree_leaves(module(*args, **kwargs))
+        if isinstance(leaf, torch.Tensor)
+    ]
+    parameters = list(module.parameters())
+    smooth = [leaf for leaf in results if leaf.requires_grad]
+    if not smooth or not parameters:
+        return results, []
+    total = torch.stack([(leaf * leaf).sum() for leaf in smooth]).sum()
+    return results, list(torch.autograd.grad(total, parameters, allow_unused=True))
+
+
+known.instantiate(TestModules, globals())

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
+"""Operators of op_db, a share of them in each run, on every device that torch's machinery finds."""
+
+from __future__ import annotations
+
+import itertools
+import unittest
+from typing import Any
+
+import torch
+from torch.testing._internal.common_device_type import OpDTypes, ops
+from torch.testing._internal.common_methods_invocations import op_db, python_ref_db
+from torch.testing._internal.common_utils import TestCase
+from torch.utils import _pytree as pytree
+
+from tests.fbcode.devices import known
+from tests.fbcode.sample import sampled
+
+_OPERATORS = sampled(op_db, shares=128)
+_REFERENCES = sampled(python_ref_db, shares=64)
+_WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
+_SAMPLES = 2
+# The device's compiler orders sums and contracts products as it likes.
+_APART = {"rtol": 1e-4, "atol": 1e-4}
+# JAX has no half complex numbers.
+_NOT_ON = {"tpu": {torch.complex32}}
+
+
+class TestOperators(TestCase):
+    @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
+    def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        """The CPU with op_db's NumPy function, every other device with the CPU."""
+        here = torch.device(device).type
+        for sample in _samples(op, device, dtype):
+            if here != "cpu":
+                _skip_what_varies(op, sample)
+                theirs = _call(op, _moved(sample, "cpu"))
+                self.assertEqual(_moved(_call(op, sample), "cpu"), theirs, **_APART)
+            elif op.ref is None:
+                self.skipTest("op_db has no NumPy function for it")
+            else:
+                self.compare_with_reference(op, op.ref, sample, exact_dtype=dtype.is_floating_point)
+
+    @ops(_OPERATORS, dtypes=OpDTypes.none)
+    def test_takes_the_dtypes_that_it_declares(self, device: str, op: Any) -> None:
+        refused = {}
+        here = torch.device(device).type
+        for dtype in op.supported_dtypes(here) - _NOT_ON.get(here, set()):
+            try:
+                for sample in _samples(op, device, dtype)[:1]:
+                    _call(op, sample)
+            except Exception as error:  # noqa: BLE001 - whatever comes, the dtype does not work
+                refused[str(dtype)] = f"{type(error).__name__}: {error}".splitlines()[0]
+        self.assertEqual(refused, {})
+
+    @ops(_WITH_OUT, allowed_dtypes=(torch.float32,))
+    def test_writes_where_it_is_told(self, device: str, dtype: torch.dtype, op: Any) -> None:
+        for sample in _samples(op, device, dtype):
+            _skip_what_varies(op, sample)
+            expected = _call(op, sample)
+            if not all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(expected)):
+                self.skipTest("its result is not made of tensors")
+            place = pytree.tree_map(torch.zeros_like, expected)
+            empty = pytree.tree_map(lambda leaf: leaf.new_empty(0), expected)
+            for out in (place, empty):
+                result = _call(op, sample, out=out)
+                self.assertEqual(out, expected)
+                if result is None:
+                    continue  # some return nothing beside what they write
+                for one, other in zip(*map(pytree.tree_leaves, (result, out)), strict=True):
+                    self.assertIs(one, other)
+
+    @ops(_OPERATORS, allowed_dtypes=(torch.float32,))
+    def test_takes_tensors_that_do_not_lie_in_order(
+        self, device: str, dtype: torch.dtype, op: Any
+    ) -> None:
+        for sample in _samples(op, device, dtype):
+            _skip_what_varies(op, sample)
+            self.assertEqual(_call(op, sample.noncontiguous()), _call(op, sample), **_APART)
+
+
+class TestReferences(TestCase):
+    @ops(_REFERENCES, allowed_dtypes=(torch.float32,))
+    def test_python_agrees_with_the_operator(
+        self, device: str, dtype: torch.dtype, op: Any
+    ) -> None:
+        for sample in _samples(op, device, dtype):
+            _skip_what_varies(op.torch_opinfo, sample)
+            self.assertEqual(_call(op, sample), _call(op.torch_opinfo, sample), **_APART)
+
+
+def _samples(op: Any, device: str, dtype: torch.dtype) -> list[Any]:
+    torch.manual_seed(0)
+    samples = list(itertools.islice(op.sample_inputs(device, dtype), _SAMPLES))
+    if not samples:
+        raise unittest.SkipTest("op_db has no sample of it")
+    return samples
+
+
+def _call(op: Any, sample: Any, **more: Any) -> Any:
+    with torch.no_grad():
+        return op(sample.input, *sample.args, **{**sample.kwargs, **more})
+
+
+def _skip_what_varies(op: Any, sample: Any) -> None:
+    """Skip an operator that draws numbers or gives memory as it is: two calls may differ."""
+    if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
+        raise unittest.SkipTest("its result is memory as it was")
+    found = []
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        found.append(_call(op, _moved(sample, "cpu")))
+    try:
+        torch.testing.assert_close(found[0], found[1], rtol=0, atol=0, equal_nan=True)
+    except (AssertionError, TypeError):
+        raise unittest.SkipTest("its result is random") from None
+
+
+def _moved(structure: Any, device: str) -> Any:
+    """Return a sample, or a structure of results, with every tensor and device of it elsewhere."""
+    if type(structure).__name__ == "SampleInput":
+        parts = (structure.input, structure.args, structure.kwargs)
+        first, args, kwargs = pytree.tree_map(lambda leaf: _leaf(leaf, device), parts)
+        return type(structure)(first, args=args, kwargs=kwargs)
+    return pytree.tree_map(lambda leaf: _leaf(leaf, device), structure)
+
+
+def _leaf(leaf: Any, device: str) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.detach().to(device)
+    named = isinstance(leaf, str) and leaf.startswith("tpu")
+    return device if named or isinstance(leaf, torch.device) else leaf
+
+
+known.instantiate(TestOperators, globals())
+known.instantiate(TestReferences, globals())

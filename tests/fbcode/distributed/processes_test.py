@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The suites of two processes; and that a fault of one of them is a fault of the test.
+
+The classes are in a module of their own: a spawned process finds them there, by name.
+"""
+
+from __future__ import annotations
+
+import unittest
+
+import pytest
+
+from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds them here
+    Failing,
+    TestGroup,
+    TestProcesses,
+    TestShards,
+)
+
+
+def _run(test: str) -> unittest.TestResult:
+    result = unittest.TestResult()
+    Failing(test).run(result)
+    assert result.testsRun == 1
+    return result
+
+
+@pytest.mark.parametrize(
+    ("test", "words"),
+    [
+        ("one_rank_raises", "ValueError: rank one says no"),
+        ("the_first_ends", "Expected exit code 0 but got 3"),
+    ],
+)
+def test_a_fault_of_one_rank_is_one_of_the_test(test: str, words: str) -> None:
+    result = _run(test)
+    ((_, trace),) = result.failures + result.errors
+    assert words in trace
+
+
+def test_ranks_that_skip_are_a_skip_with_its_reason() -> None:
+    result = _run("all_ranks_skip")
+    assert [reason for _, reason in result.skipped] == ["Skipped due to small world size."]

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run of tests did, by room and by device, and why what was skipped was skipped.
+
+    python3 -m tools.presubmit.account FILE.xml|FOLDER ...
+
+FILE is what pytest wrote with --junitxml; of a FOLDER every test.xml is read, as in bazel-testlogs
+after `bazel test //...`. `.ci/run` prints the same of its own run. Standard library only.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import pathlib
+import re
+import sys
+
+from tools.presubmit import results
+from tools.presubmit.results import Case, Outcome
+
+_ANY = "no device"
+# What differs between skips for the same reason: numbers, and names in quotes.
+_VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
+# A reason in a table is one line of this many characters.
+_WIDTH = 120
+
+
+class Account:
+    """Cases, added up."""
+
+    def __init__(self) -> None:
+        self._rooms: collections.defaultdict[str, collections.Counter[Outcome]]
+        self._rooms = collections.defaultdict(collections.Counter)
+        self._devices: collections.defaultdict[str, collections.Counter[Outcome]]
+        self._devices = collections.defaultdict(collections.Counter)
+        self._reasons: collections.Counter[str] = collections.Counter()
+
+    def add(self, room: str, cases: collections.abc.Iterable[Case]) -> None:
+        for case in cases:
+            self._rooms[room][case.outcome] += 1
+            self._devices[case.device or _ANY][case.outcome] += 1
+            if case.outcome is Outcome.SKIPPED:
+                self._reasons[_grouped(case.reason)] += 1
+
+    def lines(self) -> list[str]:
+        """The tables, without a line for what is not there."""
+        lines = _table("room", self._rooms) + _table("device", self._devices)
+        if self._reasons:
+            lines.append("skipped because")
+            ordered = sorted(self._reasons.items(), key=lambda item: (-item[1], item[0]))
+            lines += [f"{number:8,}  {reason}" for reason, number in ordered]
+        return lines
+
+
+def room(label: str) -> str:
+    """The room of a target: the first two folders of its package."""
+    package = label.partition("//")[2].partition(":")[0]
+    return "/".join(package.split("/")[:2]) or "//"
+
+
+def main(argv: collections.abc.Sequence[str]) -> int:
+    """Prints the tables. Returns 0 if all that ran passed, and some ran."""
+    account = Account()
+    seen: collections.Counter[Outcome] = collections.Counter()
+    for argument in argv:
+        for name, path in _files(pathlib.Path(argument)):
+            try:
+                found = results.read(path).cases
+            except results.ResultsError as error:
+                print(f"account: {error}", file=sys.stderr)
+                return 1
+            account.add(name, found)
+            seen.update(case.outcome for case in found)
+    if not seen:
+        print("account: no test case in these files; name pytest's, or bazel-testlogs")
+        return 1
+    print("\n".join(account.lines()))
+    return 1 if seen[Outcome.FAILED] else 0
+
+
+def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
+    """(room, file) for a file, or for every test.xml below a folder."""
+    if not argument.is_dir():
+        return [(argument.stem, argument)]
+    found = []
+    for path in sorted(argument.rglob("test.xml")):
+        # The folder of a target, or of a shard of it, below that of its package.
+        folder = path.parent.relative_to(argument)
+        sharded = folder.name.startswith("shard_")
+        target = folder.parent if sharded else folder
+        found.append((room(f"//{target.parent.as_posix()}"), path))
+    return found
+
+
+def _grouped(reason: str) -> str:
+    first = (reason.splitlines() or [""])[0]
+    words = _VARYING.sub("N", first) or "no reason was given"
+    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
+
+
+def _table(
+    head: str, rows: collections.abc.Mapping[str, collections.Counter[Outcome]]
+) -> list[str]:
+    lines = [f"{head:<36}{'ran':>8}{'passed':>8}{'failed':>8}{'skipped':>9}"]
+    total: collections.Counter[Outcome] = collections.Counter()
+    for name, counts in sorted(rows.items()):
+        lines.append(_row(name, counts))
+        total += counts
+    if len(rows) > 1:
+        lines.append(_row("all", total))
+    return lines
+
+
+def _row(name: str, counts: collections.Counter[Outcome]) -> str:
+    passed, failed, skipped = (counts[outcome] for outcome in Outcome)
+    return f"{name:<36}{passed + failed:>8,}{passed:>8,}{failed:>8,}{skipped:>9,}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

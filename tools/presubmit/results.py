@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files of tests: the events of one `bazel test`, and what pytest wrote for each target.
+
+Standard library only, and no import of the workspace but its like: the host's python3 runs this, also
+where nothing could be built.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import pathlib
+import urllib.parse
+import urllib.request
+import xml.etree.ElementTree
+
+# Rules whose tests write their own results. Where they did not, Bazel wrote one case for the target.
+_PYTEST_RULES = ("par_program_test rule", "par_packed_test rule")
+_WRITTEN_BY_BAZEL = "Generated test.log"
+
+
+class ResultsError(Exception):
+    """The events or a result file cannot be read: one line with the file and the reason."""
+
+
+class Outcome(enum.Enum):
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One test. `reason`: why it was skipped; `device`: the one it is for, if it is for one."""
+
+    name: str
+    outcome: Outcome
+    reason: str = ""
+    device: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Cases:
+    """What one result file has: its tests, and what the run said of itself (name -> value)."""
+
+    cases: tuple[Case, ...] = ()
+    properties: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Attempt:
+    """The last attempt at one shard of one test target."""
+
+    label: str
+    kind: str
+    status: str
+    results: pathlib.Path | None
+
+    @property
+    def by_pytest(self) -> bool:
+        """Whether the target is a par_test."""
+        return self.kind in _PYTEST_RULES
+
+
+def attempts(events: pathlib.Path) -> list[Attempt]:
+    """The last attempt at each shard, in the order of labels.
+
+    Raises:
+        ResultsError: the file is missing or is not what Bazel writes.
+    """
+    found: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
+    kinds: dict[str, str] = {}
+    try:
+        lines = events.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise ResultsError(f"{events}: {error.strerror}; bazel test did not start") from error
+    for number, line in enumerate(lines, start=1):
+        try:
+            event = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise ResultsError(f"{events}:{number}: {error}; bazel was stopped") from error
+        if "configured" in event:
+            kinds[event["id"]["targetConfigured"]["label"]] = event["configured"]["targetKind"]
+        if "testResult" not in event:
+            continue
+        identity = event["id"]["testResult"]
+        label = identity["label"]
+        shard = (label, identity.get("run", 1), identity.get("shard", 1))
+        turn = identity.get("attempt", 1)
+        if turn >= found.get(shard, (0, None))[0]:
+            found[shard] = (turn, _attempt(label, kinds.get(label, ""), event["testResult"]))
+    return [attempt for _, (_, attempt) in sorted(found.items(), key=lambda item: item[0])]
+
+
+def cases(attempt: Attempt) -> Cases:
+    """What an attempt left behind; nothing where it never came to pytest.
+
+    Raises:
+        ResultsError: its result file cannot be read.
+    """
+    if attempt.results is None:
+        return Cases()
+    suites, said = _read(attempt.results)
+    # A success that pytest knows nothing of: the program ended before it had started pytest.
+    ended_early = attempt.status == "PASSED" and said.lstrip().startswith(_WRITTEN_BY_BAZEL)
+    return Cases() if ended_early and attempt.by_pytest else suites
+
+
+def read(path: pathlib.Path) -> Cases:
+    """What a file of JUnit's form has, of pytest's or Bazel's.
+
+    Raises:
+        ResultsError: it is not there, or is of another form.
+    """
+    return _read(path)[0]
+
+
+def _read(path: pathlib.Path) -> tuple[Cases, str]:
+    try:
+        suites = xml.etree.ElementTree.parse(path)
+    except (OSError, xml.etree.ElementTree.ParseError) as error:
+        raise ResultsError(f"{path}: {error}; the test was stopped as it wrote") from error
+    said = "".join(element.text or "" for element in suites.iter("system-out"))
+    properties: dict[str, str] = {}
+    for suite in suites.iter("testsuite"):
+        properties |= _properties(suite)
+    return Cases(tuple(_case(case) for case in suites.iter("testcase")), properties), said
+
+
+def _case(case: xml.etree.ElementTree.Element) -> Case:
+    name = f"{case.get('classname', '')}::{case.get('name', '')}".removeprefix("::")
+    device = _properties(case).get("device", "")
+    skipped = case.find("skipped")
+    if case.find("failure") is not None or case.find("error") is not None:
+        return Case(name, Outcome.FAILED, device=device)
+    if skipped is None:
+        return Case(name, Outcome.PASSED, device=device)
+    return Case(name, Outcome.SKIPPED, _reason(skipped), device)
+
+
+def _reason(skipped: xml.etree.ElementTree.Element) -> str:
+    words = skipped.get("message") or skipped.get("type") or ""
+    return words.removeprefix("Skipped: ").strip()
+
+
+def _properties(element: xml.etree.ElementTree.Element) -> dict[str, str]:
+    rows = element.findall("properties/property")
+    return {row.get("name", ""): row.get("value", "") for row in rows}
+
+
+def _attempt(label: str, kind: str, result: dict[str, object]) -> Attempt:
+    outputs = result.get("testActionOutput", [])
+    assert isinstance(outputs, list)
+    uris = [output["uri"] for output in outputs if output["name"] == "test.xml"]
+    return Attempt(
+        label=label,
+        kind=kind,
+        status=str(result["status"]),
+        results=_path(uris[0]) if uris else None,
+    )
+
+
+def _path(uri: str) -> pathlib.Path:
+    return pathlib.Path(urllib.request.url2pathname(urllib.parse.urlsplit(uri).path))
