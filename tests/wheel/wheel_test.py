@@ -56,6 +56,7 @@ def test_it_holds_what_runs_and_nothing_else() -> None:
     assert {name.partition("/")[0].partition("-")[0] for name in names} == {"torch_google"}
     assert not [name for name in names if re.search(r"test|conftest|develop|/csrc/", name)]
     assert {Path(name).suffix for name in names if name.startswith("torch_google/")} == {
+        ".json",
         ".py",
         ".so",
     }

@@ -155,7 +155,9 @@ def _wheel_impl(ctx):
             ctx.attr.library[PyInfo].transitive_sources,
             ctx.attr.library[DefaultInfo].default_runfiles.files,
         ]).to_list()
-        if file not in metadata and [p for p in packages if file.short_path.startswith(p)]
+        # What other distributions say of themselves stays with them.
+        if ".dist-info/" not in file.short_path and
+           [p for p in packages if file.short_path.startswith(p)]
     ]
     rows = ["%s\t%s" % (file.short_path, file.path) for file in files]
     rows += ["%s/%s\t%s" % (directory, file.basename, file.path) for file in metadata]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import types
 import typing
 from collections.abc import Iterator
@@ -89,7 +90,10 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    if written.same_everywhere(name) and (default := literal(entry.default)) is not None:
+    # An absolute path is of the machine that this runs on, however it was written.
+    of_here = isinstance(entry.default, str) and os.path.isabs(entry.default)
+    same = written.same_everywhere(name) and not of_here
+    if same and (default := literal(entry.default)) is not None:
         facts["default"] = default
     facts.update(written.names(name))
     if entry.justknob is not None:

@@ -139,7 +139,9 @@ def test_help_is_readable() -> None:
     assert done.returncode == 1  # as absl has it
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    assert max(map(len, flags.splitlines())) <= 80
+    # Beside the names of the programs' own files, which absl puts above their flags.
+    lines = [line for line in flags.splitlines() if not line.startswith("/")]
+    assert max(map(len, lines)) <= 80
 
 
 def test_torchs_isolated_calls_work_as_they_are() -> None:
