@@ -108,8 +108,16 @@ def test_its_series_applies_strictly_to_the_release(label: str) -> None:
 # What was settled by hand on the way there needs a person on the way back, and nothing else does.
 _BACK = {
     "v2.6.0": {
+        "inductor-pass-hash.patch": Outcome.CONFLICT,
         "inductor-worker-entry.patch": Outcome.CONFLICT,
         "cpp-extension-paths.patch": Outcome.CONFLICT,
+        "cpp-extension-precompiled-header.patch": Outcome.CONFLICT,
+        "files-of-save-and-load.patch": Outcome.CONFLICT,
+        "files-of-torchscript.patch": Outcome.CONFLICT,
+        "files-of-exports.patch": Outcome.CONFLICT,
+        "files-of-hub.patch": Outcome.SUSPECTED,
+        "files-of-the-profiler.patch": Outcome.CONFLICT,
+        "config-modules-installed.patch": Outcome.CONFLICT,
         "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
     },
     "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
