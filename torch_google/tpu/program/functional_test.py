@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
 from torch_google.tpu.program import functional_of, mutation
 
 aten = torch.ops.aten
