@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+import torch_google.tpu.lowerings.families  # noqa: F401 (fills the table)
 from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
