@@ -27,31 +27,13 @@ PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
 
 
-class LogFile(logging.Handler):
-    """Writes to a file below `directory`; a forked process begins one of its own."""
+class _PathHandler(logging.Handler):
+    """Writes to a file of this process; a forked process begins one of its own."""
 
-    def __init__(self, directory: str, program: str) -> None:
-        """Make the directory. Raises OSError that names it when it cannot be made."""
-        gfile.MakeDirs(directory)
+    def __init__(self) -> None:
         super().__init__()
-        self._directory = directory
-        self._program = program
         self._pid = 0
         self._file: _File | None = None
-
-    @property
-    def path(self) -> str:
-        """The file of this process; of a remote store, what the names of its parts begin with."""
-        with self._held():
-            return self._current().path
-
-    def follow(self) -> None:
-        """Go on, in a forked process, with the file of its parent: in a remote store, beside it."""
-        with self._held():
-            path = self._file.path if self._file else self._current().path
-            self._pid = os.getpid()
-            remote = gfile.is_remote(path)
-            self._file = _RemoteFile(f"{path}.native") if remote else _LocalFile(path)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. A failure is reported on standard error, as Python's handlers do."""
@@ -75,6 +57,20 @@ class LogFile(logging.Handler):
             self._file = None
         super().close()
 
+    def _path(self) -> str:
+        """Return where a process that has no file yet begins one."""
+        raise NotImplementedError(f"{type(self).__name__} has no path")
+
+    def _current(self) -> _File:
+        if self._file is None or self._pid != os.getpid():
+            self._open(self._path())
+        assert self._file is not None
+        return self._file
+
+    def _open(self, path: str) -> None:
+        self._file = _RemoteFile(path) if gfile.is_remote(path) else _LocalFile(path)
+        self._pid = os.getpid()
+
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
         self.acquire()
@@ -83,37 +79,38 @@ class LogFile(logging.Handler):
         finally:
             self.release()
 
-    def _current(self) -> _File:
-        if self._file is None or self._pid != os.getpid():
-            self._pid = os.getpid()
-            path = os.path.join(self._directory, file_name(self._program))
-            self._file = _RemoteFile(path) if gfile.is_remote(path) else _LocalFile(path)
-        return self._file
+
+class LogFile(_PathHandler):
+    """Writes to a file below `directory`, or to parts of one, named by program and process."""
+
+    def __init__(self, directory: str, program: str) -> None:
+        """Make the directory. Raises OSError that names it when it cannot be made."""
+        gfile.MakeDirs(directory)
+        super().__init__()
+        self._directory = directory
+        self._program = program
+
+    def follow(self) -> None:
+        """Go on, in a forked process, with the file of its parent: in a remote store, beside it."""
+        with self._held():
+            path = self._file.path if self._file else self._path()
+            self._open(f"{path}.native" if gfile.is_remote(path) else path)
+
+    def _path(self) -> str:
+        return os.path.join(self._directory, file_name(self._program))
 
 
-class RemoteLog(logging.Handler):
+class RemoteLog(_PathHandler):
     """Writes to parts of one path of a remote store; `remote_log` gives the one for a path."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
-        self._file = _RemoteFile(path)
+        self._named = path
+        self._maker = os.getpid()
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record. A failure is reported on standard error, as Python's handlers do."""
-        try:
-            line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-            self._file.write(line, record.levelno >= logging.ERROR)
-        except Exception:  # noqa: BLE001 - of whatever kind
-            self.handleError(record)
-
-    def flush(self) -> None:
-        """Have everything written."""
-        self._file.flush()
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._file.close()
-        super().close()
+    def _path(self) -> str:
+        # Two processes that write parts of one name would overwrite each other's.
+        return self._named if os.getpid() == self._maker else f"{self._named}.{os.getpid()}"
 
 
 def remote_log(path: str) -> RemoteLog:
