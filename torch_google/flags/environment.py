@@ -40,7 +40,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):
         readers.setdefault(name, set()).add("native")
-    for package, text in _sources(root):
+    for package, text in sources(root):
         if "TORCH" in text:
             tests = package.startswith("testing") or package.endswith(
                 ("test_case", "test_minifier")
@@ -56,14 +56,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _names_of(source: str) -> Iterator[str]:
-    for node in ast.walk(ast.parse(source)):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and PATTERN.fullmatch(text):
-            yield text
-
-
-def _sources(root: Path) -> Iterator[tuple[str, str]]:
+def sources(root: Path) -> Iterator[tuple[str, str]]:
     """Yield (name below torch, source) of each module, through the import system."""
     import torch
 
@@ -81,6 +74,13 @@ def _sources(root: Path) -> Iterator[tuple[str, str]]:
                 yield prefix + info.name, loader.get_data(f"{path}.py").decode("utf-8")
             except OSError:
                 continue  # a native module
+
+
+def _names_of(source: str) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and PATTERN.fullmatch(text):
+            yield text
 
 
 def _native_names(libraries: Path) -> Iterator[str]:

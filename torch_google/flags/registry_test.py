@@ -10,12 +10,12 @@ import sys
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 import pytest
 import torch
 
+from torch_google.flags.environment import sources
 from torch_google.flags.generate import MODULES
 from torch_google.flags.registry import (
     RESOURCE,
@@ -31,22 +31,7 @@ _INSTALLS = re.compile(r"^_?install_config_module\(", re.MULTILINE)
 
 
 def _sources() -> dict[str, str]:
-    assert torch.__spec__ is not None
-    loader: Any = torch.__spec__.loader
-    found: dict[str, str] = {}
-    pending = [("torch", torch.__path__[0])]
-    while pending:
-        package, directory = pending.pop()
-        for info in iter_modules([directory]):
-            path = os.path.join(directory, info.name)
-            if info.ispkg:
-                pending.append((f"{package}.{info.name}", path))
-                path = os.path.join(path, "__init__")
-            try:
-                found[f"{package}.{info.name}"] = loader.get_data(f"{path}.py").decode("utf-8")
-            except OSError:
-                continue  # a native module
-    return found
+    return {f"torch.{name}": text for name, text in sources(Path(torch.__path__[0]))}
 
 
 _SOURCES = _sources()
