@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module extension `torch`: the repository `@torch`, made from pin.json and the patch series."""
 
+load("//third_party/torch/source:source.bzl", "torch_source_repository")
 load(":repository.bzl", "torch_repository", "torch_wheel_repository")
 
 _PIN = Label("//third_party/torch:pin.json")
+_SOURCE_PIN = Label("//third_party/torch/source:pin.json")
 _LOCK = Label("//third_party/pypi:lock.json")
 
 def _torch_impl(mctx):
@@ -21,6 +23,10 @@ def _torch_impl(mctx):
         requires = json.decode(mctx.read(_LOCK))["torch_requires"],
         tag = pin["tag"],
         version = pin["version"],
+    )
+    torch_source_repository(
+        name = "torch_source",
+        tag = json.decode(mctx.read(_SOURCE_PIN))["tag"],
     )
     return mctx.extension_metadata(reproducible = True)
 

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch_codegen`: upstream's own generators, run by our interpreter.
+
+Headers come as one directory (seven thousand files: one input for whoever compiles), sources one by
+one, so that each is an action.
+"""
+
+load("@rules_python//python:defs.bzl", "PyInfo")
+
+def _torch_codegen_impl(ctx):
+    headers = ctx.actions.declare_directory(ctx.attr.headers)
+    sources = {path: ctx.actions.declare_file(ctx.attr.sources_below + path) for path in ctx.attr.outs}
+    python = ctx.file._python
+    root = ctx.file.root.dirname
+    imports = [dep[DefaultInfo].files.to_list()[0] for dep in ctx.attr.deps]
+
+    arguments = ctx.actions.args()
+    arguments.add_all(["-BsP", ctx.file._script])
+    arguments.add(root, format = "--root=%s")
+    arguments.add_all(imports, format_each = "--import=%s", expand_directories = False)
+    arguments.add_all([headers], format_each = "--headers=%s", expand_directories = False)
+    for path, file in sources.items():
+        arguments.add(file, format = "--source=" + path + "=%s")
+    arguments.add(ctx.attr.generator)
+    ctx.actions.run_shell(
+        command = 'python=$1; shift; exec "$python/bin/python3.11" "$@"',
+        arguments = [python.path, arguments],
+        inputs = depset([ctx.file._script, ctx.file.root, python] + imports + ctx.files.srcs),
+        
+        outputs = [headers] + sources.values(),
+        mnemonic = "TorchCodegen",
+        progress_message = "Generating torch's %s" % ctx.attr.generator,
+        # Python's C loader of YAML is loaded from its wheel.
+        use_default_shell_env = True,
+    )
+    return [
+        DefaultInfo(files = depset([headers] + sources.values())),
+        OutputGroupInfo(headers = depset([headers]), **{
+            "sources": depset(sources.values()),
+        }),
+    ]
+
+torch_codegen = rule(
+    implementation = _torch_codegen_impl,
+    attrs = {
+        "deps": attr.label_list(doc = "Wheels that the generator imports.", providers = [PyInfo]),
+        "generator": attr.string(mandatory = True, values = ["aten", "autograd"]),
+        "headers": attr.string(mandatory = True, doc = "The directory of headers: a root of includes."),
+        "outs": attr.string_list(mandatory = True, doc = "Sources, by their paths below the root."),
+        "root": attr.label(
+            allow_single_file = True,
+            doc = "A file at the root of the source tree.",
+            mandatory = True,
+        ),
+        "sources_below": attr.string(mandatory = True, doc = "Where sources are put."),
+        "srcs": attr.label_list(allow_files = True, mandatory = True),
+        "_python": attr.label(
+            default = Label("//third_party/python:python3"),
+            allow_single_file = True,
+            # The one that goes into programs: building CPython a second time would buy nothing.
+            cfg = "target",
+        ),
+        "_script": attr.label(
+            default = Label("//third_party/torch/source:generate.py"),
+            allow_single_file = True,
+        ),
+    },
+)

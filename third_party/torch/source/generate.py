@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run one of torch's generators and put what it makes where the build wants it.
+
+    generate.py --root DIR --import SITE... --headers DIR --source NAME=FILE... GENERATOR
+
+Run by an action, from the execution root. A generator that makes a source which nobody asked for, or
+does not make one that was, stops the build: the lists follow the release.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import runpy
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+# What a generator writes and this build does not compile: other devices', and the same code again
+# in one file for those who want no shards.
+_NOT_COMPILED = ("CUDA", "XPU", "Everything", "c_shim_cuda", "templates/")
+_SOURCES = (".cpp", ".cu", ".c")
+
+
+def aten(out: Path) -> list[list[str]]:
+    return [
+        [
+            "torchgen.gen",
+            "--source-path=aten/src/ATen",
+            f"--install_dir={out}/ATen",
+            f"--aoti_install_dir={out}/torch/csrc/inductor/aoti_torch/generated",
+            "--per-operator-headers",
+        ]
+    ]
+
+
+def autograd(out: Path) -> list[list[str]]:
+    return [
+        [
+            "tools.setup_helpers.generate_code",
+            f"--gen-dir={out}",
+            "--native-functions-path=aten/src/ATen/native/native_functions.yaml",
+            "--tags-path=aten/src/ATen/native/tags.yaml",
+            "--gen_lazy_ts_backend",
+            "--per-operator-headers",
+        ]
+    ]
+
+
+GENERATORS: dict[str, Callable[[Path], list[list[str]]]] = {"aten": aten, "autograd": autograd}
+
+
+class GenerateError(Exception):
+    """The lists of the build and what the generator made differ. One line."""
+
+
+def run(generator: str, root: Path, out: Path) -> None:
+    """Run the programs of `generator` in `root`; they write below `out`, an absolute path."""
+    before = os.getcwd()
+    os.chdir(root)
+    sys.path.insert(0, os.getcwd())
+    try:
+        for module, *arguments in GENERATORS[generator](out):
+            sys.argv = [module, *arguments]
+            runpy.run_module(module, run_name="__main__", alter_sys=False)
+    finally:
+        os.chdir(before)
+
+
+def distribute(made: Path, headers: Path, sources: dict[str, Path]) -> None:
+    """Move sources to their places and the rest below `headers`. Raises GenerateError."""
+    wanted = dict(sources)
+    for file in sorted(made.rglob("*")):
+        name = file.relative_to(made).as_posix()
+        if file.is_dir():
+            continue
+        if name in wanted:
+            target = wanted.pop(name)
+        elif file.suffix not in _SOURCES:
+            target = headers / name
+        elif any(mark in name for mark in _NOT_COMPILED):
+            continue
+        else:
+            raise GenerateError(
+                f"the generator made {name}, which no list has. Add it to "
+                "third_party/torch/source/lists.bzl, or to what generate.py passes over"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target)
+    for name in wanted:
+        raise GenerateError(
+            f"the generator made no {name}. Take it out of third_party/torch/source/lists.bzl"
+        )
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="generate", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--import", dest="imports", type=Path, action="append", default=[])
+    parser.add_argument("--headers", type=Path, required=True)
+    parser.add_argument("--source", action="append", default=[], metavar="NAME=FILE")
+    parser.add_argument("generator", choices=sorted(GENERATORS))
+    args = parser.parse_args(argv)
+    sys.path[:0] = [str(path.absolute()) for path in args.imports]
+    sources = {name: Path(file) for name, _, file in (item.partition("=") for item in args.source)}
+    with tempfile.TemporaryDirectory(prefix="torch-codegen-") as scratch:
+        run(args.generator, args.root, Path(scratch))
+        try:
+            distribute(Path(scratch), args.headers, sources)
+        except GenerateError as error:
+            print(f"{args.generator}: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

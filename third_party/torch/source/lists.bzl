@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which files the static build compiles, and which by themselves, with the reasons.
+
+Upstream's own lists (build_variables.bzl) are loaded from the release; what upstream finds by
+patterns in its CMake files is found by the same patterns in torch_source.BUILD. Here is the rest.
+Per release differ: the shards of the generated files, and the files that cannot share a unit.
+"""
+
+# Written by `torchgen.gen`, compiled by themselves: each is a unit of hundreds of functions.
+ATEN_GENERATED = [
+    "ATen/CompositeViewCopyKernels.cpp",
+    "ATen/Functions.cpp",
+    "ATen/Operators_0.cpp",
+    "ATen/Operators_1.cpp",
+    "ATen/Operators_2.cpp",
+    "ATen/Operators_3.cpp",
+    "ATen/Operators_4.cpp",
+    "ATen/RegisterBackendSelect.cpp",
+    "ATen/RegisterCPU.cpp",
+    "ATen/RegisterCompositeExplicitAutograd.cpp",
+    "ATen/RegisterCompositeExplicitAutogradNonFunctional.cpp",
+    "ATen/RegisterCompositeImplicitAutograd.cpp",
+    "ATen/RegisterCompositeImplicitAutogradNestedTensor.cpp",
+    "ATen/RegisterFunctionalization_0.cpp",
+    "ATen/RegisterFunctionalization_1.cpp",
+    "ATen/RegisterFunctionalization_2.cpp",
+    "ATen/RegisterFunctionalization_3.cpp",
+    "ATen/RegisterMeta.cpp",
+    "ATen/RegisterMkldnnCPU.cpp",
+    "ATen/RegisterNestedTensorCPU.cpp",
+    "ATen/RegisterNestedTensorMeta.cpp",
+    "ATen/RegisterQuantizedCPU.cpp",
+    "ATen/RegisterQuantizedMeta.cpp",
+    "ATen/RegisterSchema.cpp",
+    "ATen/RegisterSparseCPU.cpp",
+    "ATen/RegisterSparseCsrCPU.cpp",
+    "ATen/RegisterSparseCsrMeta.cpp",
+    "ATen/RegisterSparseMeta.cpp",
+    "ATen/RegisterZeroTensor.cpp",
+    "ATen/UfuncCPU_add.cpp",
+    "ATen/core/ATenOpList.cpp",
+    "ATen/core/TensorMethods.cpp",
+    "torch/csrc/inductor/aoti_torch/generated/c_shim_cpu.cpp",
+]
+
+# Compiled once for each capability of the processor, as native/cpu is.
+ATEN_GENERATED_KERNELS = ["ATen/UfuncCPUKernel_add.cpp"]
+
+# Written by `tools.setup_helpers.generate_code`.
+AUTOGRAD_GENERATED = [
+    "torch/csrc/autograd/generated/ADInplaceOrViewType_0.cpp",
+    "torch/csrc/autograd/generated/ADInplaceOrViewType_1.cpp",
+    "torch/csrc/autograd/generated/Functions.cpp",
+    "torch/csrc/autograd/generated/TraceType_0.cpp",
+    "torch/csrc/autograd/generated/TraceType_1.cpp",
+    "torch/csrc/autograd/generated/TraceType_2.cpp",
+    "torch/csrc/autograd/generated/TraceType_3.cpp",
+    "torch/csrc/autograd/generated/TraceType_4.cpp",
+    "torch/csrc/autograd/generated/VariableType_0.cpp",
+    "torch/csrc/autograd/generated/VariableType_1.cpp",
+    "torch/csrc/autograd/generated/VariableType_2.cpp",
+    "torch/csrc/autograd/generated/VariableType_3.cpp",
+    "torch/csrc/autograd/generated/VariableType_4.cpp",
+    "torch/csrc/autograd/generated/ViewFuncs.cpp",
+    "torch/csrc/lazy/generated/LazyNativeFunctions.cpp",
+    "torch/csrc/lazy/generated/RegisterAutogradLazy.cpp",
+    "torch/csrc/lazy/generated/RegisterLazy.cpp",
+]
+
+# The same generator's, for Python.
+PYTHON_GENERATED = [
+    "torch/csrc/autograd/generated/python_enum_tag.cpp",
+    "torch/csrc/autograd/generated/python_fft_functions.cpp",
+    "torch/csrc/autograd/generated/python_functions_0.cpp",
+    "torch/csrc/autograd/generated/python_functions_1.cpp",
+    "torch/csrc/autograd/generated/python_functions_2.cpp",
+    "torch/csrc/autograd/generated/python_functions_3.cpp",
+    "torch/csrc/autograd/generated/python_functions_4.cpp",
+    "torch/csrc/autograd/generated/python_linalg_functions.cpp",
+    "torch/csrc/autograd/generated/python_nested_functions.cpp",
+    "torch/csrc/autograd/generated/python_nn_functions.cpp",
+    "torch/csrc/autograd/generated/python_return_types.cpp",
+    "torch/csrc/autograd/generated/python_sparse_functions.cpp",
+    "torch/csrc/autograd/generated/python_special_functions.cpp",
+    "torch/csrc/autograd/generated/python_torch_functions_0.cpp",
+    "torch/csrc/autograd/generated/python_torch_functions_1.cpp",
+    "torch/csrc/autograd/generated/python_torch_functions_2.cpp",
+    "torch/csrc/autograd/generated/python_variable_methods.cpp",
+]
+
+# Of upstream's lists, what needs ONNX's protobufs. onnx_absent.cpp answers for them.
+_WITHOUT_ONNX = [
+    "torch/csrc/jit/serialization/onnx.cpp",
+    "torch/csrc/onnx/init.cpp",
+]
+
+def without_onnx(srcs):
+    """Drops the files that only export to ONNX."""
+    return [
+        src
+        for src in srcs
+        if src not in _WITHOUT_ONNX and not src.startswith("torch/csrc/jit/passes/onnx")
+    ]
+
+def unique(*lists):
+    """Joins lists; a file that several of upstream's lists name counts once."""
+    return {src: None for srcs in lists for src in srcs}.keys()
+
+# Files that are no part of a chunk. What makes two files unfit for one unit is a name that both
+# define, or an overload that one declares and the other's own call then prefers.
+ALONE = [
+    # An anonymous function of its own that loses to a neighbour's declaration, without a warning.
+    "torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp",
+    # Macros or `using` declarations at file level that change what comes after.
+    "aten/src/ATen/ParallelThreadPoolNative.cpp",
+    "aten/src/ATen/core/register_symbols.cpp",
+    "aten/src/ATen/native/BlasKernel.cpp",
+    "aten/src/ATen/native/Distributions.cpp",
+    "aten/src/ATen/native/LossNLL2d.cpp",
+    "aten/src/ATen/native/SobolEngineOps.cpp",
+    "aten/src/ATen/native/SobolEngineOpsUtils.cpp",
+    "aten/src/ATen/native/TensorConversions.cpp",
+    "aten/src/ATen/native/TensorFactories.cpp",
+    "aten/src/ATen/native/TensorTransformations.cpp",
+    "aten/src/ATen/native/group_norm.cpp",
+    "aten/src/ATen/native/layer_norm.cpp",
+    "aten/src/ATen/native/mkldnn/xpu/detail/Utils.cpp",
+    "aten/src/ATen/native/quantized/AffineQuantizerBase.cpp",
+    "aten/src/ATen/native/quantized/cpu/AveragePool3d.cpp",
+    "aten/src/ATen/native/quantized/cpu/qconv_unpack.cpp",
+    "aten/src/ATen/native/quantized/cpu/qmul.cpp",
+    "aten/src/ATen/native/sparse/SparseBinaryOpIntersectionKernel.cpp",
+    "aten/src/ATen/native/sparse/SparseCsrTensorMath.cpp",
+    "torch/csrc/distributed/c10d/logger.cpp",
+    "torch/csrc/distributed/c10d/reducer.cpp",
+    "torch/csrc/inductor/aoti_runner/model_container_runner.cpp",
+    "torch/csrc/inductor/aoti_torch/shim_common.cpp",
+    "torch/csrc/jit/backends/backend_detail.cpp",
+    "torch/csrc/jit/frontend/ir_emitter.cpp",
+    "torch/csrc/jit/frontend/tracer.cpp",
+    "torch/csrc/jit/runtime/register_ops_utils.cpp",
+    "torch/csrc/jit/runtime/static/fusion.cpp",
+    "torch/csrc/jit/runtime/static/impl.cpp",
+    "torch/csrc/jit/runtime/symbolic_shape_registry.cpp",
+    "torch/csrc/jit/serialization/export_module.cpp",
+    "torch/csrc/jit/serialization/flatbuffer_serializer.cpp",
+    "torch/csrc/jit/tensorexpr/external_functions.cpp",
+    "torch/csrc/jit/tensorexpr/operators/quantization.cpp",
+    "torch/csrc/utils/tensor_numpy.cpp",
+    # Large enough to be a unit: a chunk would only take longer, and more memory.
+    "torch/csrc/autograd/FunctionsManual.cpp",
+    "torch/csrc/distributed/c10d/init.cpp",
+    "torch/csrc/dynamo/guards.cpp",
+    "torch/csrc/jit/python/init.cpp",
+    "torch/csrc/jit/python/script_init.cpp",
+    "torch/csrc/jit/runtime/register_prim_ops.cpp",
+    "torch/csrc/jit/tensorexpr/tensorexpr_init.cpp",
+    "torch/csrc/Module.cpp",
+]

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch_objects`: C++ files compiled several at a time.
+
+Most files of torch are small and include the same hundred thousand lines, so that a compiler which
+reads six of them in a row needs a third of the time. Each chunk is a library of its own: an edit of
+one file compiles its chunk anew and nothing else, whatever cache the others come from.
+"""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+# These macros say, of one file, what it does not include. Its neighbours may.
+_BETWEEN = ["TORCH_ASSERT_NO_OPERATORS", "TORCH_ASSERT_ONLY_METHOD_OPERATORS"]
+
+def _unity_source_impl(ctx):
+    source = ctx.actions.declare_file(ctx.label.name + ".cpp")
+    lines = []
+    for member in ctx.files.srcs:
+        path = member.short_path.split("/", 2)[2] if member.short_path.startswith("../") else member.short_path
+        lines.append('#include "%s"' % path)
+        lines += ["#undef " + macro for macro in _BETWEEN]
+    ctx.actions.write(source, "\n".join(lines) + "\n")
+    return [DefaultInfo(files = depset([source]))]
+
+_unity_source = rule(
+    implementation = _unity_source_impl,
+    doc = "One file that includes others, in order.",
+    attrs = {"srcs": attr.label_list(allow_files = [".cpp", ".cc"], mandatory = True)},
+)
+
+def _chunks(srcs, size):
+    """Lists of at most `size` files of one directory, as even as they come."""
+    by_folder = {}
+    for src in sorted(srcs):
+        by_folder.setdefault(src.rpartition("/")[0], []).append(src)
+    chunks = []
+    for folder in sorted(by_folder):
+        files = by_folder[folder]
+        count = -(-len(files) // size)
+        each = -(-len(files) // count)
+        chunks += [files[i:i + each] for i in range(0, len(files), each)]
+    return chunks
+
+def torch_objects(name, srcs, size = 7, alone = [], **kwargs):
+    """A library of `srcs`, in chunks.
+
+    Args:
+      name: of the library. Chunk N is `<name>.<N>`.
+      srcs: paths of C and C++ files.
+      size: the most files of a chunk. 1 compiles each file by itself.
+      alone: those of `srcs` that are compiled by themselves: see lists.bzl for the reasons.
+      **kwargs: of every cc_library (copts, local_defines, deps).
+    """
+    single = {src: None for src in srcs if size == 1 or src in alone or src.endswith(".c")}
+    kwargs = dict(kwargs, linkstatic = True, alwayslink = True)
+    parts = []
+    if single:
+        cc_library(
+            name = name + ".single",
+            srcs = sorted(single),
+            visibility = ["//visibility:private"],
+            **kwargs
+        )
+        parts.append(name + ".single")
+    for number, members in enumerate(_chunks([src for src in srcs if src not in single], size)):
+        part = "%s.%d" % (name, number)
+        _unity_source(name = part + ".source", srcs = members, visibility = ["//visibility:private"])
+        cc_library(
+            name = part,
+            srcs = [part + ".source"],
+            textual_hdrs = members,
+            visibility = ["//visibility:private"],
+            **kwargs
+        )
+        parts.append(part)
+    native.filegroup(
+        name = name + ".files",
+        srcs = srcs,
+    )
+    cc_library(name = name, deps = parts)
