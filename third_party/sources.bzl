@@ -10,7 +10,8 @@ load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive
 source_archive = _source_archive
 
 # Debian's file is the upstream release itself unless the two hashes differ (a repack without
-# files that Debian may not ship, none of which is compiled here).
+# files that Debian may not ship, none of which is compiled here). A pin without `urls` is Debian's
+# alone. `version` is for METADATA, where the folder's name does not say it.
 _SOURCES = {
     "bzip2": dict(
         debian_package = "bzip2",
@@ -20,6 +21,53 @@ _SOURCES = {
         urls = ["https://sourceware.org/pub/bzip2/bzip2-1.0.8.tar.gz"],
         sha256 = "ab5a03176ee106d3f0fa90e381da478ddae405918153cca248e682cd0c4a2269",
         strip_prefix = "bzip2-1.0.8",
+    ),
+    "cpp_httplib": dict(
+        debian_package = "cpp-httplib",
+        debian_file = "cpp-httplib_0.18.7.orig.tar.xz",
+        debian_sha256 = "c88f6495da71e778c82c22995b547a92ceb41cc4016f9028df67106a24b9210d",
+        debian_strip_prefix = "yhirose-cpp-httplib-5814e12",
+        urls = ["https://github.com/yhirose/cpp-httplib/archive/refs/tags/v0.18.7.tar.gz"],
+        sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
+        strip_prefix = "cpp-httplib-0.18.7",
+    ),
+    # A commit: cpuinfo makes no releases. Upstream publishes no hash of its archive.
+    "cpuinfo": dict(
+        version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
+        debian_package = "cpuinfo",
+        debian_file = "cpuinfo_0.0~git20250905.877328f.orig.tar.xz",
+        debian_sha256 = "557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10",
+        debian_strip_prefix = "cpuinfo-0.0~git20250905.877328f",
+    ),
+    "flatbuffers": dict(
+        debian_package = "flatbuffers",
+        debian_file = "flatbuffers_23.5.26+dfsg.orig.tar.xz",
+        debian_sha256 = "0d309fd2c47bbbebd450e68d1419c336d53d1b8f5ce47e1f1f7f28f452fc6f3b",
+        debian_strip_prefix = "flatbuffers-23.5.26+dfsg",
+        urls = ["https://github.com/google/flatbuffers/archive/refs/tags/v23.5.26.tar.gz"],
+        sha256 = "1cce06b17cddd896b6d73cc047e36a254fb8df4d7ea18a46acf16c4c0cd3f3f3",
+        strip_prefix = "flatbuffers-23.5.26",
+        files = {"cc_generator.cc": "cc_generator.cc"},
+    ),
+    "fmt": dict(
+        debian_package = "fmtlib",
+        debian_file = "fmtlib_10.1.1+ds1.orig.tar.gz",
+        debian_sha256 = "7000f214d2628f04174822f8048c573f1608194408d7931121595a03f1c18a17",
+        debian_strip_prefix = "fmtlib-10.1.1+ds1",
+        urls = ["https://github.com/fmtlib/fmt/archive/10.1.1.tar.gz"],
+        sha256 = "78b8c0a72b1c35e4443a7e308df52498252d1cefc2b08c9a97bc9ee6cfe61f8b",
+        strip_prefix = "fmt-10.1.1",
+    ),
+    # A commit: gloo makes no releases.
+    "gloo": dict(
+        version = "5354032ea08eadd7fc4456477f7f7c6308818509",
+        debian_package = "gloo",
+        debian_file = "gloo_0.0~git20231202.5354032.orig.tar.xz",
+        debian_sha256 = "66d6fadb7b07cfcff08f74ae2acfab504e780d6b7536ee74d2011718cda25030",
+        urls = ["https://github.com/facebookincubator/gloo/archive/5354032ea08eadd7fc4456477f7f7c6308818509.tar.gz"],
+        sha256 = "5759a06e6c8863c58e8ceadeb56f7c701fec89b2559ba33a103a447207bf69c7",
+        strip_prefix = "gloo-5354032ea08eadd7fc4456477f7f7c6308818509",
+        files = {"config.h": "gloo/config.h"},
     ),
     "libffi": dict(
         debian_package = "libffi",
@@ -41,6 +89,22 @@ _SOURCES = {
         strip_prefix = "make-4.3",
         files = {"config.h": "config/config.h"},
     ),
+    # Torch's fork of it lies in torch's own tree.
+    "miniz": dict(
+        debian_package = "pytorch",
+        debian_file = "pytorch_2.6.0+dfsg.orig.tar.xz",
+        debian_sha256 = "099a9601bc40d67656e75735c44abedb0fbe92d08817852ab7472eebb7e6ddff",
+        debian_strip_prefix = "pytorch-v2.6.0/third_party/miniz-3.0.2",
+    ),
+    "nlohmann_json": dict(
+        debian_package = "nlohmann-json3",
+        debian_file = "nlohmann-json3_3.11.2.orig.tar.gz",
+        debian_sha256 = "d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273",
+        debian_strip_prefix = "json-3.11.2",
+        urls = ["https://github.com/nlohmann/json/archive/refs/tags/v3.11.2.tar.gz"],
+        sha256 = "d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273",
+        strip_prefix = "json-3.11.2",
+    ),
     "openssl": dict(
         debian_package = "openssl",
         debian_file = "openssl_3.0.20.orig.tar.gz",
@@ -50,6 +114,17 @@ _SOURCES = {
         sha256 = "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
         strip_prefix = "openssl-3.0.20",
     ),
+    # A commit: the C++ header has no releases. Debian's packaging of torch carries it.
+    "pocketfft": dict(
+        version = "9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
+        debian_package = "pytorch",
+        debian_file = "pytorch_2.6.0+dfsg-7.debian.tar.xz",
+        debian_sha256 = "3290d4e5168b6e44191882213f61ad41c134a912fe11a44364c2e74f81f68af0",
+        debian_strip_prefix = "debian/pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
+        urls = ["https://github.com/mreineck/pocketfft/archive/9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe.tar.gz"],
+        sha256 = "28fca6494e7f28f3ddfe08c53afec9e5f873f7924d9ac0ea7b3b9f90405b137b",
+        strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
+    ),
     "python": dict(
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",
@@ -58,6 +133,15 @@ _SOURCES = {
         urls = ["https://www.python.org/ftp/python/3.11.2/Python-3.11.2.tgz"],
         sha256 = "2411c74bda5bbcfcddaf4531f66d1adc73f247f529aee981b029513aefdbf849",
         strip_prefix = "Python-3.11.2",
+    ),
+    "sleef": dict(
+        debian_package = "sleef",
+        debian_file = "sleef_3.9.0.orig.tar.gz",
+        debian_sha256 = "b2a1acd3f1860299848b4e24238a4609fbb85761a1a85bac5573347b90d0440b",
+        debian_strip_prefix = "shibatch-sleef-906ca75",
+        urls = ["https://github.com/shibatch/sleef/archive/refs/tags/3.9.0.tar.gz"],
+        sha256 = "af60856abac08a3b5e72a8d156dd71fec1f7ac23de8ee67793f45f9edcdf0908",
+        strip_prefix = "sleef-3.9.0",
     ),
     # SQLite's own tarball makes the one-file form with tclsh, which few machines have. The R
     # binding carries the same file, ready made.
@@ -108,7 +192,7 @@ def _sources_impl(_mctx):
             package = name,
             build_file = Label(room + name + ".BUILD"),
             files = {str(Label(room + file)): path for file, path in pin.get("files", {}).items()},
-            **{key: value for key, value in pin.items() if key != "files"}
+            **{key: value for key, value in pin.items() if key not in ["files", "version"]}
         )
 
 sources = module_extension(

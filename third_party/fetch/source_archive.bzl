@@ -43,11 +43,18 @@ def _source_archive_impl(rctx):
             " | ".join(failures),
             "Check the network and apt's mirror settings, then build again",
         ))
-    for name in ["BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "REPO.bazel"]:
-        rctx.delete(name)
+    _drop_package_marks(rctx)
     rctx.symlink(build_file, "BUILD.bazel")
     for path, name in overlay.items():
         rctx.symlink(path, name)
+
+def _drop_package_marks(rctx):
+    """Upstream's own Bazel files: the overlay is one package, and its globs stop at none of them."""
+    marks = ["BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "REPO.bazel"]
+    names = " -o ".join(["-name " + mark for mark in marks]).split(" ")
+    result = rctx.execute(["find", ".", "-type", "f", "("] + names + [")", "-delete"])
+    if result.return_code:
+        fail("third_party/sources.bzl: {}: find: {}".format(rctx.attr.package, result.stderr.strip()))
 
 source_archive = repository_rule(
     doc = """One unpacked source tarball with our BUILD file over it.

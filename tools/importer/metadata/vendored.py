@@ -87,27 +87,34 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 
 
 def c_sources(workspace: Path) -> Iterator[Vendored]:
-    """Yield the tarballs of third_party/sources.bzl. Raises UserError."""
+    """Yield the tarballs of third_party/sources.bzl. Raises UserError.
+
+    A pin without `urls` has Debian's tarball alone; one whose folder is no `NAME-VERSION` has `version`.
+    """
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")
     if not isinstance(pins, dict):
         raise UserError(f"{file}: _SOURCES is no dictionary. See third_party/README.md")
     for name, pin in sorted(pins.items()):
         try:
-            version = source_version(pin["strip_prefix"])
-            url, sha256 = pin["urls"][0], pin["sha256"]
+            version = pin.get("version") or source_version(
+                pin["strip_prefix"] if "urls" in pin else pin["debian_strip_prefix"]
+            )
             debian = (pin["debian_file"], pin["debian_sha256"])
-        except (KeyError, TypeError, ValueError) as error:
+            url, sha256 = (pin["urls"][0], pin["sha256"]) if "urls" in pin else ("", debian[1])
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{file}: '{name}': {error}. See third_party/README.md") from None
-        where = f"checksum=sha256:{sha256}&download_url={quote(url, safe='')}"
+        where = f"checksum=sha256:{sha256}"
+        if url:
+            where += f"&download_url={quote(url, safe='')}"
         yield Vendored(
             name=name,
             metadata=f"third_party/{name}/METADATA",
             version=version,
             release=version,
-            urls=(Url(UrlType.ARCHIVE, url),),
+            urls=(Url(UrlType.ARCHIVE, url),) if url else (),
             purls=(f"{_purl('generic', name, version)}?{where}",),
-            filename=url.rpartition("/")[2],
+            filename=url.rpartition("/")[2] or debian[0],
             sha256=sha256,
             source_info="" if debian[1] == sha256 else "Or {} with sha256 {}".format(*debian),
         )

@@ -75,6 +75,29 @@ def test_a_source_without_a_hash(root: Path) -> None:
         list(c_sources(root))
 
 
+def test_a_source_of_debian_alone(root: Path) -> None:
+    file = root / "third_party" / "sources.bzl"
+    lines = file.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if "urls =" not in line and "        sha256 =" not in line]
+    file.write_text("".join(kept).replace("strip_prefix", "debian_strip_prefix"))
+    (zlib,) = c_sources(root)
+    assert (zlib.version, zlib.sha256) == ("1.2.13", "d" * 64)
+    assert (zlib.filename, zlib.download) == ("zlib_1.2.13.orig.tar.gz", "")
+    assert zlib.purls == (f"pkg:generic/zlib@1.2.13?checksum=sha256:{'d' * 64}",)
+    assert zlib.source_info == ""
+
+
+def test_a_source_that_says_its_version(root: Path) -> None:
+    file = root / "third_party" / "sources.bzl"
+    text = file.read_text().replace('strip_prefix = "zlib-1.2.13"', 'strip_prefix = "zlib-main"')
+    file.write_text(text)
+    with pytest.raises(UserError, match="'zlib': strip_prefix 'zlib-main' does not end"):
+        list(c_sources(root))
+    file.write_text(text.replace("        urls =", '        version = "c0ffee",\n        urls ='))
+    (zlib,) = c_sources(root)
+    assert zlib.version == "c0ffee"
+
+
 @pytest.mark.parametrize(
     ("folder", "version"),
     [
