@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// What torch asks of its TorchScript exporter to ONNX, answered by a build that
+// has none: it would bring in ONNX and protobuf. The enumerations that Python
+// code names are there, so that `import torch.onnx` works; exporting says why
+// it does not.
+
+#include <torch/csrc/jit/passes/onnx/helper.h>
+#include <torch/csrc/jit/serialization/export.h>
+#include <torch/csrc/onnx/init.h>
+#include <torch/csrc/onnx/onnx.h>
+#include <torch/csrc/utils/pybind.h>
+#include <torch/version.h>
+
+namespace {
+
+[[noreturn]] void Absent(const char* what) {
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      false, what,
+      ": this build of torch has no TorchScript exporter to ONNX (it is linked "
+      "without ONNX and protobuf). Export with the release wheel's build, or "
+      "with torch.export");
+}
+
+// The numbers of ONNX's own schema, onnx.proto3: TensorProto.DataType.
+enum class DataType {
+  kUndefined = 0,
+  kFloat = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kUint16 = 4,
+  kInt16 = 5,
+  kInt32 = 6,
+  kInt64 = 7,
+  kString = 8,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kUint32 = 12,
+  kUint64 = 13,
+  kComplex64 = 14,
+  kComplex128 = 15,
+  kBfloat16 = 16,
+  kFloat8E4M3FN = 17,
+  kFloat8E4M3FNUZ = 18,
+  kFloat8E5M2 = 19,
+  kFloat8E5M2FNUZ = 20,
+};
+
+}  // namespace
+
+namespace torch::onnx {
+
+void initONNXBindings(PyObject* module) {
+  auto onnx = py::handle(module).cast<py::module>().def_submodule("_onnx");
+  py::enum_<DataType>(onnx, "TensorProtoDataType")
+      .value("UNDEFINED", DataType::kUndefined)
+      .value("FLOAT", DataType::kFloat)
+      .value("UINT8", DataType::kUint8)
+      .value("INT8", DataType::kInt8)
+      .value("UINT16", DataType::kUint16)
+      .value("INT16", DataType::kInt16)
+      .value("INT32", DataType::kInt32)
+      .value("INT64", DataType::kInt64)
+      .value("STRING", DataType::kString)
+      .value("BOOL", DataType::kBool)
+      .value("FLOAT16", DataType::kFloat16)
+      .value("DOUBLE", DataType::kDouble)
+      .value("UINT32", DataType::kUint32)
+      .value("UINT64", DataType::kUint64)
+      .value("COMPLEX64", DataType::kComplex64)
+      .value("COMPLEX128", DataType::kComplex128)
+      .value("BFLOAT16", DataType::kBfloat16)
+      .value("FLOAT8E4M3FN", DataType::kFloat8E4M3FN)
+      .value("FLOAT8E4M3FNUZ", DataType::kFloat8E4M3FNUZ)
+      .value("FLOAT8E5M2", DataType::kFloat8E5M2)
+      .value("FLOAT8E5M2FNUZ", DataType::kFloat8E5M2FNUZ);
+  py::enum_<OperatorExportTypes>(onnx, "OperatorExportTypes")
+      .value("ONNX", OperatorExportTypes::ONNX)
+      .value("ONNX_ATEN", OperatorExportTypes::ONNX_ATEN)
+      .value("ONNX_ATEN_FALLBACK", OperatorExportTypes::ONNX_ATEN_FALLBACK)
+      .value("ONNX_FALLTHROUGH", OperatorExportTypes::ONNX_FALLTHROUGH);
+  py::enum_<TrainingMode>(onnx, "TrainingMode")
+      .value("EVAL", TrainingMode::EVAL)
+      .value("PRESERVE", TrainingMode::PRESERVE)
+      .value("TRAINING", TrainingMode::TRAINING);
+  onnx.attr("PRODUCER_VERSION") = py::str(TORCH_VERSION);
+}
+
+}  // namespace torch::onnx
+
+namespace torch::jit {
+
+std::tuple<
+    std::shared_ptr<::ONNX_NAMESPACE::ModelProto>, RawDataExportMap,
+    SymbolDimMap, bool, NodeNameMap>
+export_onnx(
+    const std::shared_ptr<Graph>&, const std::map<std::string, at::Tensor>&,
+    int64_t,
+    const std::unordered_map<std::string,
+                             std::unordered_map<int64_t, std::string>>&,
+    bool, ::torch::onnx::OperatorExportTypes, bool, bool,
+    const std::map<std::string, int>&, bool, bool, const std::string&,
+    const NodeAttrNameMap&) {
+  Absent("export_onnx");
+}
+
+std::string pretty_print_onnx(
+    const std::shared_ptr<Graph>&, const std::map<std::string, at::Tensor>&,
+    int64_t, bool, ::torch::onnx::OperatorExportTypes, bool, bool,
+    const std::map<std::string, int>&, bool) {
+  Absent("pretty_print_onnx");
+}
+
+std::string serialize_model_proto_to_string(
+    const std::shared_ptr<::ONNX_NAMESPACE::ModelProto>&) {
+  Absent("serialize_model_proto_to_string");
+}
+
+void check_onnx_proto(const std::string&) { Absent("check_onnx_proto"); }
+
+// These two know nothing of ONNX: they are how Python code adds to a block.
+Node* addNodeToBlock(Block* block, Symbol kind, ArrayRef<Value*> inputs) {
+  Node* node = block->appendNode(block->owningGraph()->create(kind));
+  for (Value* input : inputs) node->addInput(input);
+  return node;
+}
+
+Value* addInputToBlock(Block* block) { return block->addInput(); }
+
+}  // namespace torch::jit
