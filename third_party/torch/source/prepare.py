@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Make the source tree of `@torch_source`. Run by the repository rule; stdlib only.
 
-    prepare.py --tree DIR --pin pin.json --patches DIR --out DIR
+    prepare.py --tree DIR --pin pin.json --patches DIR --seam DIR --contents FILE --out DIR
 
 patches the tree, drops what no build reads (BUILD files of upstream's own workspace above all: the
-overlay is one package) and moves the rest to OUT. The series must fit exactly.
+overlay is one package) and moves the rest to OUT. The series must fit exactly. The Python half goes
+to OUT/site, with the seam: what a wheel of the release would hold, less what the build generates.
 """
 
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import json
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 if not __package__:  # Started by its path: imports are from the workspace's root.
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
+from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, SOURCE_HASH, VERSION, UnpackError
 from tools.importer import (
     ApplyError,
     SeriesError,
@@ -48,8 +53,24 @@ class SourceError(UserError):
     """A source tree that is not what the pin says. One line, with the next step."""
 
 
-def prepare(tree: Path, pin_file: Path, patches: Path, out: Path) -> None:
-    """Patch `tree` and move it to `out`. Raises SourceError, SeriesError or ApplyError."""
+# Sources of C++ and of other devices' kernels, and CMake's templates: no part of a wheel.
+_COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a tree is made from. `contents` says which files of the source a wheel has."""
+
+    tree: Path
+    pin: Path
+    patches: Path
+    seam: Path
+    contents: Path
+
+
+def prepare(inputs: Inputs, out: Path) -> None:
+    """Patch the tree and move it to `out`. Raises SourceError, SeriesError or ApplyError."""
+    tree, pin_file, patches = inputs.tree, inputs.pin, inputs.patches
     pin = json.loads(pin_file.read_text(encoding="utf-8"))
     check_version(tree, pin["version"], pin_file)
     series = load_series(patches)
@@ -64,6 +85,7 @@ def prepare(tree: Path, pin_file: Path, patches: Path, out: Path) -> None:
         for file in out.rglob(mark):
             if file.is_file():
                 file.unlink()
+    make_site(out, inputs, pin, series.digest)
     info = {
         "tag": pin["tag"],
         "commit": pin["commit"],
@@ -71,6 +93,44 @@ def prepare(tree: Path, pin_file: Path, patches: Path, out: Path) -> None:
         "series": series.digest,
     }
     (out / "SOURCE_INFO.json").write_text(json.dumps(info, indent=2) + "\n", encoding="utf-8")
+
+
+def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) -> None:
+    """Lay out `out`/site: the packages, the seam, the version and the distribution's metadata."""
+    contents = json.loads(inputs.contents.read_text(encoding="utf-8"))
+    left_out = [pattern for pattern in contents["left_out"] if not pattern.startswith("torch/_C")]
+    site = out / "site"
+    for root in contents["roots"]:
+        for file in sorted((out / root).rglob("*")):
+            path = file.relative_to(out).as_posix()
+            if not file.is_file() or file.suffix in _COMPILED:
+                continue
+            if any(fnmatch.fnmatchcase(path, pattern) for pattern in left_out):
+                continue
+            (site / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, site / path)
+    (site / SEAM).rename(site / SEAM_UPSTREAM)
+    for source in sorted(inputs.seam.rglob("*.py")):
+        target = site / "torch" / source.relative_to(inputs.seam)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+    version = pin["version"]
+    (site / VERSION).write_text(
+        "from typing import Optional\n\n"
+        "__all__ = ['__version__', 'debug', 'cuda', 'git_version', 'hip']\n"
+        f"__version__ = '{version}'\ndebug = False\ncuda: Optional[str] = None\n"
+        f"git_version = '{pin['commit']}'\nhip: Optional[str] = None\nxpu: Optional[str] = None\n",
+        encoding="utf-8",
+    )
+    (site / SOURCE_HASH).write_text(f"{version}-{digest}\n", encoding="ascii")
+    metadata = site / f"torch-{version}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\nLicense: BSD-3-Clause\n",
+        encoding="utf-8",
+    )
+    shutil.copyfile(out / "LICENSE", metadata / "LICENSE")
+    shutil.copyfile(out / "NOTICE", metadata / "NOTICE")
 
 
 def check_version(tree: Path, version: str, pin_file: Path) -> None:
@@ -86,12 +146,13 @@ def check_version(tree: Path, version: str, pin_file: Path) -> None:
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="prepare", description=__doc__.split("\n", 1)[0])
-    for name in ("tree", "pin", "patches", "out"):
+    for name in ("tree", "pin", "patches", "seam", "contents", "out"):
         parser.add_argument(f"--{name}", type=Path, required=True)
     args = parser.parse_args(argv)
+    inputs = Inputs(args.tree, args.pin, args.patches, args.seam, args.contents)
     try:
-        prepare(args.tree, args.pin, args.patches, args.out)
-    except (ApplyError, OSError, SeriesError, SourceError) as error:
+        prepare(inputs, args.out)
+    except (ApplyError, OSError, SeriesError, SourceError, UnpackError) as error:
         print(error, file=sys.stderr)
         return 1
     return 0

@@ -7,11 +7,14 @@ What it may come from is data, pin.json: Debian's source package, or the tag in 
 load("//third_party/fetch:apt.bzl", "apt_download")
 
 _PIN = Label("//third_party/torch/source:pin.json")
+_CONTENTS = Label("//third_party/torch:wheel_contents.json")
+_SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch/source:torch_source.BUILD")
 
 # Named here so that an edit of any of them makes the repository anew.
 _SCRIPT = Label("//third_party/torch/source:prepare.py")
 _MODULES = [
+    Label("//third_party/torch:unpack.py"),
     Label("//tools/importer:__init__.py"),
     Label("//tools/importer:apply.py"),
     Label("//tools/importer:binary.py"),
@@ -57,6 +60,8 @@ def _from_git(rctx, pin):
 def _torch_source_impl(rctx):
     series = rctx.path(Label("//patches/torch:%s/series" % rctx.attr.tag)).dirname
     rctx.watch_tree(series)
+    seam = rctx.path(_SEAM).dirname
+    rctx.watch_tree(seam)
     for label in _MODULES + [_OVERLAY]:
         rctx.path(label)
     script = rctx.path(_SCRIPT)
@@ -80,7 +85,14 @@ def _torch_source_impl(rctx):
     rctx.report_progress("Patching torch %s" % rctx.attr.tag)
     result = rctx.execute(
         [rctx.which("python3"), "-E", "-s", "-S", "-B", script] +
-        ["--tree", rctx.path(_TREE), "--pin", pin_file, "--patches", series, "--out", rctx.path(".")],
+        ["--%s=%s" % item for item in {
+            "tree": rctx.path(_TREE),
+            "pin": pin_file,
+            "patches": series,
+            "seam": seam,
+            "contents": rctx.path(_CONTENTS),
+            "out": rctx.path("."),
+        }.items()],
         timeout = 1800,
     )
     if result.return_code:

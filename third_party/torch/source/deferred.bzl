@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`deferred_registrations`: static constructors that run when somebody asks, not before main.
+
+torch registers its operators in some thousand constructors: half a second of every process, also of
+those that never import it. Their section gets another name here; `static_init.c` runs them when
+`torch._C` is imported.
+"""
+
+load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
+
+_SECTION = "torch_init_array"
+
+def _rename(ctx, objcopy, cc, archive, alone):
+    """An archive with the section renamed in each of its objects."""
+    output = ctx.actions.declare_file("%s/%s" % (ctx.label.name, archive.short_path.replace("../", "")))
+    arguments = ctx.actions.args()
+    arguments.add("--rename-section", ".init_array=%s,alloc,load,data,contents" % _SECTION)
+    arguments.add_all([archive, output])
+    ctx.actions.run(
+        executable = objcopy,
+        arguments = [arguments],
+        inputs = depset([archive], transitive = [cc.all_files]),
+        outputs = [output],
+        mnemonic = "DeferConstructors",
+        progress_message = "Deferring the constructors of %s" % archive.short_path,
+    )
+    return output
+
+def _deferred_registrations_impl(ctx):
+    cc = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(ctx = ctx, cc_toolchain = cc)
+    objcopy = cc.objcopy_executable
+    kept = []
+    for linker_input in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list():
+        if linker_input.owner.workspace_name != ctx.label.workspace_name:
+            kept.append(linker_input)
+            continue
+        libraries = []
+        for library in linker_input.libraries:
+            static = library.static_library
+            pic = library.pic_static_library
+            libraries.append(cc_common.create_library_to_link(
+                actions = ctx.actions,
+                cc_toolchain = cc,
+                feature_configuration = features,
+                static_library = _rename(ctx, objcopy, cc, static, True) if static else None,
+                pic_static_library = _rename(ctx, objcopy, cc, pic, True) if pic else None,
+                alwayslink = library.alwayslink,
+            ))
+        kept.append(cc_common.create_linker_input(
+            owner = linker_input.owner,
+            libraries = depset(libraries),
+            user_link_flags = depset(linker_input.user_link_flags),
+        ))
+    return [CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset(kept)))]
+
+deferred_registrations = rule(
+    implementation = _deferred_registrations_impl,
+    doc = "The same libraries; those of this rule's repository have their constructors deferred.",
+    attrs = {"library": attr.label(mandatory = True, providers = [CcInfo])},
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+)
