@@ -13,10 +13,15 @@ load(
     "par_program_test",
 )
 load("//tools/par/private:providers.bzl", _ParInfo = "ParInfo")
-load("//tools/par/private:static_extension.bzl", _par_cc_extension = "par_cc_extension")
+load(
+    "//tools/par/private:static_extension.bzl",
+    _par_cc_extension = "par_cc_extension",
+    _par_extensions = "par_extensions",
+)
 
 ParInfo = _ParInfo
 par_cc_extension = _par_cc_extension
+par_extensions = _par_extensions
 par_wheel = _par_wheel
 
 _COMMON = ["tags", "testonly", "compatible_with", "target_compatible_with"]

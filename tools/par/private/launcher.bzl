@@ -4,15 +4,21 @@
 load("@rules_cc//cc:defs.bzl", "cc_binary")
 load(":static_extension.bzl", "static_extension_table")
 
-def par_launcher(name, static_extensions = [], visibility = None, **kwargs):
+# What every program's interpreter has inside, beside the program's own: nothing, unless a build says
+# otherwise (--//tools/par:base_extensions=LABEL).
+BASE_EXTENSIONS = Label("//tools/par:base_extensions")
+
+def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibility = None, **kwargs):
     """Links CPython, the PAR's C code and static extensions into one executable.
 
     Args:
       name: name of the executable.
       static_extensions: par_cc_extension targets.
+      base: those of every program: a flag of the build.
       visibility: of the executable.
       **kwargs: tags, testonly.
     """
+    static_extensions = static_extensions + base
     if static_extensions:
         table = name + ".table"
         static_extension_table(name = table, extensions = static_extensions, **kwargs)

@@ -15,7 +15,7 @@ _PROGRAM_ATTRS = {
     "main_module": attr.string(doc = "Dotted name of the module to run.", mandatory = True),
     "launcher": attr.label(
         doc = "The interpreter, with the program's static extensions.",
-        default = Label("//tools/par/launcher"),
+        default = Label("//tools/par/launcher:program"),
         executable = True,
         cfg = "target",
     ),

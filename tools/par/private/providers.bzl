@@ -10,10 +10,9 @@ ParInfo = provider(
 )
 
 ParExtensionInfo = provider(
-    doc = "A C extension to link into a launcher.",
+    doc = "C extensions to link into a launcher.",
     fields = {
-        "module": "dotted name it is imported by",
-        "init": "C name of its init function",
+        "modules": "dict: dotted name it is imported by -> C name of its init function",
     },
 )
 

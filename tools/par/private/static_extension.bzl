@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """C extensions that are linked into the interpreter instead of loaded from files."""
 
-load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_library")
+load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common", "cc_library")
 load(":providers.bzl", "ParExtensionInfo")
 
-def _extension_impl(ctx):
+def _par_extensions_impl(ctx):
     return [
-        ctx.attr.library[CcInfo],
-        ParExtensionInfo(module = ctx.attr.module, init = ctx.attr.init),
+        cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in ctx.attr.libraries]),
+        ParExtensionInfo(modules = ctx.attr.modules),
     ]
 
-_extension = rule(
-    implementation = _extension_impl,
+par_extensions = rule(
+    implementation = _par_extensions_impl,
+    doc = "Extension modules of C libraries that are there already, whatever their functions are called.",
     attrs = {
-        "library": attr.label(providers = [CcInfo], mandatory = True),
-        "module": attr.string(mandatory = True),
-        "init": attr.string(mandatory = True),
+        "libraries": attr.label_list(providers = [CcInfo]),
+        "modules": attr.string_dict(
+            doc = "Dotted name of a module -> the C function that makes it.",
+            mandatory = True,
+        ),
     },
 )
 
@@ -44,11 +47,10 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
         deps = deps + [Label("//third_party/python:libpython")],
         **kwargs
     )
-    _extension(
+    par_extensions(
         name = name,
-        init = init,
-        library = name + ".cc",
-        module = module,
+        libraries = [name + ".cc"],
+        modules = {module: init},
         visibility = visibility,
         **{key: kwargs[key] for key in ["tags", "testonly"] if key in kwargs}
     )
@@ -56,10 +58,10 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
 def _table_impl(ctx):
     extensions = {}
     for target in ctx.attr.extensions:
-        info = target[ParExtensionInfo]
-        if info.module in extensions:
-            fail("%s: two static extensions are called %s; remove one" % (ctx.label, info.module))
-        extensions[info.module] = info.init
+        for module, init in target[ParExtensionInfo].modules.items():
+            if module in extensions:
+                fail("%s: two static extensions are called %s; remove one" % (ctx.label, module))
+            extensions[module] = init
     lines = ['#include "tools/par/launcher/static_extensions.h"']
     lines += ["PyObject* %s(void);" % init for init in extensions.values()]
     lines.append("const struct par_static_extension par_static_extensions[] = {")
