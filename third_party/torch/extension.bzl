@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `torch`: the repository `@torch`, made from pin.json and the patch series."""
+"""The module extension `torch`: `@torch`, and the two repositories that it may be.
+
+`@torch_release` is the pinned wheel with its series, `@torch_source` a release from its source. Which
+of them is fetched, a build says by //third_party/torch:release.
+"""
 
 load("//third_party/torch/source:source.bzl", "torch_source_repository")
+load(":hub.bzl", "torch_hub_repository")
 load(":repository.bzl", "torch_repository", "torch_wheel_repository")
 
 _PIN = Label("//third_party/torch:pin.json")
@@ -17,8 +22,9 @@ def _torch_impl(mctx):
         sha256 = pin["wheel"]["sha256"],
         version = pin["version"],
     )
+    torch_hub_repository(name = "torch")
     torch_repository(
-        name = "torch",
+        name = "torch_release",
         filename = pin["wheel"]["filename"],
         requires = json.decode(mctx.read(_LOCK))["torch_requires"],
         tag = pin["tag"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repository rules behind `@torch`: pinned wheel + patch series + seam + BUILD overlay.
+"""The repository rules behind `@torch_release`: pinned wheel + patch series + seam + BUILD overlay.
 
 The wheel has a repository of its own, so that an edit of a patch downloads nothing.
 """

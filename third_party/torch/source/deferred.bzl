@@ -11,7 +11,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 
 _SECTION = "torch_init_array"
 
-def _rename(ctx, objcopy, cc, archive, alone):
+def _rename(ctx, objcopy, cc, archive):
     """An archive with the section renamed in each of its objects."""
     output = ctx.actions.declare_file("%s/%s" % (ctx.label.name, archive.short_path.replace("../", "")))
     arguments = ctx.actions.args()
@@ -44,8 +44,8 @@ def _deferred_registrations_impl(ctx):
                 actions = ctx.actions,
                 cc_toolchain = cc,
                 feature_configuration = features,
-                static_library = _rename(ctx, objcopy, cc, static, True) if static else None,
-                pic_static_library = _rename(ctx, objcopy, cc, pic, True) if pic else None,
+                static_library = _rename(ctx, objcopy, cc, static) if static else None,
+                pic_static_library = _rename(ctx, objcopy, cc, pic) if pic else None,
                 alwayslink = library.alwayslink,
             ))
         kept.append(cc_common.create_linker_input(
