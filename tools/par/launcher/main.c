@@ -141,7 +141,18 @@ static PyObject* boot(const struct par_invocation* in) {
   return result;
 }
 
+static const struct par_static_program* called_by_name(const char* name) {
+  const char* slash = strrchr(name, '/');
+  if (slash) name = slash + 1;
+  const struct par_static_program* program = par_static_programs;
+  while (program->name && strcmp(program->name, name) != 0) program++;
+  return program->name ? program : NULL;
+}
+
 int main(int argc, char** argv) {
+  const struct par_static_program* program =
+      argc > 0 ? called_by_name(argv[0]) : NULL;
+  if (program) return program->main(argc, argv);
   struct par_invocation in;
   int code = par_read_invocation(argc, argv, &in);
   if (code != 0) return code;

@@ -10,8 +10,16 @@ struct par_static_extension {
   PyObject* (*init)(void);
 };
 
-// Defined once per launcher: generated for a par_binary with static
+// A C program inside the launcher, run in its stead when it is called by that
+// name (argv[0]): what a library would start from a file of its own.
+struct par_static_program {
+  const char* name;  // NULL ends the table
+  int (*main)(int argc, char** argv);
+};
+
+// Both are defined once per launcher: generated for a par_binary with static
 // extensions, no_static_extensions.c otherwise.
 extern const struct par_static_extension par_static_extensions[];
+extern const struct par_static_program par_static_programs[];
 
 #endif  // TOOLS_PAR_LAUNCHER_STATIC_EXTENSIONS_H_

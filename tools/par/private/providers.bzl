@@ -13,6 +13,7 @@ ParExtensionInfo = provider(
     doc = "C extensions to link into a launcher.",
     fields = {
         "modules": "dict: dotted name it is imported by -> C name of its init function",
+        "programs": "dict: name that the launcher may be called by -> C name of its main function",
     },
 )
 

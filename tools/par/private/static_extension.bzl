@@ -7,7 +7,7 @@ load(":providers.bzl", "ParExtensionInfo")
 def _par_extensions_impl(ctx):
     return [
         cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in ctx.attr.libraries]),
-        ParExtensionInfo(modules = ctx.attr.modules),
+        ParExtensionInfo(modules = ctx.attr.modules, programs = ctx.attr.programs),
     ]
 
 par_extensions = rule(
@@ -18,6 +18,9 @@ par_extensions = rule(
         "modules": attr.string_dict(
             doc = "Dotted name of a module -> the C function that makes it.",
             mandatory = True,
+        ),
+        "programs": attr.string_dict(
+            doc = "What the launcher may be called (argv[0]) -> the C function that is then its main.",
         ),
     },
 )
@@ -55,18 +58,30 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
         **{key: kwargs[key] for key in ["tags", "testonly"] if key in kwargs}
     )
 
-def _table_impl(ctx):
-    extensions = {}
+def _merged(ctx, field):
+    """One dictionary of all targets' `field`. A key that two have fails."""
+    merged = {}
     for target in ctx.attr.extensions:
-        for module, init in target[ParExtensionInfo].modules.items():
-            if module in extensions:
-                fail("%s: two static extensions are called %s; remove one" % (ctx.label, module))
-            extensions[module] = init
+        for name, function in getattr(target[ParExtensionInfo], field).items():
+            if name in merged:
+                fail("%s: two static %s are called %s; remove one" % (ctx.label, field, name))
+            merged[name] = function
+    return merged
+
+def _table(kind, entries):
+    return (
+        ["const struct par_static_%s par_static_%ss[] = {" % (kind, kind)] +
+        ['    {"%s", %s},' % item for item in sorted(entries.items())] +
+        ["    {NULL, NULL},", "};"]
+    )
+
+def _table_impl(ctx):
+    modules = _merged(ctx, "modules")
+    programs = _merged(ctx, "programs")
     lines = ['#include "tools/par/launcher/static_extensions.h"']
-    lines += ["PyObject* %s(void);" % init for init in extensions.values()]
-    lines.append("const struct par_static_extension par_static_extensions[] = {")
-    lines += ['    {"%s", %s},' % item for item in sorted(extensions.items())]
-    lines += ["    {NULL, NULL},", "};", ""]
+    lines += ["PyObject* %s(void);" % init for init in modules.values()]
+    lines += ["int %s(int, char**);" % main for main in programs.values()]
+    lines += _table("extension", modules) + _table("program", programs) + [""]
     output = ctx.actions.declare_file(ctx.label.name + ".c")
     ctx.actions.write(output, "\n".join(lines))
     return [DefaultInfo(files = depset([output]))]

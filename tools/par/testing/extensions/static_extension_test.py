@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two C extensions with one short name, linked into the interpreter that runs this test."""
+"""Two C extensions with one short name, and a program, linked into the interpreter of this test."""
 
 from __future__ import annotations
 
 import importlib
 import pickle
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -39,3 +41,16 @@ def test_its_functions_pickle(extension: tuple[ModuleType, str, int]) -> None:
 def test_no_file_stands_for_it(extension: tuple[ModuleType, str, int]) -> None:
     module, _, _ = extension
     assert not hasattr(module, "__file__")
+
+
+@pytest.mark.parametrize("called", ["extensions_program", "/somewhere/extensions_program"])
+def test_a_program_inside_runs_when_it_is_called_by_its_name(called: str) -> None:
+    done = subprocess.run(
+        [called, "--an", "argument"],
+        executable=sys.executable,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (3, [called, "--an", "argument"])
+    assert done.stderr == ""

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// A program inside the launcher: says what it was called with.
+#include <stdio.h>
+
+int extensions_program_main(int argc, char** argv) {
+  for (int i = 0; i < argc; i++) puts(argv[i]);
+  return argc;
+}
