@@ -38,6 +38,10 @@ USE_GLOBAL_DEPS = False
 _loader: Any = __spec__.loader
 _TORCH_DIR = os.path.dirname(__file__)
 
+# Linked into the interpreter: what is a program beside torch elsewhere is the interpreter itself, when
+# it is called by the program's name.
+_STATIC = "torch._C" in sys.builtin_module_names
+
 
 def get_file_path(*path_components: str) -> str:
     """Return where a file or directory of the installation is on disk, by its path below the root.
@@ -45,6 +49,8 @@ def get_file_path(*path_components: str) -> str:
     `import torch` asks for "torch" alone, only to name it: that unpacks nothing, and in an archive the
     answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files.
     """
+    if _STATIC and path_components[:2] == ("torch", "bin"):
+        return sys.executable
     native_path = getattr(_loader, "native_path", None)
     if native_path is None or path_components == ("torch",):
         return os.path.join(os.path.dirname(_TORCH_DIR), *path_components)

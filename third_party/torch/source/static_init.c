@@ -42,8 +42,8 @@ PyObject* functorch_static_init(void) {
 }
 
 // C++'s name for manager.cpp's main, which is no longer main.
-extern int torch_manager_main(int, const char**) __asm__("_Z22torch_shm_manager_mainiPPKc");
+extern int torch_manager_main(int, char**) __asm__("_Z22torch_shm_manager_mainiPPc");
 
 int torch_static_shm_manager(int argc, char** argv) {
-  return torch_manager_main(argc, (const char**)argv);
+  return torch_manager_main(argc, argv);
 }
