@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -163,6 +164,37 @@ def test_four_processes_lose_no_line_of_a_thousand_each(tmp_path: Path) -> None:
     for text in (_all(tmp_path), done.stderr):
         assert {match[1] for match in re.finditer(r"\] (worker \d says \d+)\n", text)} == wanted
     assert len(list(tmp_path.iterdir())) == 4
+
+
+_STEADY = """
+import time
+logging.setup()
+begin = time.monotonic()
+for count in range(2000):
+    time.sleep(max(0, begin + count / 1000 - time.monotonic()))
+    logging.info('worker %s says %d', os.environ['WORKER'], count)
+"""
+
+
+@pytest.mark.parametrize("native", ["--torch_log_native", "--notorch_log_native"])
+def test_four_programs_at_a_thousand_lines_a_second_lose_none(tmp_path: Path, native: str) -> None:
+    """Two seconds, one terminal for all of them, and files in one directory."""
+    logs, terminal = tmp_path / "logs", tmp_path / "terminal"
+    flags = [f"--torch_log_directory={logs}", "--verbosity=0", native]
+    with open(terminal, "ab") as stderr:
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-c", _START + _STEADY, *flags],
+                stderr=stderr,
+                env={**os.environ, "WORKER": str(number)},
+            )
+            for number in range(4)
+        ]
+        assert [program.wait(timeout=300) for program in programs] == [0] * 4
+    wanted = sorted(f"worker {n} says {count}" for n in range(4) for count in range(2000))
+    for text in (_all(logs), terminal.read_text()):
+        assert sorted(re.findall(r"\] (worker \d says \d+)\n", text)) == wanted
+    assert len(list(logs.iterdir())) == 4
 
 
 def test_traces_are_in_a_remote_store_at_exit() -> None:
