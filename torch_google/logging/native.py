@@ -132,7 +132,8 @@ def _run(
 def _copy(source: int, pid: int, handle: Handle) -> None:
     held = b""
     while chunk := os.read(source, _CHUNK):
-        text = held + chunk
+        # torch ends what a crashing DataLoader worker says with one, and the next line begins with it.
+        text = held + chunk.replace(b"\0", b"")
         # A full chunk ends anywhere: its last line waits for its rest.
         whole = text.rfind(b"\n") + 1 if len(chunk) == _CHUNK else len(text)
         held = _forward(text[:whole], pid, handle) + text[whole:]

@@ -85,6 +85,26 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
         assert text in done.stderr
 
 
+@pytest.mark.parametrize("end", ["", "logging.fatal('of absl')\n"])
+def test_what_is_critical_is_said_once(end: str) -> None:
+    done = _run(
+        _PROGRAM
+        + "import logging as python_logging\n"
+        + "python_logging.critical('of python')\n"
+        + "os.write(2, b'[F1121 18:27:56.372313983 a.cpp:6] of native code\\n')\n"
+        + end
+    )
+    for text in ("of python", "of native code", *(["of absl"] if end else [])):
+        assert done.stderr.count(text) == 1
+
+
+def test_nuls_do_not_pass() -> None:
+    done = _run(_PROGRAM + f"os.write(2, b'crashed\\n\\0')\nos.write(2, {_LINE!r})\n")
+    assert "crashed\n" in done.stderr
+    assert "no route" in done.stderr
+    assert "\0" not in done.stderr
+
+
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
     """More than a pipe holds, from one call that keeps the interpreter: only a process can read it."""
     done = _run(
