@@ -50,8 +50,10 @@ class Relay:
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the process, which calls `handle` with each record, and `end` after the last one."""
-        sys.stderr.flush()
+        if sys.stderr is not None:  # a program that was started without
+            sys.stderr.flush()
         self._pid = os.getpid()
+        _have_stderr()
         self._terminal = os.dup(_STDERR)
         source, sink = os.pipe()
         self._ended, ending = os.pipe()
@@ -177,6 +179,17 @@ def _parts(text: bytes) -> list[tuple[int, bytes]]:
 def _write(data: bytes) -> None:
     while data:
         data = data[os.write(_STDERR, data) :]
+
+
+def _have_stderr() -> None:
+    """Where the descriptor is closed, open it to nowhere: another file would get its number."""
+    try:
+        os.fstat(_STDERR)
+    except OSError:
+        opened = os.open(os.devnull, os.O_WRONLY)
+        if opened != _STDERR:
+            os.dup2(opened, _STDERR)
+            os.close(opened)
 
 
 def _close_others(kept: set[int]) -> None:

@@ -55,7 +55,7 @@ def setup(
       program: names the files; the default is the name of the program.
 
     What is None is what the flags of `define_flags` say. Raises OSError that names the directory when it
-    cannot be made: then nothing is changed.
+    cannot be made, ValueError when nobody keeps its scheme: then nothing is changed.
     """
     global _stream
     chosen = options(directory, json, native)
@@ -102,7 +102,7 @@ def shutdown() -> None:
 atexit.register(shutdown)
 
 
-def _in_relay(file: LogFile | None, terminal: TextIO):  # type: ignore[no-untyped-def]
+def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]
     """Return what writes a record of C++ code, in the process that reads them."""
     following = False
 
@@ -120,7 +120,7 @@ def _in_relay(file: LogFile | None, terminal: TextIO):  # type: ignore[no-untype
     return handle
 
 
-def _follow_stderr(before: TextIO) -> None:
+def _follow_stderr(before: TextIO | None) -> None:
     """Have Abseil's handler write to sys.stderr as it is now, if it wrote to what that was before.
 
     A handler with another stream than sys.stderr writes what is FATAL to both.
@@ -175,4 +175,5 @@ def _show_warning(
 
 
 def _program() -> str:
-    return os.path.splitext(os.path.basename(sys.argv[0]))[0] or "python"
+    name = sys.argv[0] if sys.argv else ""
+    return os.path.splitext(os.path.basename(name))[0] or "python"
