@@ -13,6 +13,7 @@ unchanged. Python's own sys.stderr keeps the terminal and never passes through t
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import re
@@ -20,7 +21,10 @@ import select
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _STDERR = 2
 _CHUNK = 1 << 16
@@ -66,12 +70,11 @@ class Relay:
         os.close(sink)
         self._stream = sys.stderr
         if _is_descriptor(sys.stderr, _STDERR):
-            sys.stderr = open(  # noqa: SIM115
-                os.dup(self._terminal),
-                "w",
-                buffering=1,
+            sys.stderr = io.TextIOWrapper(
+                _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
+                write_through=True,
             )
 
     def stop(self) -> None:
@@ -87,6 +90,21 @@ class Relay:
         os.close(self._ended)
         # It ends when the last process that was started meanwhile closes the pipe; then init has it.
         os.waitpid(self._child, os.WNOHANG)
+
+
+class _Unbuffered(io.FileIO):
+    """Without the lock of a buffer: a process that is forked while a thread holds it waits for ever.
+
+    Python frees those of its own standard streams there, and of no others.
+    """
+
+    def write(self, data: Buffer) -> int:
+        """Write all of it, in as many pieces as the kernel takes."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest:
+            rest = rest[os.write(self.fileno(), rest) :]
+        return size
 
 
 def parse(text: bytes, pid: int) -> logging.LogRecord | None:

@@ -98,6 +98,31 @@ def test_what_is_critical_is_said_once(end: str) -> None:
         assert done.stderr.count(text) == 1
 
 
+def test_a_process_that_is_forked_beside_a_busy_thread_can_log() -> None:
+    done = _run(
+        _PROGRAM
+        + "import threading\n"
+        + "over = []\n"
+        + "def busy():\n"
+        + "    while not over: logging.warning('busy')\n"
+        + "thread = threading.Thread(target=busy)\n"
+        + "thread.start()\n"
+        + "for number in range(30):\n"
+        + "    child = os.fork()\n"
+        + "    if child == 0:\n"
+        + "        signal.alarm(20)\n"
+        + "        logging.warning('child %d', number)\n"
+        + "        os._exit(0)\n"
+        + "    if os.waitpid(child, 0)[1]: over.append('a child hangs')\n"
+        + "    if over: break\n"
+        + "over.append('')\n"
+        + "thread.join()\n"
+        + "sys.exit(over[0] or 0)\n"
+    )
+    assert done.returncode == 0, done.stderr[-300:]
+    assert done.stderr.count("] child ") == 30
+
+
 def test_nuls_do_not_pass() -> None:
     done = _run(_PROGRAM + f"os.write(2, b'crashed\\n\\0')\nos.write(2, {_LINE!r})\n")
     assert "crashed\n" in done.stderr
