@@ -59,6 +59,14 @@ def test_exit_status(method: str) -> None:
 
 
 @every_method
+def test_a_text_for_a_status_is_logged_once(method: str) -> None:
+    done = _run("status_text", method)
+    assert done.returncode == 1
+    assert done.stderr.count("failed:\nchild 0 has nothing to do\n") == 1
+    assert "said nothing" not in done.stderr
+
+
+@every_method
 def test_a_traceback_is_logged_once(method: str) -> None:
     done = _run("uncaught", method)
     assert done.returncode == 1
