@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """How operators run, by process, thread or `with` block.
 
-Strict: asynchronously, each as a program. Debug: each waits, and its error names your line. Fused: they
-are recorded, and run as one program when somebody looks at a value, when an optimizer has stepped, or
-when a loop repeats itself; such programs are compiled in the background.
+Strict: asynchronously, each as a program. Debug: each waits, and its error names your line; indices and
+divisors are checked, as on the CPU, where the other modes clamp and go on. Fused: they are recorded, and
+run as one program when somebody looks at a value, when an optimizer has stepped, or when a loop repeats
+itself; such programs are compiled in the background.
 """
 
 from __future__ import annotations
