@@ -14,7 +14,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import autocast, device, dynamo, platform
+from torch_google.tpu.runtime import autocast, device, dynamo, platform, sharing
 from torch_google.tpu.runtime.untraced import untraced
 
 # Autograd's threads end at once; an exit waits no longer for them.
@@ -51,6 +51,7 @@ def register() -> None:
         }
     )
     dlpack.install()
+    sharing.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     os.register_at_fork(after_in_child=_C.forked)
