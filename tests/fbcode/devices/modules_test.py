@@ -72,7 +72,8 @@ def _module(info: Any, made: Any, seed: int = 0) -> torch.nn.Module:
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    return module
+    # Some are told a device.
+    return module.cpu()
 
 
 def _double(leaf: Any) -> Any:
