@@ -19,7 +19,11 @@ SUITES = {
         "devices/optimizers_test.py",
         "devices/restrictions_test.py",
     ),
-    "distributed": ("distributed/processes_test.py", "distributed/threads_test.py"),
+    "distributed": (
+        "distributed/device_test.py",
+        "distributed/processes_test.py",
+        "distributed/threads_test.py",
+    ),
 }
 
 

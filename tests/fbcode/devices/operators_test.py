@@ -27,6 +27,19 @@ _SAMPLES = 2
 _APART = {"rtol": 1e-4, "atol": 1e-4}
 # NumPy's and SciPy's functions sum in another order, and in another precision near a pole.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
+# Of vectors that a decomposition may turn, and of random projections, no two kernels give the same.
+# tests/conformance compares what they are made for.
+_NOT_UNIQUE = {
+    "linalg.eig",
+    "linalg.eigh",
+    "linalg.eigvals",
+    "linalg.qr",
+    "linalg.svd",
+    "pca_lowrank",
+    "qr",
+    "svd",
+    "svd_lowrank",
+}
 # JAX has no half complex numbers.
 _NOT_ON = {"tpu": {torch.complex32}}
 
@@ -38,6 +51,8 @@ class TestOperators(TestCase):
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":
+                if op.name in _NOT_UNIQUE:
+                    self.skipTest("its result is not unique")
                 _skip_what_draws(op)
                 _skip_what_varies(op, sample)
                 theirs = _call(op, _moved(sample, "cpu"))
