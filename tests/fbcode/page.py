@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,11 +14,10 @@ from tools.presubmit.results import Outcome
 _KNOWN = "known: "
 _HEAD = """# What the suites gave
 
-Written by `tests/fbcode/run.py --page`: every test of the suites, over the whole of torch's tables.
+Written by `tests/fbcode/run.py --page`, of the tests that its results file has; the
+[README](README.md) says which part of torch's tables that is.
 `known`: it was run and did not pass, as `devices/known.json` says, with the reason.
 """
-# A reason differs by names in brackets and by numbers from one test to the next.
-_VARYING = re.compile(r"(?<![\w.])\d+(?![\w.])")
 
 
 def write(found: Iterable[Ran], file: Path) -> None:
@@ -67,7 +65,7 @@ def _reasons(title: str, found: Sequence[Ran]) -> list[str]:
         return []
     lines = ["", f"## {title}", "", "| reason | device | tests |", "|---|---|---|"]
     counts = collections.Counter(
-        (_VARYING.sub("N", ran.reason.removeprefix(_KNOWN)), ran.device or "none") for ran in found
+        (ran.reason.removeprefix(_KNOWN), ran.device or "none") for ran in found
     )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     lines += [f"| {_cell(reason)} | {device} | {n:,} |" for (reason, device), n in ordered]
