@@ -10,18 +10,19 @@ from importlib import import_module
 from pathlib import Path
 
 from benchmarks.google3 import report
-from benchmarks.google3.row import measure
+from benchmarks.google3.row import Sizes, measure
 
-# Modules here with `rows(size)`.
-SUBJECTS = ("files",)
+# Modules here with `rows(sizes)`.
+SUBJECTS = ("files", "imports", "records", "rate")
 
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
+    sizes = Sizes(options.bytes, options.records, options.seconds)
     figures = []
     with tempfile.TemporaryDirectory(dir=options.work) as directory:
         for subject in options.subjects:
-            for row in import_module(f"benchmarks.google3.{subject}").rows(options.bytes):
+            for row in import_module(f"benchmarks.google3.{subject}").rows(sizes):
                 figures.append(measure(row, Path(directory), rounds=options.rounds))
                 print(f"{row.name}: {figures[-1].cpu_ratio:.3f}", file=sys.stderr, flush=True)
     print(report.markdown(figures))
@@ -34,6 +35,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.google3", description=__doc__)
     parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
     parser.add_argument("--bytes", type=int, default=1 << 30, help="of what is saved and loaded")
+    parser.add_argument("--records", type=int, default=50_000, help="that are logged")
+    parser.add_argument("--seconds", type=float, default=5, help="of logging at a steady rate")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--work", type=Path, help="a directory on the disk that is meant")
     parser.add_argument("--json", type=Path, help="where to write all figures")

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.google3.row import Row, Work
+from benchmarks.google3.row import Row, Sizes, Work, clear
 from torch_google import gfile
 
 
-def rows(size: int) -> list[Row]:
+def rows(sizes: Sizes) -> list[Row]:
     """Return the rows for a tensor of that many bytes."""
-    tensor = torch.arange(size // 8, dtype=torch.float64)
+    tensor = torch.arange(sizes.bytes // 8, dtype=torch.float64)
 
     def plain_save(directory: Path) -> None:
         with open(directory / "plain.pt", "wb") as file:
@@ -53,8 +53,7 @@ def rows(size: int) -> list[Row]:
 
 def _clear(directory: Path) -> None:
     """Begin without files, and without pages of them that wait for the disk."""
-    for file in directory.iterdir():
-        file.unlink()
+    clear(directory)
     os.sync()
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from benchmarks.google3 import __main__ as program
-from benchmarks.google3 import report
-from benchmarks.google3.row import Row, measure
+from benchmarks.google3 import imports, rate, records, report
+from benchmarks.google3.row import Row, Sizes, measure
 
 
 def _spin(seconds: float) -> None:
@@ -55,8 +59,68 @@ def test_the_work_of_other_processes_counts(tmp_path: Path) -> None:
     assert figure.cpu_ratio > 1.4
 
 
+def test_what_was_found_is_in_the_table(tmp_path: Path) -> None:
+    ours = iter(["not counted", "2 lost", "0 lost"])
+    row = Row(
+        "rate",
+        lambda _: _spin(0.01),
+        lambda _: _spin(0.04),
+        None,
+        found=lambda _: next(ours),
+        most_added=0.030,
+    )
+    figure = measure(row, tmp_path, rounds=2)
+    assert figure.found == ("2 lost", "0 lost")
+    assert 0.02 < figure.cpu_added < 0.2
+    assert "| rate | +30 ms |" in report.markdown([figure])
+    assert "| 2 lost; 0 lost |" in report.markdown([figure])
+
+
+def test_both_streams_write_the_same_lines(tmp_path: Path) -> None:
+    for row in records.rows(Sizes(0, 3, 0)):
+        lines = []
+        for number, work in enumerate((row.plain, row.ours)):
+            directory = tmp_path / row.name / str(number)
+            directory.mkdir(parents=True)
+            work(directory)
+            stderr = (directory / records.STDERR).read_text()
+            for file in directory.glob(f"{records.FILES}/*"):
+                assert file.read_text() == stderr
+            lines.append(re.sub(r"(?m)^I\d{4} \d\d:\d\d:\d\d\.\d{6} ", "", stderr))
+            assert lines[-1] != stderr
+        assert lines[0] == lines[1]
+        assert len(lines[0].splitlines()) == 3
+
+
+def test_lost_lines_are_found(tmp_path: Path) -> None:
+    (row,) = rate.rows(Sizes(0, 0, 0.05))
+    row.ours(tmp_path)
+    assert row.found is not None
+    assert row.found(tmp_path).endswith(", 0 of 200 lost")
+    (log, *_) = (tmp_path / records.FILES).iterdir()
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-2]))
+    assert row.found(tmp_path).endswith(", 2 of 200 lost")
+
+
+def test_the_import_has_our_answers_on_one_side_only() -> None:
+    show = "print(torch._seam.logs.file_handler.plugged, 'torch_google' in sys.modules)"
+    if find_spec("torch._seam") is None:
+        show = "print('torch.google' in sys.modules, 'torch_google' in sys.modules)"
+    for start, wanted in ((imports.PLAIN, "False False\n"), (imports.OURS, "True True\n")):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{start}\nimport sys\n{show}"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout == wanted, done.stderr
+
+
 def test_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["--subjects", "files", "--bytes", "80000", "--rounds", "1"]
+    sizes = ["--bytes", "80000", "--records", "50", "--seconds", "0.05"]
+    arguments = [*sizes, "--rounds", "1"]
     assert program.main([*arguments, "--json", str(tmp_path / "figures.json")]) == 0
-    assert "| torch.load, beside open() | 1.05 |" in capsys.readouterr().out
-    assert len(json.loads((tmp_path / "figures.json").read_text())) >= 4
+    assert "| torch.load, beside open() | 1.05 |" in (table := capsys.readouterr().out)
+    assert "| +30 ms |" in table
+    assert ", 0 of 200 lost |" in table
+    assert len(json.loads((tmp_path / "figures.json").read_text())) >= 9

@@ -13,14 +13,14 @@ from benchmarks.google3.row import Figure
 def markdown(figures: Sequence[Figure]) -> str:
     """Return the table."""
     lines = [
-        "| | promised | CPU / plain | wall / plain | plain: CPU s | plain: wall s |",
-        "|---|---|---|---|---|---|",
+        "| | promised | CPU / plain | wall / plain | plain: CPU s | plain: wall s | CPU added | found |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for figure in figures:
-        promised = "" if figure.most is None else f"{figure.most:.2f}"
         lines.append(
-            f"| {figure.name} | {promised} | {figure.cpu_ratio:.3f} | {figure.wall_ratio:.3f} "
-            f"| {figure.plain_cpu:.4g} | {figure.plain_wall:.4g} |"
+            f"| {figure.name} | {_promised(figure)} | {figure.cpu_ratio:.3f} | {figure.wall_ratio:.3f} "
+            f"| {figure.plain_cpu:.4g} | {figure.plain_wall:.4g} | {figure.cpu_added * 1e3:.1f} ms "
+            f"| {'; '.join(dict.fromkeys(figure.found))} |"
         )
     return "\n".join(lines)
 
@@ -28,3 +28,9 @@ def markdown(figures: Sequence[Figure]) -> str:
 def as_json(figures: Sequence[Figure]) -> str:
     """Return all figures."""
     return json.dumps([dataclasses.asdict(figure) for figure in figures], indent=1) + "\n"
+
+
+def _promised(figure: Figure) -> str:
+    if figure.most_added is not None:
+        return f"+{figure.most_added * 1e3:.0f} ms"
+    return "" if figure.most is None else f"{figure.most:.2f}"

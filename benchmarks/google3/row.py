@@ -14,11 +14,21 @@ Work = Callable[[Path], object]
 
 
 @dataclass(frozen=True)
-class Row:
-    """`ours` and `plain` do the same work in a directory; `most` is the ratio that is promised.
+class Sizes:
+    """How much work: bytes that are saved and loaded, records that are logged, seconds of a steady load."""
 
-    `prepare` runs before each of them and is not counted. None as `most` promises nothing: a figure to
-    read the others by.
+    bytes: int
+    records: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """`ours` and `plain` do the same work in a directory.
+
+    `most` is the ratio of CPU time that is promised, `most_added` the seconds of it. None promises
+    nothing: a figure to read the others by. `prepare` runs before each of them and is not counted;
+    `found` runs after each of ours and says in words what became of it.
     """
 
     name: str
@@ -26,39 +36,65 @@ class Row:
     ours: Work
     most: float | None
     prepare: Work | None = None
+    found: Callable[[Path], str] | None = None
+    most_added: float | None = None
 
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds: seconds of each, and of the ratios within each round."""
+    """Medians over the rounds: seconds of each, and of ratios and differences within each round.
+
+    `found` has what the row's own `found` said in each round.
+    """
 
     name: str
     most: float | None
+    most_added: float | None
     plain_cpu: float
     plain_wall: float
     cpu_ratio: float
     wall_ratio: float
+    cpu_added: float
+    found: tuple[str, ...]
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
     """Run both in turn, in an order that changes, after a round that is not counted."""
-    plain, ours = [], []
+    plain: list[tuple[float, float]] = []
+    ours: list[tuple[float, float]] = []
+    found: list[str] = []
+
+    def run_ours() -> None:
+        ours.append(_timed(row, row.ours, directory))
+        if row.found is not None:
+            found.append(row.found(directory))
+
     for number in range(rounds + 1):
         if number % 2:
             plain.append(_timed(row, row.plain, directory))
-            ours.append(_timed(row, row.ours, directory))
+            run_ours()
         else:
-            ours.append(_timed(row, row.ours, directory))
+            run_ours()
             plain.append(_timed(row, row.plain, directory))
     pairs = list(zip(plain, ours, strict=True))[1:]
     return Figure(
         row.name,
         row.most,
+        row.most_added,
         statistics.median(one[0] for one, _ in pairs),
         statistics.median(one[1] for one, _ in pairs),
         statistics.median(other[0] / one[0] for one, other in pairs),
         statistics.median(other[1] / one[1] for one, other in pairs),
+        statistics.median(other[0] - one[0] for one, other in pairs),
+        tuple(found[1:]),
     )
+
+
+def clear(directory: Path) -> None:
+    """Remove all files."""
+    for path in directory.rglob("*"):
+        if path.is_file():
+            path.unlink()
 
 
 def _timed(row: Row, work: Work, directory: Path) -> tuple[float, float]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The golden still holds: every operator in float32, and a part of all else."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.conformance import golden
@@ -18,6 +20,12 @@ REST = [
     (DTYPES, ("out",), (0, 37)),
     (DTYPES, ("inplace",), (0, 37)),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _device(record_property: Callable[[str, object], None]) -> None:
+    """In the account of a run these are cases of tpu, which is held against the CPU."""
+    record_property("device", "tpu")
 
 
 @pytest.mark.parametrize(

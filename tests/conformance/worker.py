@@ -10,17 +10,9 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
+from tests.compiler import XLA_FLAGS
 from tests.conformance.rows import Outcome, Row
 from tests.conformance.trial import add
-
-# Programs run once: what makes them faster only costs time.
-_XLA_FLAGS = (
-    "--xla_cpu_multi_thread_eigen=false "
-    "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_cpu_use_fusion_emitters=false"
-)
 
 # Programs are never given back: a new process now and then keeps memory bounded.
 _SAMPLES = 2000
@@ -104,7 +96,7 @@ class Worker:
 
 
 def _serve(connection: Connection) -> None:
-    os.environ["XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
+    os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
     # Imported here: the process that waits for this one needs none of it.
     import torch

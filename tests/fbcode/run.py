@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Run the suites over the whole of torch's tables, or a share of them, and say what became of it.
 
-    python -m tests.fbcode.run devices --share 5/96 --results ops.xml -- -k operators -x
+    python -m tests.fbcode.run devices --results devices.jsonl           # goes on where it was
+    python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
+    python -m tests.fbcode.run all --results all.jsonl --page tests/fbcode/TABLE.md
 
 Behind `--` are pytest's own options. The tables at the end are those of `tools/presubmit/account.py`.
 """
@@ -10,53 +12,86 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.fbcode.sample import VARIABLE
-from tools.par.testing import pytest_main
-from tools.presubmit import account
+import pytest
 
-_SUITES = {
-    "devices": (
-        "devices/modules_test.py",
-        "devices/operators_test.py",
-        "devices/optimizers_test.py",
-        "devices/restrictions_test.py",
-    ),
-    "distributed": ("distributed/processes_test.py", "distributed/threads_test.py"),
-}
+from tests.fbcode import outcomes, page, recording
+from tests.fbcode.share import SUITES
+from tools.presubmit.account import Account
+from tools.presubmit.results import Outcome
+
+# Programs are never given back: shares of this size keep a process at a few GB.
+_SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns pytest's exit status: 0 when all that ran passed."""
+    """Returns 0 when something ran and nothing failed, of what the results file has."""
     ours, behind = [*argv], []
     if "--" in ours:
         ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
     options = _parse(ours)
-    # What .bazelrc and BUILD say of these tests.
-    os.environ.update(
-        PYTORCH_TEST_FBCODE="1", OMP_NUM_THREADS="1", XLA_FLAGS="--xla_cpu_multi_thread_eigen=false"
-    )
-    os.environ[VARIABLE] = options.share
+    chosen = sorted(SUITES) if options.suites == "all" else [options.suites]
     with tempfile.TemporaryDirectory() as scratch:
-        results = options.results or str(Path(scratch, f"{options.suites}.xml"))
-        os.environ["XML_OUTPUT_FILE"] = os.path.abspath(results)
-        sys.argv[1:] = behind
-        tests = [f"tests/fbcode/{test}" for test in _SUITES[options.suites]]
-        status = pytest_main.run(__file__, __name__, tests)
-        if Path(results).exists():
-            account.main([results])
-    return status
+        results = options.results or Path(scratch, "results.jsonl")
+        for suites in chosen:
+            every = [f"{index}/{_SHARES[suites]}" for index in range(_SHARES[suites])]
+            for share in [options.share] if options.share else every:
+                status = _run(suites, share, results, options.again, behind)
+                if status:
+                    return status
+        found = list(outcomes.read(results).values())
+    account = Account()
+    for ran in found:
+        account.add(ran.suite, [ran.case()])
+    print("\n".join(account.lines()))
+    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
+    for ran in failed:
+        print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
+    if options.page:
+        page.write(found, options.page)
+    return 0 if found and not failed else 1
+
+
+def _run(suites: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:
+    """Run what is left of a share. Returns 0, or pytest's status when it could not be run.
+
+    A test that ends the process has failed; another process goes on behind it.
+    """
+    command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *behind]
+    environment = {**os.environ, recording.AGAIN: "1" if again else ""}
+    while True:
+        print(f"=== {suites}, share {share}", flush=True)
+        before = _size(results)
+        status = subprocess.run(command, env=environment, check=False).returncode
+        if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return 0
+        # Failures are in the file, with pytest's options that end a run at the first.
+        if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
+            return 0
+        if status > 0 or _size(results) == before:
+            print(f"run: share {share} of {suites} ended with {status}, as above", file=sys.stderr)
+            return abs(status)
+        outcomes.confirm(results, status)
+        # What failed before the end of this process is not run a third time.
+        environment[recording.AGAIN] = ""
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
 
 
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
-    parser.add_argument("suites", choices=sorted(_SUITES))
-    parser.add_argument("--share", default="0/1", help="of the tables, INDEX/SHARES; default: all")
-    parser.add_argument("--results", help="keep them there, in JUnit's form")
+    parser.add_argument("suites", choices=["all", *sorted(SUITES)])
+    parser.add_argument("--share", help="of the tables, INDEX/SHARES; default: all, one by one")
+    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
+    parser.add_argument("--again", action="store_true", help="but for what failed")
+    parser.add_argument("--page", type=Path, help="write the tables there, in Markdown")
     return parser.parse_args(argv)
 
 

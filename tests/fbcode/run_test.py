@@ -9,14 +9,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.fbcode import run
-from tools.presubmit import results
+from tests.fbcode import outcomes, run
 from tools.presubmit.results import Outcome
 
 
-def test_runs_and_sums_up(tmp_path: Path) -> None:
-    file = tmp_path / "found.xml"
-    command = ["devices", "--share=4999/5000", f"--results={file}", "--", "-k", "test_only_cpu"]
+def test_runs_and_sums_up_and_does_nothing_twice(tmp_path: Path) -> None:
+    file, table = tmp_path / "found.jsonl", tmp_path / "TABLE.md"
+    command = ["devices", "--share=4999/5000", f"--results={file}", f"--page={table}"]
+    command += ["--", "-k", "test_only_cpu"]
+    once = _run(command)
+    found = outcomes.read(file).values()
+    assert {(ran.device, ran.outcome, ran.reason) for ran in found} == {
+        ("cpu", Outcome.PASSED, ""),
+        ("tpu", Outcome.SKIPPED, "Only runs on cpu"),
+    }
+    rows = [line.split() for line in once.splitlines()]
+    assert ["restrictions_test::TestRestrictions", "1", "1", "0", "1"] in rows
+    assert rows[-1] == ["1", "Only", "runs", "on", "cpu"]
+    assert "| restrictions: TestRestrictions | cpu | 1 | 1 | 0 | 0 | 0 |" in table.read_text()
+    written = file.read_text()
+    assert _run(command).splitlines()[-1] == once.splitlines()[-1]
+    assert file.read_text() == written
+
+
+def _run(command: list[str]) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fbcode.run", *command],
         capture_output=True,
@@ -24,15 +40,7 @@ def test_runs_and_sums_up(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = results.read(file)
-    assert found.properties == {"PYTORCH_TEST_FBCODE": "1"}
-    assert {(case.device, case.outcome, case.reason) for case in found.cases} == {
-        ("cpu", Outcome.PASSED, ""),
-        ("tpu", Outcome.SKIPPED, "Only runs on cpu"),
-    }
-    rows = [line.split() for line in done.stdout.splitlines()]
-    assert ["found", "1", "1", "0", "1"] in rows
-    assert rows[-1] == ["1", "Only", "runs", "on", "cpu"]
+    return done.stdout
 
 
 def test_suites_have_names(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@
 
 import os
 
-from tests.upstream.sweep import XLA_FLAGS
+from tests.compiler import XLA_FLAGS
 from torch_google.tpu import autoload
 
 os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 
@@ -13,6 +15,12 @@ KNOWN = exceptions.load()
 ROWS = [row for row in modules.rows() if row.dtype != torch.float64]
 ROWS += [row for row in optimizers.rows() if row.dtype == torch.float32]
 ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
+
+
+@pytest.fixture(autouse=True)
+def _device(record_property: Callable[[str, object], None]) -> None:
+    """In the account of a run these are cases of tpu, which is held against the CPU."""
+    record_property("device", "tpu")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

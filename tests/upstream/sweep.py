@@ -12,16 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.compiler import XLA_FLAGS
 from tests.upstream.row import Outcome, Result, Row
-
-XLA_FLAGS = (
-    "--xla_cpu_multi_thread_eigen=false "
-    "--xla_backend_optimization_level=0 "
-    "--xla_llvm_disable_expensive_passes=true "
-    "--xla_cpu_parallel_codegen_split_count=1 "
-    "--xla_cpu_use_fusion_emitters=false"
-)
-"""For programs that run a few times: what makes them faster only costs time."""
 
 # Programs are never given back: a new process now and then keeps memory at a few GB. It finds the
 # programs of the last one in the cache.

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
@@ -65,7 +66,9 @@ class Filesystem(ABC):
         """Whether there is a file or a directory."""
         try:
             self.status(path)
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if not _is_absence(error):
+                raise
             return False
         return True
 
@@ -73,7 +76,9 @@ class Filesystem(ABC):
         """Whether there is a directory."""
         try:
             return self.status(path).is_directory
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if not _is_absence(error):
+                raise
             return False
 
     def read_text(self, path: str) -> str | None:
@@ -89,3 +94,11 @@ class Filesystem(ABC):
         """Write a small file whole."""
         with self.open_to_write(path, "w", None) as file:
             file.write(text.encode("utf-8"))
+
+
+def _is_absence(error: OSError) -> bool:
+    """Whether there is nothing of that name, nor can be: a link that leads to itself, a name too long."""
+    return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+    )

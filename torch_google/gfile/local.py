@@ -55,7 +55,7 @@ class LocalFilesystem(Filesystem):
     def entries(self, path: str) -> dict[str, bool]:
         with explained("cannot list", path), os.scandir(_plain(path) or ".") as found:
             return {
-                entry.name: entry.is_dir()
+                entry.name: _is_directory(entry)
                 for entry in sorted(found, key=lambda entry: entry.name)
                 if not is_partial(entry.name)
             }
@@ -115,6 +115,13 @@ class LocalFilesystem(Filesystem):
                     partial.discard()
 
         return commit
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself, or where one may not look
+        return False
 
 
 def _plain(path: str) -> str:

@@ -65,6 +65,7 @@ class Partial:
         shown = name
         if len(os.fsencode(name)) > _LONGEST_NAME:
             shown = hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
+        self.owner = os.getpid()
         self._directory, self._lock = _claim(os.path.join(parent, f".{shown}.partial-"))
         self.path = os.path.join(self._directory, name)
         _empty(self._directory)
@@ -83,10 +84,13 @@ class Partial:
             self.discard()
 
     def discard(self) -> None:
-        """Leave nothing; a second time is nothing."""
+        """Leave nothing; a second time is nothing. In a forked process it is the parent's and stays."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
+        if os.getpid() != self.owner:
+            os.close(lock)
+            return
         try:
             if os.path.lexists(self.path):
                 os.unlink(self.path)

@@ -280,3 +280,13 @@ def test_big_files_pass_through_little_memory(tmp_path: Path) -> None:
             tracemalloc.stop()
     assert (tmp_path / "copy").stat().st_size == size
     assert peak < size // 2
+
+
+def test_a_link_to_itself_is_not_there_and_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("link")
+    (tmp_path / "file").write_text("there")
+    assert not gfile.Exists(tmp_path / "link")
+    assert not gfile.IsDirectory(tmp_path / "link")
+    assert not gfile.Exists(tmp_path / ("n" * 300))
+    assert gfile.ListDir(tmp_path) == ["file", "link"]
+    assert gfile.Glob(f"{tmp_path}/f*") == [f"{tmp_path}/file"]

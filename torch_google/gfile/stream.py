@@ -26,7 +26,10 @@ _IN_MEMORY = 16 << 20
 
 
 class _Committing:
-    """What all writers share: only an orderly `close()` commits."""
+    """What all writers share: only an orderly `close()` commits, in the process that opened the file.
+
+    A forked process has a copy of what was not written yet. There it is dropped, and the parent's stays.
+    """
 
     def __exit__(
         self: Any,
@@ -41,10 +44,19 @@ class _Committing:
     def __del__(self: Any) -> None:
         # Not there when __init__ itself failed.
         if getattr(self, "_commit", None) is not None and not self.closed:
-            _log.warning(
-                "%s: dropped without close(), so it was not written; use `with`", self.name
-            )
+            if self.owner == os.getpid():
+                _log.warning(
+                    "%s: dropped without close(), so it was not written; use `with`", self.name
+                )
             self.discard()
+
+    def _check_owner(self: Any) -> None:
+        if self.owner != os.getpid():
+            self.discard()
+            raise ValueError(
+                f"{self.name}: closed in process {os.getpid()}, a fork of {self.owner}, which has it "
+                "open and alone can write it; open it again"
+            )
 
 
 class LocalWriter(_Committing, io.BufferedWriter):
@@ -62,10 +74,16 @@ class LocalWriter(_Committing, io.BufferedWriter):
         """The target."""
         return self._partial.target
 
+    @property
+    def owner(self) -> int:
+        """The id of the process that opened it."""
+        return self._partial.owner
+
     def close(self) -> None:
-        """Commit."""
+        """Commit. Raises ValueError in a forked process."""
         if self.closed:
             return
+        self._check_owner()
         commit, self._commit = self._commit, None
         try:
             super().close()
@@ -94,6 +112,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
     ) -> None:
         self.name = name
+        self.owner = os.getpid()
         self._spool: IO[bytes] = (
             tempfile.SpooledTemporaryFile(  # noqa: SIM115 - closed by close()
                 max_size=_IN_MEMORY, prefix="gfile-"
@@ -116,9 +135,11 @@ class StoreWriter(_Committing, io.BufferedIOBase):
         return memoryview(data).nbytes
 
     def close(self) -> None:
-        """Commit."""
+        """Commit. Raises ValueError in a forked process."""
         if self.closed:
             return
+        if self._commit is not None:
+            self._check_owner()
         commit, self._commit = self._commit, None
         try:
             if commit is not None:
@@ -150,6 +171,18 @@ class TextWriter(_Committing, io.TextIOWrapper):
     def name(self) -> str:
         """The target."""
         return str(self.buffer.name)
+
+    @property
+    def owner(self) -> int:
+        """The id of the process that opened it."""
+        owner: int = self.buffer.owner  # type: ignore[attr-defined]
+        return owner
+
+    def close(self) -> None:
+        """Commit. Raises ValueError in a forked process."""
+        if not self.closed:
+            self._check_owner()  # before anything that waits here goes to the file
+        super().close()
 
     def discard(self) -> None:
         """Close, and leave the target as it was."""

@@ -40,6 +40,35 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
+@pytest.mark.parametrize("mode", ["w", "wb"])
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+@pytest.mark.parametrize("end", ["dropped", "closed", "discarded"])
+def test_a_forked_process_leaves_its_parents_file_alone(
+    tmp_path: Path, scheme: str, mode: str, end: str
+) -> None:
+    path = f"{scheme}{tmp_path}/file"
+    head, tail = ("head ", "tail") if mode == "w" else (b"head ", b"tail")
+    file: Any = gfile.Open(path, mode)
+    file.write(head)
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if end == "closed":
+                with pytest.raises(ValueError, match="a fork of"):
+                    file.close()
+            elif end == "discarded":
+                file.discard()
+            del file
+            status = int(gfile.Exists(path))
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    file.write(tail)
+    file.close()
+    assert gfile.Open(path).read() == "head tail"
+
+
 def test_many_writers_at_once(tmp_path: Path) -> None:
     path = tmp_path / "file"
 

@@ -12,6 +12,9 @@ from types import SimpleNamespace
 import pytest
 import torch._logging
 from absl import flags
+from absl.logging import get_absl_log_prefix
+from hypothesis import given
+from hypothesis import strategies as st
 
 from torch_google.logging import formats
 from torch_google.logging.formats import JsonFormatter, TextFormatter
@@ -30,6 +33,15 @@ def _record(message: str = "slow %s", name: str = "mine", **more: object) -> log
     record = logging.LogRecord(name, logging.WARNING, "/x/train.py", 12, message, args, None)
     vars(record).update(more)
     return record
+
+
+@given(
+    st.floats(0, 4e9, allow_nan=False),
+    st.sampled_from([1, logging.DEBUG, 15, logging.INFO, logging.WARNING, logging.ERROR, 50, 99]),
+)
+def test_the_prefix_is_abseils(created: float, level: int) -> None:
+    record = _record(created=created, levelno=level)
+    assert TextFormatter().format(record) == get_absl_log_prefix(record) + "slow step"
 
 
 def test_text_is_abseils_line() -> None:
@@ -53,6 +65,7 @@ def test_text_says_which_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_says_which_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch._dynamo.convert_frame  # who has compilations
     import torch._guards
 
     context = SimpleNamespace(current_trace_id=lambda: "0/1")

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import getpass
 import logging
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -25,6 +27,8 @@ from torch_google import gfile
 # A part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
+# Below are the descriptors of standard input, output and error.
+_FIRST_OWN = 3
 
 
 class _PathHandler(logging.Handler):
@@ -34,14 +38,26 @@ class _PathHandler(logging.Handler):
         super().__init__()
         self._pid = 0
         self._file: _File | None = None
+        self._failing = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record. A failure is reported on standard error, as Python's handlers do."""
+        """Write a record. A failure is reported on standard error, as Python's handlers do.
+
+        One of the disk or the store takes a line there, and not for each record that it concerns.
+        """
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
             self._current().write(line, record.levelno >= logging.ERROR)
+        except OSError as error:
+            if not self._failing:
+                _say(f"the log is not in its file from here on: {error}")
+            self._failing = True
         except Exception:  # noqa: BLE001 - of whatever kind
             self.handleError(record)
+        else:
+            if self._failing:
+                _say("the log is in its file again")
+            self._failing = False
 
     def flush(self) -> None:
         """Have everything written."""
@@ -125,7 +141,7 @@ def remote_log(path: str) -> RemoteLog:
 def file_name(program: str) -> str:
     """Return `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID`, for this process and now."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
-    return f"{program}.{_host()}.{_user()}.log.INFO.{stamp}.{os.getpid()}"
+    return f"{program.replace(os.sep, '_')}.{_host()}.{_user()}.log.INFO.{stamp}.{os.getpid()}"
 
 
 class _File(Protocol):
@@ -141,14 +157,24 @@ class _LocalFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._descriptor = os.open(
-            path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
-        )
+        opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # Without a standard error the file would become it: what C++ code writes there is no record.
+        self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
+        os.close(opened)
+        self._cut = False
 
     def write(self, line: bytes, urgent: bool) -> None:
         del urgent
-        while line:  # A signal or a full pipe may cut a write short.
-            line = line[os.write(self._descriptor, line) :]
+        if self._cut:  # by a full disk: the rest of a line never came
+            line = b"\n" + line
+        begin = line
+        try:
+            while line:  # A signal or a full pipe may cut a write short.
+                line = line[os.write(self._descriptor, line) :]
+        except OSError as error:
+            self._cut = self._cut or line is not begin
+            raise OSError(error.errno, error.strerror, self.path) from error
+        self._cut = False
 
     def flush(self) -> None:
         pass
@@ -210,6 +236,13 @@ class _RemoteFile:
             # What cannot be written waits for the next try; close() says so in the end.
             with self._lock, contextlib.suppress(OSError):
                 self._write_part()
+
+
+def _say(text: str) -> None:
+    """Tell whoever sees standard error; the log itself is what cannot be written."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(f"torch_google.logging: {text}\n")
 
 
 def _host() -> str:

@@ -13,6 +13,7 @@ unchanged. Python's own sys.stderr keeps the terminal and never passes through t
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import os
 import re
@@ -20,7 +21,10 @@ import select
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 _STDERR = 2
 _CHUNK = 1 << 16
@@ -50,8 +54,10 @@ class Relay:
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
         """Start the process, which calls `handle` with each record, and `end` after the last one."""
-        sys.stderr.flush()
+        if sys.stderr is not None:  # a program that was started without
+            sys.stderr.flush()
         self._pid = os.getpid()
+        _have_stderr()
         self._terminal = os.dup(_STDERR)
         source, sink = os.pipe()
         self._ended, ending = os.pipe()
@@ -64,12 +70,11 @@ class Relay:
         os.close(sink)
         self._stream = sys.stderr
         if _is_descriptor(sys.stderr, _STDERR):
-            sys.stderr = open(  # noqa: SIM115
-                os.dup(self._terminal),
-                "w",
-                buffering=1,
+            sys.stderr = io.TextIOWrapper(
+                _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
+                write_through=True,
             )
 
     def stop(self) -> None:
@@ -85,6 +90,21 @@ class Relay:
         os.close(self._ended)
         # It ends when the last process that was started meanwhile closes the pipe; then init has it.
         os.waitpid(self._child, os.WNOHANG)
+
+
+class _Unbuffered(io.FileIO):
+    """Without the lock of a buffer: a process that is forked while a thread holds it waits for ever.
+
+    Python frees those of its own standard streams there, and of no others.
+    """
+
+    def write(self, data: Buffer) -> int:
+        """Write all of it, in as many pieces as the kernel takes."""
+        rest = memoryview(data).cast("B")
+        size = len(rest)
+        while rest:
+            rest = rest[os.write(self.fileno(), rest) :]
+        return size
 
 
 def parse(text: bytes, pid: int) -> logging.LogRecord | None:
@@ -132,7 +152,8 @@ def _run(
 def _copy(source: int, pid: int, handle: Handle) -> None:
     held = b""
     while chunk := os.read(source, _CHUNK):
-        text = held + chunk
+        # torch ends what a crashing DataLoader worker says with one, and the next line begins with it.
+        text = held + chunk.replace(b"\0", b"")
         # A full chunk ends anywhere: its last line waits for its rest.
         whole = text.rfind(b"\n") + 1 if len(chunk) == _CHUNK else len(text)
         held = _forward(text[:whole], pid, handle) + text[whole:]
@@ -176,6 +197,17 @@ def _parts(text: bytes) -> list[tuple[int, bytes]]:
 def _write(data: bytes) -> None:
     while data:
         data = data[os.write(_STDERR, data) :]
+
+
+def _have_stderr() -> None:
+    """Where the descriptor is closed, open it to nowhere: another file would get its number."""
+    try:
+        os.fstat(_STDERR)
+    except OSError:
+        opened = os.open(os.devnull, os.O_WRONLY)
+        if opened != _STDERR:
+            os.dup2(opened, _STDERR)
+            os.close(opened)
 
 
 def _close_others(kept: set[int]) -> None:

@@ -85,6 +85,51 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
         assert text in done.stderr
 
 
+@pytest.mark.parametrize("end", ["", "logging.fatal('of absl')\n"])
+def test_what_is_critical_is_said_once(end: str) -> None:
+    done = _run(
+        _PROGRAM
+        + "import logging as python_logging\n"
+        + "python_logging.critical('of python')\n"
+        + "os.write(2, b'[F1121 18:27:56.372313983 a.cpp:6] of native code\\n')\n"
+        + end
+    )
+    for text in ("of python", "of native code", *(["of absl"] if end else [])):
+        assert done.stderr.count(text) == 1
+
+
+def test_a_process_that_is_forked_beside_a_busy_thread_can_log() -> None:
+    done = _run(
+        _PROGRAM
+        + "import threading\n"
+        + "over = []\n"
+        + "def busy():\n"
+        + "    while not over: logging.warning('busy')\n"
+        + "thread = threading.Thread(target=busy)\n"
+        + "thread.start()\n"
+        + "for number in range(30):\n"
+        + "    child = os.fork()\n"
+        + "    if child == 0:\n"
+        + "        signal.alarm(20)\n"
+        + "        logging.warning('child %d', number)\n"
+        + "        os._exit(0)\n"
+        + "    if os.waitpid(child, 0)[1]: over.append('a child hangs')\n"
+        + "    if over: break\n"
+        + "over.append('')\n"
+        + "thread.join()\n"
+        + "sys.exit(over[0] or 0)\n"
+    )
+    assert done.returncode == 0, done.stderr[-300:]
+    assert done.stderr.count("] child ") == 30
+
+
+def test_nuls_do_not_pass() -> None:
+    done = _run(_PROGRAM + f"os.write(2, b'crashed\\n\\0')\nos.write(2, {_LINE!r})\n")
+    assert "crashed\n" in done.stderr
+    assert "no route" in done.stderr
+    assert "\0" not in done.stderr
+
+
 def test_much_from_native_code_that_holds_the_lock_does_not_block() -> None:
     """More than a pipe holds, from one call that keeps the interpreter: only a process can read it."""
     done = _run(

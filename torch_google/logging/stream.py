@@ -55,7 +55,7 @@ def setup(
       program: names the files; the default is the name of the program.
 
     What is None is what the flags of `define_flags` say. Raises OSError that names the directory when it
-    cannot be made: then nothing is changed.
+    cannot be made, ValueError when nobody keeps its scheme: then nothing is changed.
     """
     global _stream
     chosen = options(directory, json, native)
@@ -73,7 +73,9 @@ def setup(
     adopt_all()
     warnings.showwarning = _show_warning
     if chosen.native:
-        _stream.relay = Relay(_in_relay(file), file.close if file else lambda: None)
+        terminal = sys.stderr
+        _stream.relay = Relay(_in_relay(file, terminal), file.close if file else lambda: None)
+        _follow_stderr(terminal)
 
 
 def shutdown() -> None:
@@ -83,7 +85,9 @@ def shutdown() -> None:
     if stream is None:
         return
     if stream.relay is not None:
+        terminal = sys.stderr
         stream.relay.stop()
+        _follow_stderr(terminal)
     if stream.file is not None:
         logging.root.removeHandler(stream.file)
         stream.file.close()
@@ -98,20 +102,32 @@ def shutdown() -> None:
 atexit.register(shutdown)
 
 
-def _in_relay(file: LogFile | None):  # type: ignore[no-untyped-def]
+def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]
     """Return what writes a record of C++ code, in the process that reads them."""
-    following = file is None
+    following = False
 
     def handle(record: logging.LogRecord) -> None:
         nonlocal following
-        if not following and file is not None:
-            file.follow()
+        if not following:
+            _follow_stderr(terminal)
+            if file is not None:
+                file.follow()
             following = True
         for handler in (absl_logging.get_absl_handler(), file):
             if handler is not None:
                 handler.handle(record)
 
     return handle
+
+
+def _follow_stderr(before: TextIO | None) -> None:
+    """Have Abseil's handler write to sys.stderr as it is now, if it wrote to what that was before.
+
+    A handler with another stream than sys.stderr writes what is FATAL to both.
+    """
+    handler = absl_logging.get_absl_handler().python_handler
+    if handler.stream is before:
+        handler.setStream(sys.stderr)
 
 
 def _tell_native_code() -> None:
@@ -159,4 +175,5 @@ def _show_warning(
 
 
 def _program() -> str:
-    return os.path.splitext(os.path.basename(sys.argv[0]))[0] or "python"
+    name = sys.argv[0] if sys.argv else ""
+    return os.path.splitext(os.path.basename(name))[0] or "python"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -142,6 +143,53 @@ def test_a_remote_store_gets_everything_at_exit() -> None:
     assert "/prog." in done.stdout
 
 
+@pytest.mark.parametrize("native", ["--torch_log_native", "--notorch_log_native"])
+def test_a_program_without_standard_error_logs_to_its_file(tmp_path: Path, native: str) -> None:
+    program = (
+        "logging.setup(); logging.warning('said')\n"
+        "try:\n    os.write(2, b'[W1121 18:27:56.3 a.cpp:5] native\\n')\n"
+        "except OSError: pass\n"
+    )
+    arguments = [sys.executable, "-c", _START + program, f"--torch_log_directory={tmp_path}"]
+    done = subprocess.run(
+        ["/bin/sh", "-c", 'exec "$@" 2>&-', "sh", *arguments, native], check=False, timeout=300
+    )
+    assert done.returncode == 0
+    texts = [re.sub(r"^.*?\] ", "", line) for line in _all(tmp_path).splitlines()]
+    assert texts == (["said", "native"] if native == "--torch_log_native" else ["said"])
+
+
+def test_a_full_disk_is_said_once_and_no_line_is_cut_for_good(tmp_path: Path) -> None:
+    program = (
+        "import resource\n"
+        "logging.setup(native=False)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (2000, -1))\n"
+        "for n in range(100): logging.warning('line %d', n)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (-1, -1))\n"
+        "logging.warning('line 100')"
+    )
+    done = _run(program, f"--torch_log_directory={tmp_path}")
+    assert done.returncode == 0
+    assert len(re.findall(r"\] line \d+\n", done.stderr)) == 101
+    others = [line for line in done.stderr.splitlines() if "] line " not in line]
+    assert [line.partition(": ")[0] for line in others] == ["torch_google.logging"] * 2
+    assert "File too large" in others[0]
+    assert str(tmp_path) in others[0]
+    *_, cut, last = _all(tmp_path).splitlines()
+    assert last.endswith("] line 100")
+    assert "line 100" not in cut
+
+
+def test_a_program_of_any_name_has_a_file(tmp_path: Path) -> None:
+    done = _run(
+        "logging.setup(program='a/b'); logging.warning('x')\n"
+        "sys.argv = []; logging.setup(); logging.warning('y')",
+        f"--torch_log_directory={tmp_path}",
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name.split(".")[0] for path in tmp_path.iterdir()) == ["a_b", "python"]
+
+
 _MANY = """
 import multiprocessing
 def work(number, directory):
@@ -163,6 +211,37 @@ def test_four_processes_lose_no_line_of_a_thousand_each(tmp_path: Path) -> None:
     for text in (_all(tmp_path), done.stderr):
         assert {match[1] for match in re.finditer(r"\] (worker \d says \d+)\n", text)} == wanted
     assert len(list(tmp_path.iterdir())) == 4
+
+
+_STEADY = """
+import time
+logging.setup()
+begin = time.monotonic()
+for count in range(2000):
+    time.sleep(max(0, begin + count / 1000 - time.monotonic()))
+    logging.info('worker %s says %d', os.environ['WORKER'], count)
+"""
+
+
+@pytest.mark.parametrize("native", ["--torch_log_native", "--notorch_log_native"])
+def test_four_programs_at_a_thousand_lines_a_second_lose_none(tmp_path: Path, native: str) -> None:
+    """Two seconds, one terminal for all of them, and files in one directory."""
+    logs, terminal = tmp_path / "logs", tmp_path / "terminal"
+    flags = [f"--torch_log_directory={logs}", "--verbosity=0", native]
+    with open(terminal, "ab") as stderr:
+        programs = [
+            subprocess.Popen(
+                [sys.executable, "-c", _START + _STEADY, *flags],
+                stderr=stderr,
+                env={**os.environ, "WORKER": str(number)},
+            )
+            for number in range(4)
+        ]
+        assert [program.wait(timeout=300) for program in programs] == [0] * 4
+    wanted = sorted(f"worker {n} says {count}" for n in range(4) for count in range(2000))
+    for text in (_all(logs), terminal.read_text()):
+        assert sorted(re.findall(r"\] (worker \d says \d+)\n", text)) == wanted
+    assert len(list(logs.iterdir())) == 4
 
 
 def test_traces_are_in_a_remote_store_at_exit() -> None:

@@ -63,6 +63,12 @@ def status() -> int:
 
 
 @scene
+def status_text() -> None:
+    """A child that ends with a text for a status."""
+    family.spawn(leave_with_text, nprocs=1)
+
+
+@scene
 def uncaught() -> None:
     """A child's exception that ends the program."""
     family.spawn(fail, nprocs=2, name="child")
@@ -205,6 +211,11 @@ def leave(index: int) -> None:
     """End with the status of the flag."""
     del index
     sys.exit(_STATUS.value)
+
+
+def leave_with_text(index: int) -> None:
+    """End with why."""
+    sys.exit(f"child {index} has nothing to do")
 
 
 def fail(index: int) -> None:

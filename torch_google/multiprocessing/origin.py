@@ -117,7 +117,12 @@ def _reporting(run: Callable[[], object]) -> Callable[[], None]:
     def reporting() -> None:
         try:
             run()
-        except (SystemExit, KeyboardInterrupt):
+        except SystemExit as end:
+            if end.code is None or isinstance(end.code, int):
+                raise
+            reports.report(str(end.code))  # a text: Python would print it
+            sys.exit(1)
+        except KeyboardInterrupt:
             raise
         except BaseException:  # noqa: BLE001  # reported, then the status of a failure
             reports.report(traceback.format_exc())

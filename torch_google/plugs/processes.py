@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch/_seam/processes.py: a DataLoader's worker that crashes says where, as other children do."""
 
+import signal
 import sys
 from collections.abc import Callable
 
@@ -14,15 +15,22 @@ def plug() -> None:
     processes.worker_signals.plug(_worker_signals)
 
 
+# What torch's handlers of these say ends in a NUL, and is less than what faulthandler says; the process
+# that waits for the worker has torch's advice about shared memory in its own error.
+_FAULTS = (signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE)
+
+
 def _worker_signals(install: Callable[[], None]) -> None:
-    """torch's handlers say that there was a fault, and faulthandler's, before them, where."""
+    """torch's handler of SIGTERM, and faulthandler for what its others are for."""
     reports = sys.modules.get(_REPORTS)
     if reports is None:  # a worker of a program that does without
         install()
         return
     import faulthandler
 
-    # Enabled already, below torch's handlers it would be asleep; again, it is above them and calls them.
+    # Enabled already, it would think that it still is, below torch's handlers.
     faulthandler.disable()
     install()
+    for number in _FAULTS:
+        signal.signal(number, signal.SIG_DFL)
     reports.watch_faults()

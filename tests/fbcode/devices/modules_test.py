@@ -29,7 +29,7 @@ class TestModules(TestCase):
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
         for made in _inputs(module_info, device, dtype, training):
-            module = _module(module_info, made).train(training)
+            module = _module(module_info, made, dtype).train(training)
             wide = copy.deepcopy(module).double()
             given = (made.forward_input.args, made.forward_input.kwargs)
             ours = _results_and_gradients(module.to(device), *given)
@@ -41,11 +41,11 @@ class TestModules(TestCase):
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
         made = _inputs(module_info, device, dtype, training)[0]
-        module = _module(module_info, made).to(device).train(training)
+        module = _module(module_info, made, dtype).to(device).train(training)
         file = io.BytesIO()
         torch.save(module.state_dict(), file)
         file.seek(0)
-        other = _module(module_info, made, seed=1).to(device)
+        other = _module(module_info, made, dtype, seed=1).to(device)
         other.load_state_dict(torch.load(file))
         self.assertEqual(other.state_dict(), module.state_dict())
         for leaf in other.state_dict().values():
@@ -63,7 +63,7 @@ def _inputs(info: Any, device: str, dtype: torch.dtype, training: bool) -> list[
     return list(itertools.islice(made, _SAMPLES))
 
 
-def _module(info: Any, made: Any, seed: int = 0) -> torch.nn.Module:
+def _module(info: Any, made: Any, dtype: torch.dtype, seed: int = 0) -> torch.nn.Module:
     torch.manual_seed(seed)
     args = pytree.tree_map_only(
         torch.Tensor,
@@ -72,7 +72,8 @@ def _module(info: Any, made: Any, seed: int = 0) -> torch.nn.Module:
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    return module
+    # Some are told a device, and some are given samples in double precision.
+    return module.cpu().to(dtype)
 
 
 def _double(leaf: Any) -> Any:

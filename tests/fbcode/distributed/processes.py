@@ -102,25 +102,27 @@ class TestGroup(MultiProcContinuousTest):
             self.assertEqual(one.full_tensor(), other)
 
 
-class TestProcesses(MultiProcessTestCase):
-    """New processes for each test; a rank says by its exit code that it skips, torch's way."""
+class Processes(MultiProcessTestCase):
+    """New processes for each test."""
 
-    @property
-    def world_size(self) -> int:
-        return WORLD
+    world_size = WORLD
 
     def setUp(self) -> None:
         super().setUp()
         self._spawn_processes()
 
+    def join(self, backend: str | None = None) -> None:
+        """Make the default group, in a rank's process."""
+        store = dist.FileStore(self.file_name, WORLD)
+        dist.init_process_group(backend, store=store, rank=self.rank, world_size=WORLD)
+
+
+class TestProcesses(Processes):
+    """A rank says by its exit code that it skips, torch's way."""
+
     @requires_gloo()
     def test_all_reduce_over_a_file(self) -> None:
-        dist.init_process_group(
-            "gloo",
-            store=dist.FileStore(self.file_name, WORLD),
-            rank=self.rank,
-            world_size=WORLD,
-        )
+        self.join("gloo")
         value = torch.tensor([self.rank + 1.0])
         dist.all_reduce(value)
         self.assertEqual(value.item(), 3.0)
@@ -133,9 +135,7 @@ class TestProcesses(MultiProcessTestCase):
 class TestShards(DTensorTestBase):
     """torch's own base of tests for DTensor."""
 
-    @property
-    def world_size(self) -> int:
-        return WORLD
+    world_size = WORLD
 
     @with_comms
     def test_sum_of_shards(self) -> None:
@@ -146,16 +146,8 @@ class TestShards(DTensorTestBase):
         )
 
 
-class Failing(MultiProcessTestCase):
+class Failing(Processes):
     """What must not pass; the tests of the harness run it."""
-
-    @property
-    def world_size(self) -> int:
-        return WORLD
-
-    def setUp(self) -> None:
-        super().setUp()
-        self._spawn_processes()
 
     def one_rank_raises(self) -> None:
         if self.rank == 1:

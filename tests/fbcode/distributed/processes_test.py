@@ -7,6 +7,7 @@ The classes are in a module of their own: a spawned process finds them there, by
 from __future__ import annotations
 
 import unittest
+from collections.abc import Callable
 
 import pytest
 
@@ -16,6 +17,12 @@ from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds th
     TestProcesses,
     TestShards,
 )
+
+
+@pytest.fixture(autouse=True)
+def _device(record_property: Callable[[str, object], None]) -> None:
+    """In the account of a run these are cases of the CPU."""
+    record_property("device", "cpu")
 
 
 def _run(test: str) -> unittest.TestResult:

@@ -13,9 +13,7 @@ WORLD = 4
 
 
 class TestThreads(MultiThreadedTestCase):
-    @property
-    def world_size(self) -> int:
-        return WORLD
+    world_size = WORLD
 
     def setUp(self) -> None:
         super().setUp()

@@ -29,6 +29,10 @@ class Directory:
     def __str__(self) -> str:
         return str(self._path)
 
+    def fits(self, size: int) -> bool:
+        """Whether an entry of so many bytes has room: it would push out all others, and itself."""
+        return self._max_bytes is None or size <= self._max_bytes * _KEPT
+
     def read(self, name: str) -> bytes | None:
         """Return the bytes of an entry, which counts as used now, or None."""
         path = self._file(name)

@@ -63,6 +63,13 @@ def test_the_bound_counts_what_other_processes_left(tmp_path: Path) -> None:
     assert [file.name for file in _files(tmp_path)] == [_name(2)]
 
 
+def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
+    assert not Directory(tmp_path, 1000).fits(1001)
+    assert not Directory(tmp_path, 1000).fits(950)  # to be cut down to would remove it again
+    assert Directory(tmp_path, 1000).fits(900)
+    assert Directory(tmp_path, None).fits(1 << 40)
+
+
 def test_litter_goes_once_it_is_old(tmp_path: Path) -> None:
     directory = Directory(tmp_path, 1000)
     directory.write(_name(1), b"one")
@@ -123,6 +130,28 @@ def test_a_scheme_that_is_registered(tmp_path: Path) -> None:
     assert [file.read_bytes() for file in _files(tmp_path / "here")] == [b"one"]
 
 
-def test_a_url_that_nothing_opens() -> None:
-    with pytest.raises(ValueError, match="nothing opens 'abacus://x'"):
-        Remote("abacus://x")
+def test_the_root_of_a_scheme_is_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Remote("memory://").write(_name(1), b"root")
+    assert Remote("memory:///").read(_name(1)) == b"root"
+    assert fsspec.filesystem("memory").cat(f"/{_name(1)[:2]}/{_name(1)}") == b"root"
+    assert _files(tmp_path) == []
+
+
+@pytest.mark.parametrize("url", ["abacus://x", "zip:///x", "reference://x"])
+def test_a_url_that_nothing_opens(url: str) -> None:
+    with pytest.raises(ValueError, match=f"nothing opens '{url}'"):
+        Remote(url)
+
+
+def test_whatever_a_filesystem_raises_is_an_error_of_the_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise KeyError("token")
+
+    broken = LocalFileSystem(skip_instance_cache=True)
+    monkeypatch.setattr(broken, "_open", fail)
+    gfile.register_scheme("broken", broken, rename_commits=True)
+    with pytest.raises(OSError, match="KeyError: 'token'"):
+        Remote("broken://x").read(_name(1))

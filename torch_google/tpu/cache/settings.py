@@ -12,13 +12,16 @@ from torch_google.tpu.cache.directory import Directory
 from torch_google.tpu.cache.remote import Remote
 
 _VARIABLE = "TORCH_TPU_COMPILE_CACHE"
+# After so many failures in a row nothing is read any more.
+_PATIENCE = 3
 
 
 @dataclass
 class Statistics:
     """Counts since the start or the last reset; `bytes` were read or written.
 
-    `rejected` are entries that could not be used, `unstorable` programs that JAX cannot write.
+    `rejected` are entries that could not be used, `unstorable` programs that JAX cannot write, or that
+    are larger than the bound.
     """
 
     hits: int = 0
@@ -34,6 +37,7 @@ class _State:
     place: Directory | Remote | None = None
     chosen: bool = False  # by a call; the variable is looked at once if not
     writable: bool = True
+    unread: int = 0  # reads that have failed, one after another
     warned: bool = False
     statistics: Statistics = field(default_factory=Statistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -46,7 +50,7 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
     """Keep compiled programs in a directory, or below a URL; None keeps none.
 
     Above `max_bytes` the entries that were used least lately are removed; a URL has no such bound.
-    Raises ValueError for a bound below 1, and for a URL that nothing opens.
+    Raises ValueError for a bound below 1, for what is no path, and for a URL that nothing opens.
     """
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(
@@ -55,7 +59,7 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
     place = None if path is None else _place(os.fspath(path), max_bytes)
     with _state.lock:
         _state.place, _state.chosen = place, True
-        _state.writable, _state.warned = True, False
+        _state.writable, _state.unread, _state.warned = True, 0, False
 
 
 def get_compile_cache() -> str | None:
@@ -89,6 +93,16 @@ def current() -> Directory | Remote | None:
     return _state.place
 
 
+def readable() -> bool:
+    """Whether entries are looked for: a place that has failed again and again would cost its retries."""
+    return _state.unread < _PATIENCE
+
+
+def note_read(*, failed: bool) -> None:
+    """Tell how a read went."""
+    _state.unread = _state.unread + 1 if failed else 0
+
+
 def writable() -> bool:
     """Whether entries are written: until the place has refused one."""
     return _state.writable
@@ -100,6 +114,8 @@ def stop_writing() -> None:
 
 
 def _place(path: str, max_bytes: int | None) -> Directory | Remote:
+    if not path or "\0" in path:
+        raise ValueError(f"{path!r} is no path. Name a directory or a URL, or give None")
     return Remote(path) if "://" in path else Directory(path, max_bytes)
 
 

@@ -14,7 +14,15 @@ import jax
 
 from torch_google.tpu.cache.entry import Entry, Unstorable, Unusable, decode, encode
 from torch_google.tpu.cache.environment import environment
-from torch_google.tpu.cache.settings import current, statistics, stop_writing, warn, writable
+from torch_google.tpu.cache.settings import (
+    current,
+    note_read,
+    readable,
+    statistics,
+    stop_writing,
+    warn,
+    writable,
+)
 
 
 def compiled(
@@ -49,9 +57,13 @@ def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
     if place is None:
         return None
     counts = statistics()
+    if not readable():
+        counts.misses += 1
+        return None
     name = _name(fingerprint, devices)
     try:
         data = place.read(name)
+        note_read(failed=False)
         if data is not None:
             entry = decode(data, devices)
             counts.hits += 1
@@ -61,6 +73,7 @@ def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
         counts.rejected += 1
         warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
     except OSError as error:
+        note_read(failed=True)
         warn(f"{place} cannot be read: {error}. Programs are compiled; give another directory")
     counts.misses += 1
     return None
@@ -73,6 +86,9 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
         return
     try:
         data = encode(entry)
+        if not place.fits(len(data)):
+            statistics().unstorable += 1
+            return
         place.write(_name(fingerprint, devices), data)
     except Unstorable:
         statistics().unstorable += 1

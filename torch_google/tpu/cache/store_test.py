@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import pytest
 
 from torch_google.tpu import cache
-from torch_google.tpu.cache import entry, environment, settings
+from torch_google.tpu.cache import entry, environment, remote, settings
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +138,43 @@ def test_a_place_that_cannot_be_used_costs_time_only() -> None:
     assert "/proc/version/cache cannot be " in str(warning.message)
     assert program.lowered == 3
     assert run(jnp.ones(3, jnp.float32))[0].tolist() == [3.0, 3.0, 3.0]
+
+
+def test_a_place_that_fails_again_and_again_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(self: object, name: str) -> bytes:
+        asked.append(name)
+        raise ConnectionError("no route to host")
+
+    cache.set_compile_cache("memory://far/away")
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        patch.setattr(remote.Remote, "read", refuse)
+        for number in range(6):
+            assert cache.remembered(f"{number}", jax.local_devices()[:1]) is None
+    (warning,) = seen
+    assert "no route to host" in str(warning.message)
+    assert len(asked) == 3
+    assert cache.statistics().misses == 6
+    cache.set_compile_cache("memory://far/away")  # is asked again
+    cache.remember("note", jax.local_devices()[:1], cache.Entry(None, 3))
+    assert cache.remembered("note", jax.local_devices()[:1]) == cache.Entry(None, 3)
+
+
+def test_a_huge_program_does_not_push_out_the_others(tmp_path: Path) -> None:
+    cache.set_compile_cache(tmp_path, max_bytes=100_000)
+    devices = jax.local_devices()[:1]
+    cache.remember("small", devices, cache.Entry(None, 1))
+    cache.remember("huge", devices, cache.Entry(None, os.urandom(200_000)))
+    assert (cache.statistics().stored, cache.statistics().unstorable) == (1, 1)
+    assert cache.remembered("small", devices) == cache.Entry(None, 1)
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_what_is_no_path_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="is no path. Name a directory or a URL, or give None"):
+        cache.set_compile_cache(path)
 
 
 def test_a_full_disk_costs_time_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

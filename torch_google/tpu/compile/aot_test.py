@@ -88,3 +88,13 @@ def test_one_carrier_for_a_device() -> None:
 def test_tensors_of_other_devices_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="cannot run tensors of meta"):
         carrier_of(torch.device("meta"))
+
+
+def test_a_mask_made_in_the_graph_hides_no_nan() -> None:
+    # 0 * nan is nan, also where a compiler can see that the 0 was a False.
+    def masked(x: torch.Tensor) -> torch.Tensor:
+        return x * (x > 0).float()
+
+    x = torch.tensor([float("nan"), float("inf"), -1.0, 2.0])
+    found = torch.compile(masked, fullgraph=True)(x.to("tpu")).cpu()
+    torch.testing.assert_close(found, masked(x), equal_nan=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 import torch
-from torch._ops import OpOverload
+from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 
 from torch_google.tpu.program.prims import lowering_of
@@ -27,7 +27,11 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
-    """Split a joint graph in which all that is random draws with one key, a node of the graph."""
+    """Split a joint graph in which all that is random draws with one key, a node of the graph.
+
+    Raises NotImplementedError where the backward pass would draw anew what the forward pass drew.
+    """
+    _refuse_drawn_again(joint)
     nodes = [node for node in joint.graph.nodes if is_random(node)]
     if not nodes:
         return split()
@@ -69,6 +73,40 @@ def is_random(node: Node) -> bool:
     lowering = lowering_of(op)
     return torch.Tag.nondeterministic_seeded in op.tags or (
         lowering is not None and lowering.random
+    )
+
+
+def _refuse_drawn_again(joint: GraphModule) -> None:
+    """Refuse branches that draw and that the gradient computes again, as that of cond does.
+
+    Which draw of the forward pass one of the backward pass stands for is lost by then, and other
+    numbers would make a wrong gradient.
+    """
+    backward: set[Node] = set()
+    for node in joint.graph.nodes:
+        given = node.all_input_nodes
+        if node.op == "placeholder":
+            if str(node.target).startswith("tangents"):
+                backward.add(node)
+        elif any(each in backward for each in given):
+            backward.add(node)
+            if isinstance(node.target, HigherOrderOperator) and any(
+                _draws(joint, each) for each in given
+            ):
+                raise NotImplementedError(
+                    f"tpu: torch.compile: the gradient of {node.target.name()} would draw other "
+                    "random numbers than its function did. Draw them before, and give them to it as "
+                    "operands; or call it under torch.no_grad()"
+                )
+
+
+def _draws(owner: GraphModule, node: Node) -> bool:
+    """Whether a node is a graph in which something draws."""
+    if node.op != "get_attr":
+        return False
+    graph = getattr(owner, str(node.target), None)
+    return isinstance(graph, GraphModule) and any(
+        is_random(each) or _draws(graph, each) for each in graph.graph.nodes
     )
 
 

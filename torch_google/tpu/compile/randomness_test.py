@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import pytest
 import torch
+from torch._higher_order_ops import scan
+from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
 
@@ -54,3 +57,54 @@ def test_draws_of_branches() -> None:
     first, second = compiled(x), compiled(x)
     assert not torch.equal(first, second)
     assert bool(((first >= 1) & (first < 2)).all())
+
+
+def test_a_branch_that_draws_has_no_gradient() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: dropout(x, 0.5), lambda x: x * 1.0, (x,))
+
+    x = torch.ones(64, device="tpu", requires_grad=True)
+    with pytest.raises(Exception, match="gradient of cond would draw other.*Draw them before"):
+        torch.compile(function, fullgraph=True)(x)
+    assert function(torch.ones(3)).shape == (3,)
+    with torch.no_grad():
+        assert set(torch.compile(function, fullgraph=True)(x).tolist()) == {0.0, 2.0}
+
+
+def test_what_is_drawn_before_a_branch_has_one() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        mask = (torch.rand_like(x) > 0.5) * 2.0
+        return torch.cond(x.sum() > 0, lambda x, m: x * m, lambda x, m: x + m, (x, mask))
+
+    x = torch.ones(64, device="tpu", requires_grad=True)
+    y = torch.compile(function, fullgraph=True)(x)
+    y.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(y.detach(), x.grad)
+    assert set(y.tolist()) == {0.0, 2.0}
+
+
+def test_what_only_the_forward_pass_draws_is_no_obstacle() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(
+            x.sum() > 0, lambda x: x * 3 + torch.rand_like(x), lambda x: x * 1.0, (x,)
+        )
+
+    x = torch.ones(64, device="tpu", requires_grad=True)
+    torch.compile(function, fullgraph=True)(x).sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [3.0] * 64
+
+
+def test_a_scan_drops_in_its_gradient_what_it_dropped() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        start = torch.zeros(3, device=x.device)
+        total: torch.Tensor = scan(lambda c, row: (c + dropout(row, 0.5), row * 1), start, x)[0]
+        return total
+
+    x = torch.ones(20, 3, device="tpu", requires_grad=True)
+    y = torch.compile(function, fullgraph=True)(x)
+    y.sum().backward()
+    assert x.grad is not None
+    assert torch.equal(y.detach(), x.grad.sum(0))
+    assert set(x.grad.flatten().tolist()) == {0.0, 2.0}

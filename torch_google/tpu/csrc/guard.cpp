@@ -44,8 +44,11 @@ Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
+  // No stream is one below all others.
   return Ref::checked(PyObject_CallFunction(
-      callbacks().mark, "OO", arrays.get(), timing ? Py_True : Py_False));
+      callbacks().mark, "OOiL", arrays.get(), timing ? Py_True : Py_False,
+      static_cast<int>(device),
+      static_cast<long long>(stream.value_or(c10::StreamId{-1}))));
 }
 
 bool is_ready(PyObject* marker) {
@@ -131,8 +134,18 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     *event = new Event{marker.give()};
   }
   // What runs behind an event reads immutable values, each of which is waited
-  // for by itself: there is no order left to enforce.
-  void block(void*, const c10::Stream&) const override {}
+  // for by itself: what is left to do is to have who waits for the stream wait
+  // for the event.
+  void block(void* event, const c10::Stream& stream) const override {
+    Gil gil;
+    refuse_child();
+    if (event) {
+      Ref::checked(PyObject_CallMethod(static_cast<Event*>(event)->marker,
+                                       "block", "iL",
+                                       static_cast<int>(stream.device_index()),
+                                       static_cast<long long>(stream.id())));
+    }
+  }
   bool queryEvent(void* event) const override {
     Gil gil;
     refuse_child();

@@ -24,7 +24,8 @@ struct Callbacks {
   PyObject* resized = nullptr;  // (array, number of elements) -> flat jax.Array
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
-  PyObject* mark = nullptr;          // (arrays, timing) -> Marker
+  // (arrays, timing, device, stream or -1 for all) -> Marker
+  PyObject* mark = nullptr;
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
   PyObject* scratch = nullptr;       // executable -> bytes while it runs

@@ -30,6 +30,18 @@ def test_sums_and_products(dtype: torch.dtype) -> None:
         check(aten.rsub.Scalar, x, 2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+def test_a_bool_is_a_number_in_a_product(dtype: torch.dtype) -> None:
+    # False * nan is nan, and False * -1 is -0.
+    mask = torch.tensor([True, False]).reshape(-1, 1)
+    values = torch.tensor(FLOATS).to(dtype)
+    check(aten.mul.Tensor, values, mask)
+    check(aten.mul.Tensor, mask, values)
+    check(aten.mul.Scalar, mask, NAN)
+    if not dtype.is_complex:
+        check(aten.div.Tensor, mask, values)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("mode", ["floor", "trunc", None])
 def test_rounded_quotients(dtype: torch.dtype, mode: str | None) -> None:

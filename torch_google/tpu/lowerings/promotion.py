@@ -93,6 +93,9 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
             whole -= 1 << bits
         return jnp.asarray(np.asarray(whole, target))
     source = to_torch(value.dtype)
+    if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
+        # XLA takes a product with a converted bool for a choice of zero: False * nan would be 0.
+        return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
     elif source.is_floating_point and jnp.issubdtype(target, jnp.integer):

@@ -10,6 +10,7 @@ import torch
 from torch_google.tpu import _C, profiler
 from torch_google.tpu.cache import get_compile_cache, set_compile_cache
 from torch_google.tpu.runtime import memory, platform, random
+from torch_google.tpu.runtime.block import Block
 from torch_google.tpu.runtime.indices import Which, index_of
 from torch_google.tpu.runtime.memory import (
     empty_cache,
@@ -173,23 +174,15 @@ def set_device(device: Which) -> None:
     torch.accelerator.set_device_index(index_of(device))
 
 
-class device:  # noqa: N801 - as torch.cuda has it
-    """Use a device within a `with` block."""
+class device(Block):  # noqa: N801 - as torch.cuda has it
+    """Use a device within a `with` block, or a function."""
 
     def __init__(self, device: Which) -> None:
-        self._index = index_of(device)
-        self._before = -1
-
-    def __enter__(self) -> None:
-        self._before = current_device()
-        set_device(self._index)
-
-    def __exit__(self, *_: object) -> None:
-        set_device(self._before)
+        super().__init__(current_device, set_device, index_of(device))
 
 
 class device_of(device):  # noqa: N801 - as torch.cuda has it
-    """Use the device of a tensor of tpu within a `with` block; of any other, change nothing."""
+    """Use the device of a tensor of tpu within a block or a function; of any other, change nothing."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)

@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import torch
 
 from torch_google.tpu import _C
+from torch_google.tpu.runtime import checks
+from torch_google.tpu.runtime.misses import CacheMissError
 
 _TRACEBACK = "Traceback (most recent call last):"
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
@@ -45,19 +47,26 @@ def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for it; an error names the line that called the operator."""
+    """Run a program and wait for it; an error names the line that called the operator.
+
+    What the operator's checks find, as an index that is out of range, is raised before it runs.
+    """
     try:
-        results = function(*arguments)
+        wrong = checks.error_of(function, arguments)
+        results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
     except (RuntimeError, ValueError, TypeError) as error:  # of which JAX's are kinds
         where = f"{caller()}: {op}"
         try:
             explain(where, error)
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, CacheMissError):
             raise
         except (RuntimeError, ValueError, TypeError):
             raise RuntimeError(f"{where}: {_first_line(error)}") from error
+    if wrong is not None:
+        kind, words = wrong
+        raise kind(f"{caller()}: {op}: {words}")
     return results
 
 

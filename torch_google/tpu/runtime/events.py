@@ -28,14 +28,24 @@ class Marker:
 
     def ready(self) -> bool:
         """Whether all values are there."""
+        return all(array.is_ready() for array in self.pending())
+
+    def pending(self) -> list[Any]:
+        """Return the values that are still on their way, and those that have failed."""
         self._arrays = [array for array in self._arrays if _concerns(array)]
-        return all(array.is_ready() for array in self._arrays)
+        return self._arrays
 
     def wait(self) -> None:
         """Block until all values are there; raises what their computation raised."""
         for array in self._arrays:
             errors.wait(array)
         self._arrays = []
+
+    def block(self, device: int, stream: int) -> None:
+        """Let who waits for a stream wait for these values, too."""
+        with _lock:
+            before = _awaited.get((device, stream), ())
+            _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
         """Return the milliseconds from this to a later one; both are waited for."""
@@ -59,9 +69,20 @@ class Marker:
         self._reached.set()
 
 
-def mark(arrays: Sequence[Any], timing: bool) -> Marker:
-    """Return a marker of these values."""
-    return Marker(arrays, timing)
+def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
+    """Return a marker of values, and of those that a stream waits for; -1: all streams of a device.
+
+    What has failed is among these once: who waits for that marker is told.
+    """
+    behind = []
+    with _lock:
+        for where, markers in tuple(_awaited.items()):
+            if where == (device, stream) or (where[0] == device and stream == _ALL):
+                behind += [array for marker in markers for array in marker.pending()]
+                _awaited[where] = [marker for marker in markers if not marker.ready()]
+                if not _awaited[where]:
+                    del _awaited[where]
+    return Marker([*arrays, *behind], timing)
 
 
 def _concerns(array: Any) -> bool:
@@ -75,6 +96,10 @@ def _concerns(array: Any) -> bool:
     return False
 
 
+# In place of a stream.
+_ALL = -1
+# The events that streams of devices wait for.
+_awaited: dict[tuple[int, int], list[Marker]] = {}
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()
 _watcher: list[threading.Thread] = []
 _lock = threading.Lock()

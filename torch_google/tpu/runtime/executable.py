@@ -17,8 +17,9 @@ from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes, lowerings, program
+from torch_google.tpu.lowerings.checks import Checks, check_of
 from torch_google.tpu.program import BakedNumber, Number, constant
-from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime import checks, compiler, platform
 from torch_google.tpu.runtime.call import Call, Fresh
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
@@ -91,10 +92,8 @@ def kept_call(call: Call, device: int) -> Compiled | None:
     if entry.executable is None:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
     results, random = entry.note
-    arguments = call.pure_arguments()
-    pure = call.pure.op  # and not the call, which holds tensors
-    plan = _Plan(call, lambda: program.lower_op(pure, *arguments), random)
-    return plan.compiled(entry.executable, results, fingerprint, plan.body(device))
+    plan = _Plan(call, None, random)
+    return plan.compiled(entry.executable, results, fingerprint, device)
 
 
 def keep_baked(call: Call, device: int) -> None:
@@ -106,7 +105,7 @@ def keep_baked(call: Call, device: int) -> None:
 def compile_call(call: Call, lowered: Program, device: int) -> Compiled:
     """Return the compiled program of a call. It keeps none of the call's tensors."""
     fingerprint = fingerprint_of(call, device)
-    plan = _Plan(call, lambda: lowered, bool(lowered.random))
+    plan = _Plan(call, lowered, bool(lowered.random))
     body = plan.body(device)
     results = tuple(call.results(lowered))
     if _is_ours(call):
@@ -122,14 +121,19 @@ def compile_call(call: Call, lowered: Program, device: int) -> Compiled:
         # A program that this becomes a part of has to tell today's from yesterday's too.
         fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
         executable = compiler.executable_of(plan.name, module, device=device)
-    return plan.compiled(executable, results, fingerprint, body)
+    return plan.compiled(executable, results, fingerprint, device, body)
 
 
 class _Plan:
-    """Which storages a call reads and writes, and what runs between. It keeps no tensor."""
+    """Which storages a call reads and writes, and what runs between. It keeps no tensor.
 
-    def __init__(self, call: Call, make: Callable[[], Program], random: bool) -> None:
-        self._make = make
+    Where `lowered` is not given, the operator is lowered when somebody asks.
+    """
+
+    def __init__(self, call: Call, lowered: Program | None, random: bool) -> None:
+        self._lowered = lowered
+        self._pure = call.pure.op
+        self._arguments = call.pure_arguments()
         self._bases = call.bases
         self._views = call.views
         self._kinds = [_number_dtype(number) for number in call.numbers]
@@ -157,9 +161,11 @@ class _Plan:
         executable: jax.stages.Compiled,
         results: tuple[Fresh | int | None, ...],
         fingerprint: str,
-        body: Body,
+        device: int,
+        body: Body | None = None,
     ) -> Compiled:
         """Return the call's program, which this executable runs."""
+        self._attach_checks(executable, fingerprint, device)
         return Compiled(
             self.name,
             executable,
@@ -169,38 +175,63 @@ class _Plan:
             "".join("f" if isinstance(example, float) else "i" for example in self._examples),
             self.random,
             fingerprint,
-            body,
+            body or self.body(device),
         )
 
     def body(self, device: int) -> Body:
         """Return the function that an executable is made of."""
-        sharding = SingleDeviceSharding(platform.device(device))
-        specs: list[Any] = [
-            jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
-            for shape, dtype, _ in (self._bases[at] for at in self.inputs)
-        ]
 
         def function(*values: Any) -> tuple[jax.Array, ...]:
             return self.run(values)
 
         function.__name__ = self.name.replace("::", "_").replace(".", "_")
-        return Body(function, specs + self._examples, sharding)
+        return Body(function, *self._specs(device))
+
+    def _specs(self, device: int) -> tuple[list[Any], SingleDeviceSharding]:
+        sharding = SingleDeviceSharding(platform.device(device))
+        specs: list[Any] = [
+            jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
+            for shape, dtype, _ in (self._bases[at] for at in self.inputs)
+        ]
+        return specs + self._examples, sharding
+
+    def _attach_checks(
+        self, executable: jax.stages.Compiled, fingerprint: str, device: int
+    ) -> None:
+        make = check_of(self._pure.name())
+        if make is None:
+            return
+        leaves, structure = pytree.tree_flatten(self._arguments)
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+
+        def function(*values: Any) -> Checks:
+            filled = list(leaves)
+            for at, value in zip(places, self._all_given(values), strict=True):
+                filled[at] = value
+            args, kwargs = pytree.tree_unflatten(filled, structure)
+            return make(*args, **kwargs)
+
+        asked = checks.Checked(
+            function,
+            *self._specs(device),
+            name=self.name,
+            fingerprint=fingerprint,
+            device=device,
+        )
+        checks.attach(executable, asked)
 
     @cached_property
     def _program(self) -> Program:
-        return self._make()
+        return self._lowered or program.lower_op(self._pure, *self._arguments)
 
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
         """Return the new arrays of the targets, then those of new tensors."""
-        arrays = dict(zip(self.inputs, values, strict=False))
-        numbers = values[len(self.inputs) :]
         key = None
         if self.random:
             seed, offset = values[-2:]
             key = jax.random.fold_in(jax.random.key(seed), offset)
-        given = [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
-        made = self._program(given, key)
-        new = dict(arrays)
+        made = self._program(self._all_given(values), key)
+        new = dict(zip(self.inputs, values, strict=False))
         for at, value in zip(self._written, made[self._plain() :], strict=True):
             target = self._boxes[self._bases[at][2]]
             new[target] = self._write(at, new.get(target), value)
@@ -218,6 +249,12 @@ class _Plan:
         shape, dtype, box = self._bases[target]
         first = next(at for at in self._written if self._bases[at][2] == box)
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
+
+    def _all_given(self, values: Sequence[Any]) -> list[Any]:
+        """Return what the pure operator is given, of the arguments of the program."""
+        arrays = dict(zip(self.inputs, values, strict=False))
+        numbers = values[len(self.inputs) :]
+        return [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
 
     def _given(self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]) -> Any:
         if kind == "constant":

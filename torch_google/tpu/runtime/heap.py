@@ -6,8 +6,9 @@ pieces back to the kernel, and of more than 64 MiB it keeps none for a thread wi
 the next run meets the same pages empty, one fault for each. That was a sixth of the time of a
 training step. PJRT has no allocator of its own for the CPU that could be told so: its buffers are
 malloc's, and so is what this sets for the process. So threads share one heap, which keeps what is
-freed. Pieces above 128 MiB are mapped
-apart, as before: the holes that aligned pieces leave in a heap are as large as they are.
+freed: up to 1 GiB at its end, since glibc gives all of an end back that is above the bound, and an end
+is as long as the largest pieces together. Pieces above 128 MiB are mapped apart, as before: the holes
+that aligned pieces leave in a heap are as large as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import ctypes
 import os
 from collections.abc import Mapping
 
-KEPT = 128 << 20
+IN_THE_HEAP = 128 << 20  # the largest piece, in bytes
+KEPT = 1 << 30  # of the heap's end
 
 # malloc.h
 _TRIM_THRESHOLD = -1
@@ -40,5 +42,5 @@ def keep(environ: Mapping[str, str] = os.environ) -> bool:
     if "CS_GNU_LIBC_VERSION" not in os.confstr_names or not os.confstr("CS_GNU_LIBC_VERSION"):
         return False
     mallopt = ctypes.CDLL(None).mallopt
-    settings = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, KEPT), (_TRIM_THRESHOLD, KEPT))
+    settings = ((_ARENA_MAX, 1), (_MMAP_THRESHOLD, IN_THE_HEAP), (_TRIM_THRESHOLD, KEPT))
     return all(mallopt(name, value) == 1 for name, value in settings)

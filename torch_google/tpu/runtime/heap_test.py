@@ -8,9 +8,9 @@ import pytest
 
 from torch_google.tpu.runtime import heap
 
-# 48 MiB of results a time, more than glibc keeps by itself: 12,288 pages. (Of pieces near the bound of
-# 128 MiB some processes find no room again: the holes are too small.) At first, each run widens
-# the heap: glibc finds no room for an aligned piece in one of its size.
+# 48 MiB of results a time, more than glibc keeps by itself: 12,288 pages. (Pieces near the bound of
+# 128 MiB find no room again: the holes are too small.) At first, each run widens the heap: glibc finds
+# no room for an aligned piece in one of its size.
 _PROGRAM = """
 import resource
 import statistics

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How operators run, by process, thread or `with` block.
+"""How operators run, by process, thread, `with` block or decorated function.
 
-Strict: asynchronously, each as a program. Debug: each waits, and its error names your line. Fused: they
-are recorded, and run as one program when somebody looks at a value, when an optimizer has stepped, or
-when a loop repeats itself; such programs are compiled in the background.
+Strict: asynchronously, each as a program. Debug: each waits, and its error names your line; indices and
+divisors are checked, as on the CPU, where the other modes clamp and go on. Fused: they are recorded, and
+run as one program when somebody looks at a value, when an optimizer has stepped, or when a loop repeats
+itself; such programs are compiled in the background.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import TracebackType
 from typing import Literal
 
 from torch_google.tpu import _C
+from torch_google.tpu.runtime.block import Block
 
 Name = Literal["strict", "debug", "fused"]
 
@@ -29,46 +28,25 @@ def get_eager_mode() -> str:
     return str((_C.global_mode() if own is None else own).name)
 
 
-class eager_mode:  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
-    """Set this thread's mode for a `with` block; its backward passes take it over."""
+class eager_mode(Block):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
+    """Set this thread's mode for a `with` block, or a function; its backward passes take it over."""
 
     def __init__(self, mode: Name) -> None:
-        self._mode = _parse(mode)
-        self._before: list[_C.Mode | None] = []
-
-    def __enter__(self) -> None:
-        self._before.append(_C.thread_mode())
-        _C.set_thread_mode(self._mode)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _C.set_thread_mode(self._before.pop())
+        super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))
 
 
-@contextmanager
-def cpu_fallback(enabled: bool = True) -> Iterator[None]:
+class cpu_fallback(Block):  # noqa: N801 - as eager_mode
     """Let this thread, and its backward passes, run operators without a lowering on the CPU."""
-    before = _C.thread_fallback()
-    _C.set_thread_fallback(enabled)
-    try:
-        yield
-    finally:
-        _C.set_thread_fallback(before)
+
+    def __init__(self, enabled: bool = True) -> None:
+        super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)
 
 
-@contextmanager
-def cache_only(enabled: bool = True) -> Iterator[None]:
+class cache_only(Block):  # noqa: N801 - as eager_mode
     """Let this thread, and its backward passes, compile nothing: CacheMissError says what it would."""
-    before = _C.thread_cache_only()
-    _C.set_thread_cache_only(enabled)
-    try:
-        yield
-    finally:
-        _C.set_thread_cache_only(before)
+
+    def __init__(self, enabled: bool = True) -> None:
+        super().__init__(_C.thread_cache_only, _C.set_thread_cache_only, enabled)
 
 
 def set_cache_only(enabled: bool) -> None:

@@ -118,3 +118,26 @@ def test_a_compiled_function_has_one_program_for_all_numbers() -> None:
     check(work, VALUES[3:])
     done = torch.tpu.metrics()
     assert (done.compiles, done.graphs) == (0, {"call": len(VALUES) - 3})
+
+
+# Unlike what has made a number an input: of another kind, out of range, or none at all.
+ODD: list[Any] = [3, -2, 0, -0.0, float("nan"), float("inf"), -float("inf"), True, 1e30, 1e-30]
+HUGE: list[Any] = [2**31, 2**40, -(2**40), 2**62]
+KINDS: dict[str, Callable[[Tensor, Any], Any]] = {
+    "sum": lambda x, n: x + n,
+    "product": lambda x, n: x * n,
+    "floor_divide": lambda x, n: x // (n or 1),
+    "comparison": lambda x, n: (x > n, x == n),
+    "where": lambda x, n: torch.where(x > 1, x, n),
+    "full": lambda x, n: torch.full((2,), n, device=x.device),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_number_that_is_an_input_may_become_of_another_kind(name: str) -> None:
+    for host in (torch.tensor([0.5, 1.5, -2.0]), torch.tensor([1, 2**40, -3])):
+        x = host.to("tpu")
+        usual: list[Any] = VALUES[:FEW] if host.is_floating_point() else list(range(1, FEW))
+        for value in (*usual, *ODD, *HUGE, *usual[:1]):
+            found, wanted = KINDS[name](x, value), KINDS[name](host, value)
+            torch.testing.assert_close(found, wanted, check_device=False, equal_nan=True)

@@ -8,10 +8,10 @@ at "high", six at "highest". On a CPU float32 is exact whatever this says.
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from types import TracebackType
 from typing import Any, Literal
 
 from torch_google.tpu import _C
+from torch_google.tpu.runtime.block import Block
 
 Precision = Literal["default", "high", "highest"]
 
@@ -29,27 +29,14 @@ def get_precision() -> str:
     return _NAMES[_C.precision()]
 
 
-class precision:  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
-    """Set this thread's precision for a `with` block; its backward passes take it over.
+class precision(Block):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
+    """Set this thread's precision for a `with` block, or a function; backward passes take it over.
 
     A program is compiled for each precision that it runs with.
     """
 
     def __init__(self, precision: Precision) -> None:
-        self._precision = _parse(precision)
-        self._before: list[int | None] = []
-
-    def __enter__(self) -> None:
-        self._before.append(_C.thread_precision())
-        _C.set_thread_precision(self._precision)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _C.set_thread_precision(self._before.pop())
+        super().__init__(_C.thread_precision, _C.set_thread_precision, _parse(precision))
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:

@@ -14,7 +14,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import autocast, device, dynamo, platform
+from torch_google.tpu.runtime import autocast, device, dynamo, platform, sharing
 from torch_google.tpu.runtime.untraced import untraced
 
 # Autograd's threads end at once; an exit waits no longer for them.
@@ -51,10 +51,21 @@ def register() -> None:
         }
     )
     dlpack.install()
+    sharing.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
+    _install_collectives()
     os.register_at_fork(after_in_child=_C.forked)
     atexit.register(_finish)
+
+
+def _install_collectives() -> None:
+    """Have torch.distributed know the device: a group that names no backend is of `collectives`."""
+    # `import torch` has it, before it comes here.
+    if torch.distributed.is_available():
+        torch.distributed.Backend.register_backend(
+            "tpu", _later("collectives", "group"), extended_api=True, devices=["cpu", "tpu"]
+        )
 
 
 def _finish() -> None:

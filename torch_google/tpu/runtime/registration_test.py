@@ -54,6 +54,14 @@ def test_it_brings_no_packages_but_its_own(installed: Path) -> None:
     assert foreign == {"torch_google"}
 
 
+def test_it_loads_no_more_of_torch_distributed(installed: Path) -> None:
+    program = "import torch; print(*sorted(name for name in sys.modules if 'distributed' in name))"
+    without = _run(installed, program, TORCH_DEVICE_BACKEND_AUTOLOAD="0")
+    assert _run(installed, program) == without
+    program = "import torch; print(torch.distributed.get_default_backend_for_device('tpu'))"
+    assert _run(installed, program) == ["tpu"]
+
+
 @pytest.mark.parametrize(
     "module",
     ["torch_google.tpu", "torch_google.tpu.runtime.device", "torch_google.tpu.lowerings.matmul"],

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: E402, PT009, PT027 - the device comes first; torch's own TestCase compares tensors
+"""Suites of two processes that have the device, found by name like those of `processes`."""
+
+from __future__ import annotations
+
+from torch_google.tpu import autoload
+
+# Before torch's machinery for tests is imported, which asks. A rank imports this module first.
+autoload()
+
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import Shard, distribute_tensor
+from torch.testing._internal.distributed._tensor import common_dtensor
+
+from tests.fbcode.distributed.processes import WORLD, Processes
+
+
+class TestDevice(Processes):
+    """Groups that name no backend: torch takes the one of the accelerator that it finds."""
+
+    def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
+        self.join()
+        value = torch.tensor([self.rank + 1.0])
+        dist.all_reduce(value)
+        self.assertEqual(value.item(), 3.0)
+        pair = dist.new_group([0, 1])
+        dist.broadcast(value.fill_(self.rank), src=1, group=pair)
+        self.assertEqual(value.item(), 1.0)
+        mesh = dist.init_device_mesh("cpu", (WORLD,))
+        shards = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
+        self.assertEqual(shards.sum().full_tensor().item(), 28.0)
+
+    def test_what_lies_on_the_device_is_refused(self) -> None:
+        self.join()
+        with self.assertRaisesRegex(NotImplementedError, "the device has no collectives yet"):
+            dist.all_reduce(torch.ones(2, device="tpu"))
+
+
+class TestShards(common_dtensor.DTensorTestBase):
+    """torch's own base of tests for DTensor, which asks the accelerator for its backend."""
+
+    world_size = WORLD
+
+    @common_dtensor.with_comms
+    def test_a_mesh_of_more_ranks_than_devices_is_of_the_cpu(self) -> None:
+        self.assertEqual(common_dtensor.DEVICE_TYPE, "tpu")
+        mesh = self.build_device_mesh()
+        self.assertEqual(mesh.device_type, "cpu")
+        shards = distribute_tensor(torch.arange(8.0), mesh, [Shard(0)])
+        self.assertEqual(shards.sum().full_tensor().item(), 28.0)

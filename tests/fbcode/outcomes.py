@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of each test: a file to which a line is added as a test begins, and one as it ends."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from tools.presubmit.results import Case, Outcome
+
+# What the line says that is written before a test. Where it stays the last, somebody ended the run, or
+# the test its process: `confirm` says the latter.
+BEGUN = "begun"
+
+
+@dataclasses.dataclass(frozen=True)
+class Ran:
+    """One test. `suite`: its file and class, without the device that torch puts into its name.
+
+    `reason`: why it was skipped, or the first line of what went wrong. `seconds`: of the clock.
+    """
+
+    suite: str
+    test: str
+    device: str
+    outcome: Outcome
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.suite, self.test
+
+    def case(self) -> Case:
+        """As the tables of `tools/presubmit/account.py` count it."""
+        reason = self.reason if self.outcome is Outcome.SKIPPED else ""
+        return Case(f"{self.suite}::{self.test}", self.outcome, reason, self.device)
+
+
+def read(file: Path) -> dict[tuple[str, str], Ran]:
+    """Return the last line for each test; none where there is no file.
+
+    Raises ValueError, with the number of the line, for one that is not of this form.
+    """
+    if not file.exists():
+        return {}
+    found = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+            ran = Ran(**{**row, "outcome": Outcome(row["outcome"])})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{file}:{number}: {error}. Remove the line") from error
+        found[ran.key] = ran
+    return found
+
+
+def append(file: Path, rows: Iterable[Ran]) -> None:
+    """Add lines in one write, so that several processes may share a file."""
+    lines = [
+        json.dumps({**dataclasses.asdict(row), "outcome": row.outcome.value}) + "\n" for row in rows
+    ]
+    place = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(place, "".join(lines).encode())
+    finally:
+        os.close(place)
+
+
+def confirm(file: Path, status: int) -> None:
+    """Say that tests which began ended their process, with a status as `subprocess` has it."""
+    begun = [row for row in read(file).values() if row.reason == BEGUN]
+    words = f"ended its process with status {status}"
+    append(file, [dataclasses.replace(row, reason=words) for row in begun])

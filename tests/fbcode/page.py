@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TABLE.md: how many tests ran, on which device, and why others did not."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.fbcode.outcomes import Ran
+from tools.presubmit.results import Outcome
+
+# How known.py begins the reason of a test that is run and does not pass.
+_KNOWN = "known: "
+_HEAD = """# What the suites gave
+
+Written by `tests/fbcode/run.py --page`, of the tests that its results file has; the
+[README](README.md) says which part of torch's tables that is.
+`known`: it was run and did not pass, as `devices/known.json` says, with the reason.
+"""
+
+
+def write(found: Iterable[Ran], file: Path) -> None:
+    """Write the page. Raises OSError."""
+    aside = file.with_name(f"{file.name}.part")
+    aside.write_text(text(list(found)), encoding="utf-8")
+    aside.replace(file)
+
+
+def text(found: Sequence[Ran]) -> str:
+    """Return the page."""
+    lines = [_HEAD, "| suite | device | ran | passed | failed | known | skipped |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    rows = collections.defaultdict(list)
+    for ran in found:
+        rows[_suite(ran.suite), ran.device or "none"].append(ran)
+    lines += [_row(*name, rows[name]) for name in sorted(rows)]
+    lines.append(_row("all", "", found))
+    lines += _reasons("Known not to pass", [ran for ran in found if _is_known(ran)])
+    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not _is_known(ran)]
+    lines += _reasons("Skipped", skipped)
+    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
+    if failed:
+        lines += ["", "## Failed", ""]
+        lines += [f"- `{ran.suite}::{ran.test}`: {_cell(ran.reason)}" for ran in failed]
+    return "\n".join(lines) + "\n"
+
+
+def _suite(name: str) -> str:
+    """Return `operators: TestReferences` for a class, `operators` for the rest of its file."""
+    file, _, cls = name.partition("::")
+    return file.removesuffix("_test") + (f": {cls}" if cls else "")
+
+
+def _row(suite: str, device: str, found: Sequence[Ran]) -> str:
+    counts = collections.Counter(ran.outcome for ran in found)
+    known = sum(map(_is_known, found))
+    passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
+    numbers = (passed + failed + known, passed, failed, known, counts[Outcome.SKIPPED] - known)
+    return f"| {suite} | {device} | " + " | ".join(f"{number:,}" for number in numbers) + " |"
+
+
+def _reasons(title: str, found: Sequence[Ran]) -> list[str]:
+    if not found:
+        return []
+    lines = ["", f"## {title}", "", "| reason | device | tests |", "|---|---|---|"]
+    counts = collections.Counter(
+        (ran.reason.removeprefix(_KNOWN), ran.device or "none") for ran in found
+    )
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    lines += [f"| {_cell(reason)} | {device} | {n:,} |" for (reason, device), n in ordered]
+    return lines
+
+
+def _is_known(ran: Ran) -> bool:
+    return ran.outcome is Outcome.SKIPPED and ran.reason.startswith(_KNOWN)
+
+
+def _cell(words: str) -> str:
+    """Return words that end no cell and begin no tag."""
+    return words.replace("|", "\\|").replace("<", "\\<")

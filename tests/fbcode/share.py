@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One share of the tables in this process: SUITES INDEX/SHARES RESULTS [options of pytest]."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from tests import compiler
+from tests.fbcode.recording import FILE
+from tests.fbcode.sample import VARIABLE
+from tools.par.testing import pytest_main
+
+SUITES = {
+    "devices": (
+        "devices/modules_test.py",
+        "devices/operators_test.py",
+        "devices/optimizers_test.py",
+        "devices/restrictions_test.py",
+    ),
+    "distributed": (
+        "distributed/device_test.py",
+        "distributed/processes_test.py",
+        "distributed/threads_test.py",
+    ),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns pytest's exit status: 0 when all passed that was left to run, 5 when nothing was."""
+    suites, share, results, *options = argv
+    # What .bazelrc and BUILD say of these tests; and compiled as what runs once.
+    os.environ.update(
+        PYTORCH_TEST_FBCODE="1",
+        PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",
+        OMP_NUM_THREADS="1",
+        XLA_FLAGS=f"{compiler.XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}",
+    )
+    os.environ[VARIABLE] = share
+    os.environ[FILE] = os.path.abspath(results)
+    sys.argv[1:] = ["-p", "tests.fbcode.recording", *options]
+    tests = [f"tests/fbcode/{test}" for test in SUITES[suites]]
+    return pytest_main.run(__file__, __name__, tests)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

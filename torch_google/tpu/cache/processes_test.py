@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of users with a compile cache: in processes of their own, with files that go wrong."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+_PROGRAM = """
+import json, resource, sys, warnings
+if len(sys.argv) > 1:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    import torch
+    from torch_google.tpu import autoload
+    autoload()
+    x = torch.arange(6.0).reshape(2, 3).to("tpu").requires_grad_()
+    (x @ x.t()).exp().sum().log().backward()
+    numbers = x.grad.tolist()
+done = torch.tpu.metrics()
+said = [str(w.message) for w in seen if "compile cache" in str(w.message)]
+print(json.dumps([numbers, done.compiles, done.disk_hits, said]))
+"""
+
+
+@dataclass(frozen=True)
+class _Done:
+    numbers: list[list[float]]
+    compiles: int
+    hits: int
+    warnings: list[str]
+
+
+def _start(place: object, *arguments: str) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_TPU_COMPILE_CACHE": str(place),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _end(process: subprocess.Popen[str]) -> _Done:
+    printed, said = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    return _Done(*json.loads(printed))
+
+
+def _run(place: object, *arguments: str) -> _Done:
+    return _end(_start(place, *arguments))
+
+
+def _entries(place: Path) -> list[Path]:
+    return [path for path in place.rglob("*") if path.is_file()]
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, 60)
+
+
+def _random(path: Path) -> None:
+    path.write_bytes(os.urandom(path.stat().st_size))
+
+
+def _of_a_later_version(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"program 1\n", b"program 2\n", 1))
+
+
+def _emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
+    """A cache that several processes have filled at once, and what each of them found out."""
+    place = tmp_path_factory.mktemp("filled")
+    first, *others = [_end(process) for process in [_start(place) for _ in range(8)]]
+    for done in (first, *others):
+        assert (done.numbers, done.warnings) == (first.numbers, [])
+    assert not [path for path in _entries(place) if path.name.startswith(".")]
+    return place, first
+
+
+def test_after_many_at_once_the_next_compiles_nothing(filled: tuple[Path, _Done]) -> None:
+    place, first = filled
+    done = _run(place)
+    assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
+    assert done.hits == len(_entries(place))
+
+
+def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
+    place, first = filled
+    damages = itertools.cycle((_cut, _random, _of_a_later_version, _emptied))
+    for path, damage in zip(_entries(place), damages, strict=False):
+        copy = tmp_path / path.relative_to(place)
+        copy.parent.mkdir(exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+        damage(copy)
+    done = _run(tmp_path)
+    assert (done.numbers, done.hits, len(done.warnings)) == (first.numbers, 0, 1)
+    assert done.compiles > 0
+    done = _run(tmp_path)  # and the new entries are there
+    assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
+
+
+def test_a_path_that_is_a_file_costs_time_and_one_warning(
+    tmp_path: Path, filled: tuple[Path, _Done]
+) -> None:
+    (tmp_path / "file").write_bytes(b"mine")
+    done = _run(tmp_path / "file")
+    assert (done.numbers, done.hits, len(done.warnings)) == (filled[1].numbers, 0, 1)
+    assert (tmp_path / "file").read_bytes() == b"mine"
+
+
+def test_where_files_may_not_grow_nothing_is_left_behind(
+    tmp_path: Path, filled: tuple[Path, _Done]
+) -> None:
+    done = _run(tmp_path, "3000")
+    assert done.numbers == filled[1].numbers
+    assert len(done.warnings) == 1
+    assert "cannot be written: [Errno 27] File too large" in done.warnings[0]
+    assert all(path.stat().st_size < 3000 for path in _entries(tmp_path))
+    assert not [path for path in _entries(tmp_path) if path.name.startswith(".")]
+
+
+def test_a_url_is_a_place(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
+    place = f"file://{tmp_path}/url"
+    done = _run(place)
+    assert (done.numbers, done.warnings) == (filled[1].numbers, [])
+    assert _run(place).compiles == 0

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the values of arguments have to be: indices within a size, divisors of integers not zero.
+
+XLA clamps an index that is out of range, or drops what it names, and an integer divided by zero is
+some integer. The CPU raises; so does the debug mode, by these, which are programs beside the
+operators' own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import jax.numpy as jnp
+from jax import Array
+
+_F = TypeVar("_F", bound=Callable[..., "Checks"])
+
+
+@dataclass(frozen=True)
+class Check:
+    """`failed` says whether arguments are wrong, and `value` is what was found.
+
+    Both are scalars of a program. `words` say what that means, with `{}` where the value belongs, and
+    `kind` is the error.
+    """
+
+    failed: Array
+    value: Array
+    kind: type[Exception]
+    words: str
+
+
+Checks: TypeAlias = Sequence[Check]
+
+
+def check_of(name: str) -> Callable[..., Checks] | None:
+    """Return what makes the checks of a pure operator, from the arguments of its schema."""
+    return _TABLE.get(name)
+
+
+_TABLE: dict[str, Callable[..., Checks]] = {}
+
+
+def _check(*names: str) -> Callable[[_F], _F]:
+    def register(function: _F) -> _F:
+        for name in names:
+            if name in _TABLE:
+                raise ValueError(f"{__name__}: '{name}' has checks already. Keep one of them")
+            _TABLE[name] = function
+        return function
+
+    return register
+
+
+@_check(
+    "aten::gather",
+    "aten::scatter.src",
+    "aten::scatter.value",
+    "aten::scatter.reduce",
+    "aten::scatter.value_reduce",
+    "aten::scatter_add",
+    "aten::scatter_reduce.two",
+    "aten::index_select",
+    "aten::index_add",
+    "aten::index_copy",
+    "aten::index_reduce",
+)
+def along_a_dimension(self: Array, dim: int, index: Array, *_: Any, **__: Any) -> Checks:
+    return _within(index, _size(self, dim))
+
+
+@_check("aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor")
+def index_fill(self: Array, dim: int, index: Array, value: Any) -> Checks:
+    return _within(index, _size(self, dim), wraps=True)
+
+
+@_check("aten::take", "aten::put")
+def in_a_flat_tensor(self: Array, index: Array, *_: Any) -> Checks:
+    return _within(index, self.size, wraps=True)
+
+
+@_check("aten::index.Tensor", "aten::index_put", "aten::_index_put_impl")
+def index(self: Array, indices: Sequence[Array | None], *_: Any, **__: Any) -> Checks:
+    checks: list[Check] = []
+    dim = 0
+    for places in indices:
+        if places is None:
+            dim += 1
+        elif places.dtype in (jnp.bool_, jnp.uint8):  # a mask, of some dimensions
+            dim += places.ndim
+        else:
+            checks += _within(places, self.shape[dim], wraps=True)
+            dim += 1
+    return checks
+
+
+@_check(
+    "aten::embedding",
+    "aten::embedding_renorm",
+    "aten::_embedding_bag",
+    "aten::_embedding_bag_forward_only",
+)
+def rows(weight: Array, indices: Array, *_: Any, **__: Any) -> Checks:
+    return _within(indices, weight.shape[0])
+
+
+@_check("aten::nll_loss_forward", "aten::nll_loss2d_forward")
+def nll_loss(
+    x: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
+) -> Checks:
+    counts = target != ignore_index
+    return _within(target, x.shape[0 if x.ndim == 1 else 1], where=counts, what="target")
+
+
+@_check("aten::multi_margin_loss")
+def multi_margin_loss(x: Array, target: Array, *_: Any, **__: Any) -> Checks:
+    return _within(target, _size(x, -1), what="target")
+
+
+@_check("aten::multilabel_margin_loss_forward")
+def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
+    # The first target of -1 ends a row.
+    return _within(target, _size(x, -1), where=target != -1, what="target")
+
+
+@_check("aten::masked_scatter")
+def masked_scatter(self: Array, mask: Array, source: Array) -> Checks:
+    shape = jnp.broadcast_shapes(self.shape, mask.shape)
+    wanted = jnp.broadcast_to(mask != 0, shape).sum()
+    words = f"{{}} places are true in the mask, but the source has {source.size} elements"
+    return [Check(wanted > source.size, wanted, RuntimeError, words)]
+
+
+@_check(
+    "aten::floor_divide",
+    "aten::floor_divide.Scalar",
+    "aten::remainder.Tensor",
+    "aten::remainder.Scalar",
+    "aten::remainder.Scalar_Tensor",
+    "aten::fmod.Tensor",
+    "aten::fmod.Scalar",
+)
+def quotient(self: Any, other: Any) -> Checks:
+    divisor = jnp.asarray(other)
+    if not (_is_integer(jnp.asarray(self)) and _is_integer(divisor)):
+        return []
+    words = "ZeroDivisionError: an integer is divided by {}"
+    return [Check((divisor == 0).any(), jnp.zeros((), jnp.int64), RuntimeError, words)]
+
+
+@_check("aten::div.Tensor_mode", "aten::div.Scalar_mode")
+def rounded_quotient(self: Any, other: Any, *, rounding_mode: str | None) -> Checks:
+    return quotient(self, other) if rounding_mode is not None else []
+
+
+def _within(
+    index: Array,
+    size: int,
+    *,
+    wraps: bool = False,
+    where: Array | None = None,
+    what: str = "index",
+) -> Checks:
+    """Return the check that indices are from 0, or from -size where it `wraps`, to below a size."""
+    if not index.size:
+        return []
+    low = -size if wraps else 0
+    wrong = (index < low) | (index >= size)
+    if where is not None:
+        wrong &= where
+    # The first that is wrong: what is printed first is what somebody will look for.
+    value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
+    allowed = f"Give {low} to {size - 1}" if size else "There is nothing to name"
+    words = f"{what} {{}} is out of range for a size of {size}. {allowed}"
+    return [Check(wrong.any(), value, IndexError, words)]
+
+
+def _size(x: Array, dim: int) -> int:
+    return int(x.shape[dim]) if x.ndim else 1
+
+
+def _is_integer(x: Array) -> bool:
+    return bool(jnp.issubdtype(x.dtype, jnp.integer) or x.dtype == jnp.bool_)

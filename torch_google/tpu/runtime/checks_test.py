@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that the CPU refuses: the debug mode refuses them too, and names them and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+# Each takes a place along a dimension of three.
+FROM_0: dict[str, Callable[[Tensor], object]] = {
+    "embedding": lambda at: functional.embedding(at, _rows(at)),
+    "embedding_bag": lambda at: functional.embedding_bag(at, _rows(at), at * 0),
+    "embedding with max_norm": lambda at: functional.embedding(at, _rows(at), max_norm=1.0),
+    "gather": lambda at: _three(at).gather(0, at),
+    "index_select": lambda at: _rows(at).index_select(0, at),
+    "index_add": lambda at: _three(at).index_add(0, at, at),
+    "index_add_ to a view": lambda at: _rows(at).T[0].index_add_(0, at, at.float()),
+    "index_copy": lambda at: _three(at).index_copy(0, at, at),
+    "index_reduce": lambda at: _three(at).index_reduce(0, at, at, "prod"),
+    "scatter": lambda at: _three(at).scatter(0, at, at),
+    "scatter_ of a number": lambda at: _three(at).scatter_(0, at, 1),
+    "scatter of a number, added": lambda at: _three(at).scatter(0, at, 1, reduce="add"),
+    "scatter_add": lambda at: _three(at).scatter_add(0, at, at),
+    "scatter_reduce": lambda at: _three(at).scatter_reduce(0, at, at, "sum"),
+    "cross_entropy": lambda at: functional.cross_entropy(_rows(at)[:1], at),
+    "nll_loss of one row": lambda at: functional.nll_loss(_three(at).float(), at[0]),
+    "nll_loss of images": lambda at: functional.nll_loss(
+        torch.ones(1, 3, 2, 2, device=at.device), at.reshape(1, 1, 1).expand(1, 2, 2)
+    ),
+    "multi_margin_loss": lambda at: functional.multi_margin_loss(_rows(at)[:1], at),
+}
+WRAPS: dict[str, Callable[[Tensor], object]] = {
+    "index": lambda at: _three(at)[at],
+    "index behind a slice": lambda at: _rows(at)[:, at],
+    "index beside a mask": lambda at: torch.ones(2, 3, device=at.device)[
+        torch.tensor([False, True], device=at.device), at
+    ],
+    "index_put_": lambda at: _three(at).index_put_((at,), at),
+    "assignment": lambda at: _three(at).__setitem__(at, 1),
+    "index_fill": lambda at: _three(at).index_fill(0, at, 1),
+    "take": lambda at: _three(at).take(at),
+    "put_": lambda at: _three(at).put_(at, at),
+}
+# Each takes a divisor.
+QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
+    "//": lambda by: _three(by) // by,
+    "// a number": lambda by: _three(by) // int(by[0]),
+    "a number //": lambda by: 5 // by,
+    "%": lambda by: _three(by) % by,
+    "% a number": lambda by: _three(by) % int(by[0]),
+    "a number %": lambda by: 5 % by,
+    "remainder_": lambda by: _three(by).remainder_(by),
+    "remainder out=": lambda by: torch.remainder(_three(by), by, out=torch.empty_like(_three(by))),
+    "fmod": lambda by: torch.fmod(_three(by), by),
+    "fmod of a number": lambda by: torch.fmod(_three(by), int(by[0])),
+    "floor": lambda by: torch.div(_three(by), by, rounding_mode="floor"),
+    "trunc": lambda by: torch.div(_three(by), int(by[0]), rounding_mode="trunc"),
+    "bytes": lambda by: _three(by).to(torch.uint8) // by.to(torch.uint8),
+}
+
+
+def _three(like: Tensor) -> Tensor:
+    return torch.arange(1, 4, device=like.device)
+
+
+def _rows(like: Tensor) -> Tensor:
+    return torch.ones(3, 3, device=like.device)
+
+
+@pytest.fixture
+def debug() -> Iterator[None]:
+    with torch.tpu.eager_mode("debug"):
+        yield
+
+
+@pytest.mark.usefixtures("debug")
+@pytest.mark.parametrize("name", [*FROM_0, *WRAPS])
+def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str) -> None:
+    work = FROM_0.get(name) or WRAPS[name]
+    inside = [0, 2] if name in FROM_0 else [-3, -1, 0, 2]
+    low = -1 if name in FROM_0 else -4
+    for at in inside:
+        work(torch.tensor([at]))  # the CPU takes it
+        work(torch.tensor([at]).to("tpu"))
+    for at in (3, low, 2**40, -(2**40)):
+        with pytest.raises((IndexError, RuntimeError)):
+            work(torch.tensor([at]))
+        place = rf"{Path(__file__).name}:\d+: aten::\S+: (index|target) {at} is out of range"
+        allowed = rf"for a size of 3. Give {low + 1} to 2$"
+        with pytest.raises(IndexError, match=f"{place} {allowed}"):
+            work(torch.tensor([at]).to("tpu"))
+    work(torch.tensor([2]).to("tpu"))  # and goes on
+
+
+@pytest.mark.usefixtures("debug")
+@pytest.mark.parametrize("name", QUOTIENTS)
+def test_an_integer_is_not_divided_by_zero(name: str) -> None:
+    work = QUOTIENTS[name]
+    for divisor in (1, 3, 0):
+        by = torch.full((3,), divisor)
+        if divisor:
+            work(by)
+            work(by.to("tpu"))
+            continue
+        with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+            work(by)
+        with pytest.raises(RuntimeError, match=rf"{Path(__file__).name}:\d+: aten.*ZeroDivision"):
+            work(by.to("tpu"))
+
+
+@pytest.mark.usefixtures("debug")
+def test_floats_are() -> None:
+    x = torch.arange(3, device="tpu")
+    assert (x / 0).tolist()[1:] == [torch.inf, torch.inf]
+    assert (x // 0.0).tolist()[1:] == [torch.inf, torch.inf]
+    assert (x.float() % 0).isnan().all()
+
+
+@pytest.mark.usefixtures("debug")
+def test_of_many_indices_the_first_that_is_wrong_is_named() -> None:
+    table = torch.ones(5, 2, device="tpu")
+    indices = torch.tensor([[0, 4, 1], [2, 9, -3]]).to("tpu")
+    with pytest.raises(
+        IndexError, match="aten::embedding: index 9 is out of range for a size of 5"
+    ):
+        functional.embedding(indices, table)
+
+
+@pytest.mark.usefixtures("debug")
+def test_what_is_ignored_may_be_any_number() -> None:
+    x = torch.randn(3, 4, device="tpu", requires_grad=True)
+    for ignored in (-100, -1, 99):
+        target = torch.tensor([0, ignored, 3]).to("tpu")
+        loss = functional.cross_entropy(x, target, ignore_index=ignored)
+        wanted = functional.cross_entropy(x.cpu(), target.cpu(), ignore_index=ignored)
+        torch.testing.assert_close(loss.cpu(), wanted)
+        loss.backward()
+    multilabel = torch.tensor([[1, -1, 0, 0]]).to("tpu")
+    functional.multilabel_margin_loss(x[:1], multilabel)
+    with pytest.raises(IndexError, match="target 4 is out of range"):
+        functional.multilabel_margin_loss(x[:1], multilabel * 4)
+
+
+@pytest.mark.usefixtures("debug")
+def test_nothing_to_look_up_is_no_error() -> None:
+    nothing = torch.empty(0, dtype=torch.int64, device="tpu")
+    assert functional.embedding(nothing, torch.ones(3, 2, device="tpu")).shape == (0, 2)
+    assert torch.ones(0, 2, device="tpu")[nothing].shape == (0, 2)
+    with pytest.raises(IndexError, match="index 0 is out of range for a size of 0"):
+        functional.embedding(nothing.new_zeros(1), torch.ones(0, 2, device="tpu"))
+
+
+@pytest.mark.usefixtures("debug")
+def test_a_mask_wants_as_many_values_as_it_has_places() -> None:
+    x, mask = torch.zeros(3, device="tpu"), torch.tensor([True, False, True]).to("tpu")
+    assert x.masked_scatter(mask, torch.ones(2, device="tpu")).tolist() == [1, 0, 1]
+    with pytest.raises(RuntimeError, match="2 places are true in the mask, but the source has 1"):
+        x.masked_scatter(mask, torch.ones(1, device="tpu"))
+
+
+@pytest.mark.usefixtures("debug")
+def test_what_was_to_be_written_is_as_it_was() -> None:
+    x = torch.zeros(3, device="tpu")
+    with pytest.raises(IndexError):
+        x[torch.tensor([1, 3]).to("tpu")] = 1.0
+    assert x.tolist() == [0, 0, 0]
+
+
+def test_other_modes_clamp_and_compile_no_check() -> None:
+    table = torch.arange(7.0).reshape(7, 1).to("tpu")
+    indices = torch.tensor([6, 7, 100]).to("tpu")
+    functional.embedding(indices, table)
+    torch.tpu.reset_metrics()
+    for mode in ("strict", "fused"):
+        with torch.tpu.eager_mode(mode):
+            assert functional.embedding(indices, table).flatten().tolist() == [6, 6, 6]
+    assert torch.tpu.metrics().misses == 0
+    with torch.tpu.eager_mode("debug"), pytest.raises(IndexError, match="index 7"):
+        functional.embedding(indices, table)
+    assert torch.tpu.metrics().misses == 0  # the operator's own program is the same in each mode
+
+
+@pytest.mark.usefixtures("debug")
+def test_checks_are_compiled_once_and_are_programs_for_a_cache_only_thread() -> None:
+    table, indices = torch.ones(11, 3, device="tpu"), torch.tensor([1, 2]).to("tpu")
+    with torch.tpu.eager_mode("strict"):
+        table[indices]
+    with pytest.raises(torch.tpu.CacheMissError, match="the check of aten::index"):  # noqa: SIM117
+        with torch.tpu.cache_only():
+            table[indices]
+    table[indices]
+    torch.tpu.reset_metrics()
+    with torch.tpu.cache_only():
+        for _ in range(3):
+            table[indices]
+    assert torch.tpu.metrics().compiles == 0

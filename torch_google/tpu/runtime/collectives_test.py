@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.distributed with the device: the CPU by gloo, and no collective of a tensor on tpu."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch import nn
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+_WAYS: list[dict[str, Any]] = [{}, {"backend": "tpu"}, {"backend": "cpu:gloo,tpu:tpu"}]
+
+
+@pytest.fixture(params=_WAYS, ids=lambda way: way.get("backend", "none"))
+def joined(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The default group of one rank, asked for in each way."""
+    dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1, **request.param)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("joined")
+def test_what_lies_on_the_cpu_goes_by_gloo() -> None:
+    value = torch.ones(2)
+    dist.all_reduce(value)
+    assert value.tolist() == [1.0, 1.0]
+    found: list[Any] = [None]
+    dist.all_gather_object(found, {"rank": 0})
+    assert found == [{"rank": 0}]
+    dist.barrier()
+    pair = dist.new_group([0])
+    dist.broadcast(value, src=0, group=pair)
+    mesh = dist.init_device_mesh("cpu", (1,))
+    shards = distribute_tensor(torch.arange(4.0), mesh, [Shard(0)])
+    assert shards.full_tensor().tolist() == [0.0, 1.0, 2.0, 3.0]
+    model = DistributedDataParallel(nn.Linear(2, 1))
+    model(torch.ones(1, 2)).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def _all_gather(value: torch.Tensor) -> None:
+    dist.all_gather([torch.empty_like(value)], value)
+
+
+def _functional(value: torch.Tensor) -> torch.Tensor:
+    return functional.all_reduce(value, "sum", dist.group.WORLD)
+
+
+def _distribute(value: torch.Tensor) -> DTensor:
+    return distribute_tensor(value, dist.init_device_mesh("tpu", (1,)), [Shard(0)])
+
+
+def _replicate(value: torch.Tensor) -> DistributedDataParallel:
+    module = nn.Linear(2, 1)
+    module.weight = nn.Parameter(value)
+    return DistributedDataParallel(module.to("tpu"))
+
+
+@pytest.mark.usefixtures("joined")
+@pytest.mark.parametrize(
+    "call", [dist.all_reduce, _all_gather, _functional, _distribute, _replicate]
+)
+def test_what_lies_on_the_device_is_refused(call: Callable[[torch.Tensor], object]) -> None:
+    with pytest.raises(
+        NotImplementedError,
+        match=r"tpu: torch.distributed: \w+ was given a tensor on tpu, and the device has no "
+        r"collectives yet. Move it to the CPU",
+    ):
+        call(torch.ones(1, 2, device="tpu"))
+
+
+def test_options_are_refused() -> None:
+    with pytest.raises(ValueError, match="tpu: init_process_group: found pg_options of object"):
+        dist.init_process_group(
+            "tpu", store=dist.HashStore(), rank=0, world_size=1, pg_options=object()
+        )
+    assert not dist.is_initialized()

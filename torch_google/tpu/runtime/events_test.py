@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events and streams while a program runs that takes long enough to be met on its way."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+# How often a matrix is multiplied: a tenth of a second at the least.
+_PRODUCTS = 24
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_on_its_way() -> Iterator[None]:
+    _long()  # compiled
+    torch.tpu.synchronize()
+    yield
+    torch.tpu.synchronize()
+
+
+def _long(x: torch.Tensor | None = None) -> torch.Tensor:
+    """Return at once with what is there much later: the identity, or another matrix."""
+    x = torch.eye(768, device="tpu") if x is None else x
+    eye = torch.eye(768, device="tpu")
+    for _ in range(_PRODUCTS):
+        x = x @ eye
+    return x
+
+
+def test_an_event_is_reached_when_the_work_before_it_is_done() -> None:
+    before, after = torch.tpu.Event(), torch.tpu.Event()
+    before.record()
+    y = _long()
+    after.record()
+    assert (before.query(), after.query()) == (True, False)
+    assert not torch.tpu.current_stream().query()
+    after.synchronize()
+    assert (before.query(), after.query()) == (True, True)
+    assert torch.tpu.current_stream().query()
+    assert y.trace().item() == 768
+
+
+def test_the_time_between_events_is_that_of_the_work() -> None:
+    begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    started = time.perf_counter()
+    kept = _long()
+    end.record()
+    issued = time.perf_counter() - started
+    end.synchronize()
+    took = time.perf_counter() - started
+    elapsed = begin.elapsed_time(end) / 1e3
+    assert took > 2 * issued  # else this shows nothing
+    assert took - 0.05 <= elapsed <= time.perf_counter() - started + 0.05
+    assert end.elapsed_time(begin) / 1e3 == -elapsed
+    assert kept.trace().item() == 768
+
+
+def test_an_event_recorded_again_is_about_the_later_work() -> None:
+    event = torch.tpu.Event()
+    event.record()
+    event.synchronize()
+    kept = _long()
+    assert event.query()
+    event.record()
+    assert not event.query()
+    del kept
+    event.synchronize()
+    assert event.query()
+
+
+def test_there_is_no_time_before_an_event_that_was_not_recorded_or_reached() -> None:
+    begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    with pytest.raises(ValueError, match="must be recorded"):
+        begin.elapsed_time(end)
+    kept = _long()
+    end.record()
+    with pytest.raises(RuntimeError, match="must be completed"):
+        begin.elapsed_time(end)
+    end.synchronize()
+    assert begin.elapsed_time(end) > 0
+    assert kept.trace().item() == 768
+    end = torch.tpu.Event()
+    end.record()
+    with pytest.raises(ValueError, match="timing"):
+        begin.elapsed_time(end)
+
+
+def test_streams_know_their_own_work() -> None:
+    busy, idle = torch.tpu.Stream(), torch.tpu.Stream()
+    with busy:
+        kept = _long()
+    with idle:
+        torch.ones(3, device="tpu")
+    idle.synchronize()
+    assert (idle.query(), busy.query()) == (True, False)
+    busy.synchronize()
+    assert busy.query()
+    assert kept.trace().item() == 768
+
+
+def test_who_waits_for_a_stream_waits_for_the_events_that_it_waits_for() -> None:
+    ahead, behind, other = (torch.tpu.Stream() for _ in range(3))
+    with ahead:
+        kept = _long()
+        done = ahead.record_event()
+    behind.wait_event(done)
+    assert not behind.query()
+    assert other.query()
+    later = behind.record_event()
+    assert not later.query()
+    with behind:
+        result = kept.trace()
+    behind.synchronize()
+    assert (done.query(), later.query(), behind.query(), ahead.query()) == (True,) * 4
+    assert result.item() == 768
+
+    with ahead:
+        kept = _long()
+    behind.wait_stream(ahead)
+    del kept  # nobody will look at it
+    assert not behind.query()
+    behind.synchronize()
+    assert ahead.query()
+
+
+def test_a_thread_takes_over_from_another() -> None:
+    stream, made = torch.tpu.Stream(), threading.Event()
+    shared: list[torch.Tensor] = []
+    event = torch.tpu.Event()
+
+    def produce() -> None:
+        with stream:
+            shared.append(_long(torch.full((768, 768), 2.0, device="tpu")))
+            event.record(stream)
+        made.set()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    made.wait()
+    torch.tpu.current_stream().wait_event(event)
+    total = (shared[0] + 1).sum()
+    torch.tpu.current_stream().synchronize()
+    assert event.query()
+    thread.join()
+    assert total.item() == 3 * 768 * 768
+
+
+def test_a_device_is_waited_for_with_all_its_streams() -> None:
+    event = torch.tpu.Event()
+    with torch.tpu.Stream():
+        kept = _long()
+        event.record()
+    assert not event.query()
+    torch.tpu.synchronize()
+    assert event.query()
+    assert kept.trace().item() == 768

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tensors of the device that other processes make, and are given."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+
+def _sent(value: Any) -> Any:
+    return ForkingPickler.loads(ForkingPickler.dumps(value))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+def test_what_arrives_is_a_copy(dtype: torch.dtype) -> None:
+    x = torch.arange(6).reshape(2, 3).to("tpu", dtype)
+    for tensor in (x, x.t(), x[:, 1], x[:0], torch.ones((), device="tpu").to(dtype)):
+        found = _sent(tensor)
+        assert (found.device, found.dtype, found.shape) == (x.device, dtype, tensor.shape)
+        assert torch.equal(found.cpu(), tensor.cpu())
+    found = _sent(x)
+    found.zero_()
+    assert x.any()
+
+
+def test_parameters_and_leaves_keep_what_they_are() -> None:
+    parameter = _sent(torch.nn.Parameter(torch.ones(3, device="tpu"), requires_grad=False))
+    assert isinstance(parameter, torch.nn.Parameter)
+    assert not parameter.requires_grad
+    leaf = _sent(torch.ones(3, device="tpu", requires_grad=True))
+    assert leaf.is_leaf
+    assert leaf.requires_grad
+    with pytest.raises(RuntimeError, match="Cowardly refusing to serialize non-leaf"):
+        _sent(leaf * 2)
+    assert _sent({"host": torch.ones(2), "device": leaf})["host"].device.type == "cpu"
+
+
+_PROGRAM = """
+import torch
+import torch.multiprocessing
+from torch.utils.data import DataLoader
+from torch_google.tpu import autoload
+
+autoload()
+
+
+class Rows(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, at):
+        return torch.full((3,), float(at), device="tpu")
+
+
+def double(given, made):
+    x = given.get()
+    made.put(x * 2)
+    given.get()  # until what it made has been taken
+
+
+if __name__ == "__main__":
+    context = torch.multiprocessing.get_context("spawn")
+    given, made = context.Queue(), context.Queue()
+    worker = context.Process(target=double, args=(given, made))
+    worker.start()
+    given.put(torch.arange(3.0, device="tpu"))
+    doubled = made.get(timeout=300)
+    given.put(None)
+    worker.join()
+    print(doubled.device, doubled.tolist())
+    loader = DataLoader(Rows(), batch_size=2, num_workers=1, multiprocessing_context="spawn")
+    print([(batch.device.type, batch.sum(1).tolist()) for batch in loader])
+    try:
+        list(DataLoader(Rows(), num_workers=1, multiprocessing_context="fork"))
+    except RuntimeError as error:
+        print("forked after the device had started" in str(error), "'spawn'" in str(error))
+"""
+
+
+def test_queues_and_loaders_take_them(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert done.stdout.splitlines() == [
+        "tpu:0 [0.0, 2.0, 4.0]",
+        "[('tpu', [0.0, 3.0]), ('tpu', [6.0, 9.0])]",
+        "True True",
+    ], done.stderr
