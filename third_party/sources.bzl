@@ -13,6 +13,15 @@ source_archive = _source_archive
 # files that Debian may not ship, none of which is compiled here). A pin without `urls` is Debian's
 # alone. `version` is for METADATA, where the folder's name does not say it.
 _SOURCES = {
+    "abseil": dict(
+        debian_package = "abseil",
+        debian_file = "abseil_20240722.0.orig.tar.gz",
+        debian_sha256 = "df6d1f5ef540725f3851201176a60486aab332410788465c9877910bb471c34a",
+        debian_strip_prefix = "abseil-20240722.0",
+        urls = ["https://github.com/abseil/abseil-cpp/archive/refs/tags/20240722.0.tar.gz"],
+        sha256 = "f50e5ac311a81382da7fa75b97310e4b9006474f9560ac46f54a9967f07d4ae3",
+        strip_prefix = "abseil-cpp-20240722.0",
+    ),
     "bzip2": dict(
         debian_package = "bzip2",
         debian_file = "bzip2_1.0.8.orig.tar.gz",
