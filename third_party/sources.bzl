@@ -40,13 +40,16 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # A commit: cpuinfo makes no releases. Upstream publishes no hash of its archive.
+    # A commit: cpuinfo makes no releases. Packagers elsewhere know its archive by this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         debian_package = "cpuinfo",
         debian_file = "cpuinfo_0.0~git20250905.877328f.orig.tar.xz",
         debian_sha256 = "557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10",
         debian_strip_prefix = "cpuinfo-0.0~git20250905.877328f",
+        urls = ["https://github.com/pytorch/cpuinfo/archive/877328f188a3c7d1fa855871a278eb48d530c4c0.tar.gz"],
+        integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
+        strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
     "flatbuffers": dict(
         debian_package = "flatbuffers",
