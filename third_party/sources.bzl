@@ -13,6 +13,15 @@ source_archive = _source_archive
 # files that Debian may not ship, none of which is compiled here). A pin without `urls` is Debian's
 # alone. `version` is for METADATA, where the folder's name does not say it.
 _SOURCES = {
+    "abseil": dict(
+        debian_package = "abseil",
+        debian_file = "abseil_20240722.0.orig.tar.gz",
+        debian_sha256 = "df6d1f5ef540725f3851201176a60486aab332410788465c9877910bb471c34a",
+        debian_strip_prefix = "abseil-20240722.0",
+        urls = ["https://github.com/abseil/abseil-cpp/archive/refs/tags/20240722.0.tar.gz"],
+        sha256 = "f50e5ac311a81382da7fa75b97310e4b9006474f9560ac46f54a9967f07d4ae3",
+        strip_prefix = "abseil-cpp-20240722.0",
+    ),
     "bzip2": dict(
         debian_package = "bzip2",
         debian_file = "bzip2_1.0.8.orig.tar.gz",
@@ -31,13 +40,16 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # A commit: cpuinfo makes no releases. Upstream publishes no hash of its archive.
+    # A commit: cpuinfo makes no releases. Packagers elsewhere know its archive by this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         debian_package = "cpuinfo",
         debian_file = "cpuinfo_0.0~git20250905.877328f.orig.tar.xz",
         debian_sha256 = "557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10",
         debian_strip_prefix = "cpuinfo-0.0~git20250905.877328f",
+        urls = ["https://github.com/pytorch/cpuinfo/archive/877328f188a3c7d1fa855871a278eb48d530c4c0.tar.gz"],
+        integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
+        strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
     "flatbuffers": dict(
         debian_package = "flatbuffers",

@@ -15,14 +15,17 @@ def _from_debian(rctx):
 def _from_upstream(rctx):
     if not rctx.attr.urls:
         return "upstream: no address is pinned"
+    if not rctx.attr.sha256 and not rctx.attr.integrity:
+        return "upstream: no hash is pinned; add `sha256` or `integrity`"
     result = rctx.download_and_extract(
         rctx.attr.urls,
         sha256 = rctx.attr.sha256,
+        integrity = rctx.attr.integrity,
         stripPrefix = rctx.attr.strip_prefix,
         allow_fail = True,
     )
-    return "" if result.success else "upstream: no answer with sha256 {} from {}".format(
-        rctx.attr.sha256,
+    return "" if result.success else "upstream: no answer with {} from {}".format(
+        rctx.attr.integrity or "sha256 " + rctx.attr.sha256,
         ", ".join(rctx.attr.urls),
     )
 
@@ -60,7 +63,7 @@ source_archive = repository_rule(
     doc = """One unpacked source tarball with our BUILD file over it.
 
 The Debian archive is asked first (through apt, see apt.bzl), then the project's own addresses.
-The bytes must have the pinned sha256 whichever origin they come from.""",
+The bytes must have the pinned hash whichever origin they come from.""",
     implementation = _source_archive_impl,
     attrs = {
         "build_file": attr.label(mandatory = True, doc = "The overlay's BUILD file."),
@@ -69,6 +72,7 @@ The bytes must have the pinned sha256 whichever origin they come from.""",
         "debian_sha256": attr.string(mandatory = True),
         "debian_strip_prefix": attr.string(),
         "files": attr.label_keyed_string_dict(doc = "Our own files and where they go in the tree."),
+        "integrity": attr.string(doc = "Of the upstream file, where no sha256 of it is published."),
         "package": attr.string(mandatory = True, doc = "The name that errors use."),
         "sha256": attr.string(doc = "Of the upstream file."),
         "strip_prefix": attr.string(),

@@ -89,7 +89,8 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 def c_sources(workspace: Path) -> Iterator[Vendored]:
     """Yield the tarballs of third_party/sources.bzl. Raises UserError.
 
-    A pin without `urls` has Debian's tarball alone; one whose folder is no `NAME-VERSION` has `version`.
+    A pin without `urls` has Debian's tarball alone, and one with `integrity` (no SHA-256) is billed as
+    that; one whose folder is no `NAME-VERSION` has `version`.
     """
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")
@@ -101,7 +102,8 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
                 pin["strip_prefix"] if "urls" in pin else pin["debian_strip_prefix"]
             )
             debian = (pin["debian_file"], pin["debian_sha256"])
-            url, sha256 = (pin["urls"][0], pin["sha256"]) if "urls" in pin else ("", debian[1])
+            known = "urls" in pin and "integrity" not in pin
+            url, sha256 = (pin["urls"][0], pin["sha256"]) if known else ("", debian[1])
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise UserError(f"{file}: '{name}': {error}. See third_party/README.md") from None
         where = f"checksum=sha256:{sha256}"

@@ -87,6 +87,13 @@ def test_a_source_of_debian_alone(root: Path) -> None:
     assert zlib.source_info == ""
 
 
+def test_a_source_with_another_hash(root: Path) -> None:
+    file = root / "third_party" / "sources.bzl"
+    file.write_text(file.read_text().replace("        sha256 =", "        integrity ="))
+    (zlib,) = c_sources(root)
+    assert (zlib.sha256, zlib.download) == ("d" * 64, "")
+
+
 def test_a_source_that_says_its_version(root: Path) -> None:
     file = root / "third_party" / "sources.bzl"
     text = file.read_text().replace('strip_prefix = "zlib-1.2.13"', 'strip_prefix = "zlib-main"')
