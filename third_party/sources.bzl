@@ -51,6 +51,14 @@ _SOURCES = {
         integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
         strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
+    # Netlib has one file of that name, which changes; Debian keeps each day's.
+    "f2c": dict(
+        version = "20240504",
+        debian_package = "f2c",
+        debian_file = "f2c_20240504.orig.tar.xz",
+        debian_sha256 = "12a129a1a8d9a1446f29c0a126b29e8d6a3537266921ad1851bda9933b08221b",
+        debian_strip_prefix = "f2c-20240504",
+    ),
     "flatbuffers": dict(
         debian_package = "flatbuffers",
         debian_file = "flatbuffers_23.5.26+dfsg.orig.tar.xz",
@@ -80,6 +88,15 @@ _SOURCES = {
         sha256 = "5759a06e6c8863c58e8ceadeb56f7c701fec89b2559ba33a103a447207bf69c7",
         strip_prefix = "gloo-5354032ea08eadd7fc4456477f7f7c6308818509",
         files = {"config.h": "gloo/config.h"},
+    ),
+    "lapack": dict(
+        debian_package = "lapack",
+        debian_file = "lapack_3.12.1.orig.tar.gz",
+        debian_sha256 = "2ca6407a001a474d4d4d35f3a61550156050c48016d949f0da0529c0aa052422",
+        debian_strip_prefix = "lapack-3.12.1",
+        urls = ["https://github.com/Reference-LAPACK/lapack/archive/refs/tags/v3.12.1.tar.gz"],
+        sha256 = "2ca6407a001a474d4d4d35f3a61550156050c48016d949f0da0529c0aa052422",
+        strip_prefix = "lapack-3.12.1",
     ),
     "libffi": dict(
         debian_package = "libffi",
@@ -116,6 +133,15 @@ _SOURCES = {
         urls = ["https://github.com/nlohmann/json/archive/refs/tags/v3.11.2.tar.gz"],
         sha256 = "d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273",
         strip_prefix = "json-3.11.2",
+    ),
+    "openblas": dict(
+        debian_package = "openblas",
+        debian_file = "openblas_0.3.29+ds.orig.tar.xz",
+        debian_sha256 = "eb691e2cff83799400da22aa6ab93ebaa346ad317fea578b7ae119e226ce1b01",
+        debian_strip_prefix = "OpenBLAS-0.3.29",
+        urls = ["https://github.com/OpenMathLib/OpenBLAS/releases/download/v0.3.29/OpenBLAS-0.3.29.tar.gz"],
+        sha256 = "38240eee1b29e2bde47ebb5d61160207dc68668a54cac62c076bb5032013b1eb",
+        strip_prefix = "OpenBLAS-0.3.29",
     ),
     "openssl": dict(
         debian_package = "openssl",

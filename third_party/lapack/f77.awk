@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# Fortran 90's CYCLE, EXIT and RECURSIVE in fixed-form sources that are Fortran 77 otherwise, as jumps
+# and as nothing (f2c keeps variables on the stack when it is told to). Comments go.
+
+# Where a jump out of the innermost loop's body goes: its own label if it has one.
+function target(kind) {
+  used[depth, kind] = 1
+  if (kind == 1 && labelled[depth]) return labelled[depth]
+  return 90000 + 10 * number[depth] + kind
+}
+
+function land(kind) {
+  if (used[depth, kind]) printf "%5d CONTINUE\n", 90000 + 10 * number[depth] + kind
+}
+
+function begin_loop(label) {
+  number[++depth] = ++loops
+  labelled[depth] = label
+  used[depth, 1] = used[depth, 2] = 0
+}
+
+/^[*cC!]/ || /^ *(!.*)?$/ { next }
+
+{ line = toupper($0) }
+
+line ~ /^ +RECURSIVE +/ { sub(/RECURSIVE|recursive/, "") }
+
+line ~ /^ +DO +[A-Z]/ { begin_loop("") }
+line ~ /^ +DO +[0-9]+ +[A-Z]/ { split(line, word); begin_loop(word[2]) }
+
+match(line, /CYCLE *$/) { $0 = substr($0, 1, RSTART - 1) "GO TO " target(1) }
+match(line, /EXIT *$/) { $0 = substr($0, 1, RSTART - 1) "GO TO " target(2) }
+
+line ~ /^ +END *DO *$/ {
+  land(1)
+  print
+  land(2)
+  --depth
+  next
+}
+
+line ~ /^ *[0-9]+ +CONTINUE/ {
+  print
+  split(line, word)
+  while (depth && labelled[depth] == word[1]) {
+    land(2)
+    --depth
+  }
+  next
+}
+
+{ print }
