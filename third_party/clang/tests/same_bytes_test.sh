@@ -14,8 +14,10 @@ for folder in one a/longer/two; do
     cd "$TEST_TMPDIR/$folder"
     PATH=/nonexistent
     # Flags of the toolchain's BUILD file, and those of one unit.
+    set -- -ffile-compilation-dir=. -Wno-builtin-macro-redefined '-D__DATE__=""' '-D__TIME__=""' \
+      -g -O2 -mavx2 -mfma
     for source in *.cpp; do
-      toolchain/bin/clang++ -g -O2 -mavx2 -mfma -ffile-compilation-dir=. -c "$source" -o "$source.o"
+      toolchain/bin/clang++ "$@" -c "$source" -o "$source.o"
     done
     toolchain/bin/clang++ ./*.o -o program
     ./program
