@@ -62,7 +62,7 @@ def _from_named_mirror(rctx, files):
         url = "{}/{}".format(mirror.rstrip("/"), path.replace("+", "%2b"))
         if not rctx.download(url, output, sha256, allow_fail = True).success:
             absent[output] = (path, sha256)
-    return absent, "{} has not those bytes".format(mirror) if absent else ""
+    return absent, ("{} has not those bytes".format(mirror) if absent else "")
 
 def _fetch(rctx):
     """Downloads all packages. Returns their paths in the repository."""

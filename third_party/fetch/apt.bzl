@@ -76,7 +76,7 @@ def apt_download_all(rctx, files):
             return {}, ""
         reasons.append(reason)
         files = {output: pin for output, pin in files.items() if not rctx.path(output).exists}
-    return files, "; ".join(reasons) if files else ""
+    return files, ("; ".join(reasons) if files else "")
 
 def apt_download(rctx, package, file, sha256, output):
     """Downloads one file of a source package from the machine's own Debian mirror.
