@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cc_runtime`: the C++ toolchain's own shared libraries, which a PAR carries for its wheels.
+"""`cc_runtime`: the host C++ compiler's own shared libraries, which a PAR carries for its wheels.
 
 Wheels bring .so files that need libstdc++ and libgcc_s of at least their own age; a machine
 without a compiler may have neither. They are taken from the compiler that builds the program.

@@ -8,14 +8,27 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
+# A tool of the machine keeps its path. That of one which the build brings would be written into what
+# is built, so it gets a name on PATH.
+tool() {
+  case $2 in
+    /*) echo "$2" ;;
+    */*)
+      printf '#!/bin/sh\nexec "%s" "$@"\n' "$PWD/$2" > "$work/tools/$1"
+      chmod +x "$work/tools/$1"
+      echo "$1"
+      ;;
+    *) echo "$2" ;;
+  esac
+}
+
 sources=$(absolute "$1")
 make=$(absolute "$2")
-CC=$(absolute "$3")
-AR=$(absolute "$4")
+cc=$3
+ar=$4
 crypto=$(absolute "$5")
 ssl=$(absolute "$6")
 include=$(absolute "$7")
-export CC AR
 RANLIB=true
 # OpenSSL writes the date of its build and its flags into the library.
 SOURCE_DATE_EPOCH=0
@@ -35,6 +48,12 @@ command -v perl > /dev/null || {
   echo "third_party/openssl: no perl on PATH; OpenSSL's Configure needs it (git brings it on Debian)" >&2
   exit 1
 }
+
+mkdir "$work/tools"
+PATH=$work/tools:$PATH
+CC=$(tool cc "$cc")
+AR=$(tool ar "$ar")
+export PATH CC AR
 
 # The archive keeps object names only, and the tree is copied: relative paths everywhere.
 cp -RL "$sources" "$work/src"

@@ -9,10 +9,24 @@ absolute() {
   case $1 in */*) case $1 in /*) echo "$1" ;; *) echo "$PWD/$1" ;; esac ;; *) echo "$1" ;; esac
 }
 
+# A tool of the machine keeps its path. That of one which the build brings would be written into what
+# is built, so it gets a name on PATH.
+tool() {
+  case $2 in
+    /*) echo "$2" ;;
+    */*)
+      printf '#!/bin/sh\nexec "%s" "$@"\n' "$PWD/$2" > "$work/tools/$1"
+      chmod +x "$work/tools/$1"
+      echo "$1"
+      ;;
+    *) echo "$2" ;;
+  esac
+}
+
 sources=$1
 make=$(absolute "$2")
-CC=$(absolute "$3")
-AR=$(absolute "$4")
+cc=$3
+ar=$4
 setup_local=$5
 out_lib=$(absolute "$6")
 out_python=$(absolute "$7")
@@ -28,9 +42,16 @@ fail() {
   exit 1
 }
 
+mkdir "$work/tools"
+PATH=$work/tools:$PATH
+CC=$(tool cc "$cc")
+AR=$(tool ar "$ar")
+
 # Everything is below one directory and named relative to it, so no path of this machine gets in.
 cp -RL "$sources" "$work/src"
 chmod -R u+w "$work/src"
+# One time for all: make must not think that what the release generated is older than its source.
+find "$work/src" -type f -exec touch -d @1675814400 {} +
 for stage in "$@"; do
   place=$work/src/deps/${stage#*=}
   mkdir -p "${place%/*}"
@@ -44,7 +65,7 @@ SOURCE_DATE_EPOCH=1675814400
 PYTHONHASHSEED=0
 PYTHONDONTWRITEBYTECODE=1
 LC_ALL=C
-export CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
+export PATH CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
 # The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
 # The ac_cv_ lines are libraries that this build leaves out whether or not the host has them.

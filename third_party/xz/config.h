@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What xz's ./configure finds on Linux x86-64 with glibc, less the
 // microarchitecture: CLMUL is found at run time by the library itself.
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE 1
+#endif
 #define ASSUME_RAM 128
 #define HAVE_CHECK_CRC32 1
 #define HAVE_CHECK_CRC64 1

@@ -34,6 +34,12 @@ _SOURCES = {
 }
 """ % ("d" * 64, "e" * 64)  # noqa: UP031 (braces are the text's own)
 
+_PACKAGES = """\
+_PROGRAMS = {"pool/main/l/llvm/clang-19_19.1.7-3~deb12u1_amd64.deb": "%s"}
+_LIBRARIES = {}
+_SYSROOT = {"pool/main/g/gcc-12/libstdc++6_12.2.0-14_amd64.deb": "%s"}
+""" % ("1" * 64, "2" * 64)  # noqa: UP031 (braces are the text's own)
+
 _MODULE = """\
 module(name = "ws", version = "0.1")
 
@@ -78,6 +84,7 @@ def _texts() -> dict[str, str]:
     return {
         "MODULE.bazel": _MODULE,
         "third_party/sources.bzl": _SOURCES,
+        "third_party/clang/packages.bzl": _PACKAGES,
         "third_party/licences.json": json.dumps({"bazel": {}, "pypi": {"a_b": "MIT"}}),
         "third_party/pypi/lock.json": json.dumps(lock),
         "third_party/pypi/requirements.in": "# why\nA-B>=1  # why\n",
@@ -86,6 +93,6 @@ def _texts() -> dict[str, str]:
         "third_party/torch/pin.json": json.dumps(PIN),
         **{
             f"third_party/{name}/METADATA": _BEGUN.format(name=name)
-            for name in ("buildifier", "torch", "zlib")
+            for name in ("buildifier", "clang", "torch", "zlib")
         },
     }

@@ -24,7 +24,7 @@ _ROOT = "SPDXRef-workspace"
 _OWN_LICENCE = "Apache-2.0"
 
 # What is run while building or formatting, and is in no artifact.
-_TOOLS = {"make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
+_TOOLS = {"clang": "BUILD_TOOL_OF", "make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
 
 _Json = dict[str, object]
 

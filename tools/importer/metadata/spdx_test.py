@@ -129,7 +129,8 @@ def test_it_is_dated_by_the_last_upgrade() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("make", "BUILD_TOOL_OF"), ("buildifier", "DEV_TOOL_OF")]
+    ("name", "kind"),
+    [("clang", "BUILD_TOOL_OF"), ("make", "BUILD_TOOL_OF"), ("buildifier", "DEV_TOOL_OF")],
 )
 def test_tools_are_no_part_of_what_is_shipped(name: str, kind: str) -> None:
     tool = replace(_INVENTORY, vendored=[(replace(_ZLIB, name=name), _ABOUT)])

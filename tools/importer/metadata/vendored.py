@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies with a room of their own, as their pins have them: projects, C sources, buildifier."""
+"""Dependencies with a room of their own, as their pins have them: projects, C sources, tools."""
 
 from __future__ import annotations
 
@@ -157,6 +157,34 @@ def buildifier(workspace: Path) -> Vendored:
     )
 
 
+def clang(workspace: Path) -> Vendored:
+    """Return the C and C++ toolchain: one dependency of many packages. Raises UserError."""
+    file = workspace / "third_party" / "clang" / "packages.bzl"
+    pins: dict[str, str] = {}
+    for table in ("_PROGRAMS", "_LIBRARIES", "_SYSROOT"):
+        part = constant(file, table)
+        if not isinstance(part, dict):
+            raise UserError(f"{file}: {table} is no dictionary. See third_party/clang/README.md")
+        pins.update(part)
+    packages = {path.rpartition("/")[2]: sha256 for path, sha256 in pins.items()}
+    main = next((name for name in packages if re.match(r"clang-\d+_", name)), None)
+    if main is None:
+        raise UserError(f"{file}: no package is a clang-N. See third_party/clang/README.md")
+    version = main.split("_")[1].partition("-")[0]
+    others = sorted(name for name in packages if name != main)
+    return Vendored(
+        name="clang",
+        metadata="third_party/clang/METADATA",
+        version=version,
+        release=version,
+        urls=(),
+        purls=tuple(_debian_purl(name, packages[name]) for name in (main, *others)),
+        filename=main,
+        sha256=packages[main],
+        source_info="Packages of Debian 12, unpacked into one tree",
+    )
+
+
 def read_json(file: Path) -> Mapping[str, object]:
     """Read a JSON object. Raises UserError."""
     try:
@@ -183,6 +211,11 @@ def _git_purl(url: str, name: str, commit: str) -> str:
     if match:
         return f"pkg:github/{match[1].lower()}@{commit}"
     return f"{_purl('generic', name, commit)}?vcs_url={quote('git+' + url, safe='')}"
+
+
+def _debian_purl(filename: str, sha256: str) -> str:
+    name, version, arch = filename.removesuffix(".deb").split("_")
+    return f"{_purl('deb/debian', name, version)}?arch={arch}&checksum=sha256:{sha256}"
 
 
 def _purl(kind: str, name: str, version: str) -> str:

@@ -13,6 +13,7 @@ from tools.importer.metadata.metadata_file import UrlType
 from tools.importer.metadata.vendored import (
     buildifier,
     c_sources,
+    clang,
     of_project,
     projects,
     source_version,
@@ -135,3 +136,24 @@ def test_buildifier(root: Path) -> None:
     (root / "third_party" / "buildifier" / "pin.json").write_text("{\n]")
     with pytest.raises(UserError, match=r"buildifier/pin.json:2: .*Correct the line"):
         buildifier(root)
+
+
+def test_the_toolchain_is_all_its_packages(root: Path) -> None:
+    found = clang(root)
+    assert (found.version, found.filename) == ("19.1.7", "clang-19_19.1.7-3~deb12u1_amd64.deb")
+    assert (found.sha256, found.download) == ("1" * 64, "")
+    assert found.purls == (
+        f"pkg:deb/debian/clang-19@19.1.7-3~deb12u1?arch=amd64&checksum=sha256:{'1' * 64}",
+        f"pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=amd64&checksum=sha256:{'2' * 64}",
+    )
+
+
+def test_a_toolchain_without_a_compiler(root: Path) -> None:
+    file = root / "third_party" / "clang" / "packages.bzl"
+    text = file.read_text()
+    file.write_text(text.replace("/clang-19_", "/clang_"))
+    with pytest.raises(UserError, match=r"packages.bzl: no package is a clang-N. See"):
+        clang(root)
+    file.write_text(text.replace("_LIBRARIES = {}", "_LIBRARIES = 1"))
+    with pytest.raises(UserError, match=r"packages.bzl: _LIBRARIES is no dictionary. See"):
+        clang(root)

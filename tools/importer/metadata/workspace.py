@@ -18,6 +18,7 @@ from tools.importer.metadata.vendored import (
     Vendored,
     buildifier,
     c_sources,
+    clang,
     of_project,
     projects,
     read_json,
@@ -105,7 +106,7 @@ def write_all(workspace: Path) -> list[str]:
 def _vendored(
     workspace: Path, pins: Mapping[str, Mapping[str, object]], of_torch: tuple[str, ...]
 ) -> list[Vendored]:
-    found = [buildifier(workspace), *c_sources(workspace)]
+    found = [buildifier(workspace), clang(workspace), *c_sources(workspace)]
     for project in projects(workspace):
         pin = pins.get(project.name) or read_json(project.pin)
         found.append(of_project(project, pin, of_torch if project.name == "torch" else ()))

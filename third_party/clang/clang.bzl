@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The module extension `clang`: compiler, linker and sysroot of Debian packages, as `@clang`.
+
+Nothing is installed. Every package is unpacked into one tree, `root`, and the programs in `bin`
+start those of the tree on the tree's own C library. The machine needs `/bin/sh`, and no compiler.
+"""
+
+load("//third_party/fetch:apt.bzl", "apt_download_all")
+load(":packages.bzl", "PACKAGES")
+
+# Of a mirror whose address ends before `/pool`: for a machine whose apt has no Debian 12, or no apt.
+MIRROR = "DEBIAN_MIRROR"
+
+# Under bin/; see launch.sh.
+_PROGRAMS = ["clang", "clang++", "ld.lld", "ar", "nm", "objcopy", "objdump", "readelf", "strip"]
+
+_LOADER = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
+
+# No compilation reads these; what is left is small enough to be listed file by file.
+_UNUSED = [
+    "etc",
+    "sbin",
+    "usr/lib/compat-ld",
+    "usr/lib/gold-ld",
+    "usr/lib/gprofng-gui",
+    "usr/lib/llvm-19/lib/cmake",
+    "usr/lib/llvm-19/share",
+    "usr/lib/x86_64-linux-gnu/gconv",
+    "usr/lib/x86_64-linux-gnu/gprofng",
+    "usr/lib/x86_64-linux-gnu/ldscripts",
+    "usr/sbin",
+    "usr/share",
+]
+
+def unavailable(files, reason):
+    """The error of packages that could not be had, as one line.
+
+    Args:
+      files: {anything: (path in the archive, sha256)} of the packages.
+      reason: why, in one line.
+
+    Returns:
+      The line: what, where, what was found, what to do next.
+    """
+    paths = sorted([path for path, _ in files.values()])
+    more = " and {} more".format(len(paths) - 1) if len(paths) > 1 else ""
+    return "third_party/clang: no mirror has {}{} with the pinned sha256 ({}). {}".format(
+        paths[0],
+        more,
+        reason,
+        ("Set {}=http://HOST/debian (a mirror, or a snapshot, that has Debian 12), or build with the " +
+         "machine's own compiler: without --config=clang").format(MIRROR),
+    )
+
+def _from_named_mirror(rctx, files):
+    """As apt_download_all, from the mirror that the environment names."""
+    mirror = rctx.getenv(MIRROR)
+    if not mirror:
+        return files, "{} is not set".format(MIRROR)
+    absent = {}
+    for output, (path, sha256) in files.items():
+        url = "{}/{}".format(mirror.rstrip("/"), path.replace("+", "%2b"))
+        if not rctx.download(url, output, sha256, allow_fail = True).success:
+            absent[output] = (path, sha256)
+    return absent, ("{} has not those bytes".format(mirror) if absent else "")
+
+def _fetch(rctx):
+    """Downloads all packages. Returns their paths in the repository."""
+    files = {path.rpartition("/")[2]: (path, sha256) for path, sha256 in PACKAGES.items()}
+    absent, reasons = files, []
+    for origin in [_from_named_mirror, apt_download_all]:
+        absent, reason = origin(rctx, absent)
+        if not absent:
+            return files.keys()
+        reasons.append(reason)
+    fail(unavailable(absent, "; ".join(reasons)))
+
+def _unpack(rctx, package):
+    rctx.extract(package, "package")
+    for data in rctx.path("package").readdir():
+        if data.basename.startswith("data.tar"):
+            rctx.extract(data, "root")
+    rctx.delete("package")
+    rctx.delete(package)
+
+def _relink(rctx):
+    """Points links by an absolute path, which would be the machine's own files, into the tree."""
+    root = str(rctx.path("root").realpath) + "/"
+    shared = {
+        library.basename.partition(".so.")[0]: library
+        for library in rctx.path("root/lib/x86_64-linux-gnu").readdir()
+        if ".so." in library.basename
+    }
+    for link in rctx.path("root/usr/lib/x86_64-linux-gnu").readdir():
+        if not str(link.realpath).startswith(root):
+            rctx.delete(link)
+            if link.basename.removesuffix(".so") in shared:
+                rctx.symlink(shared[link.basename.removesuffix(".so")], link)
+
+    # All of its folder is the loader.
+    rctx.delete("root/lib64")
+    rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
+
+def _clang_repository_impl(rctx):
+    # Labels first: a change to these restarts the rule before anything is fetched.
+    launch = rctx.path(rctx.attr._launch)
+    build_file = rctx.path(rctx.attr._build_file)
+
+    for package in _fetch(rctx):
+        _unpack(rctx, package)
+    for folder in _UNUSED:
+        rctx.delete("root/" + folder)
+    for path in rctx.path("root/usr/lib/gcc/x86_64-linux-gnu/12").readdir():
+        # The sanitizers of another compiler.
+        if "san" in path.basename:
+            rctx.delete(path)
+    _relink(rctx)
+    for name in _PROGRAMS:
+        rctx.symlink(launch, "bin/" + name)
+    versions = {
+        name: rctx.path("root/{}/x86_64-linux-gnu/{}".format(folder, name)).realpath.basename
+        for name, folder in {"libgcc_s.so.1": "lib", "libstdc++.so.6": "usr/lib"}.items()
+    }
+    rctx.file("versions.json", json.encode_indent(versions) + "\n")
+    rctx.symlink(build_file, "BUILD.bazel")
+
+_clang_repository = repository_rule(
+    implementation = _clang_repository_impl,
+    attrs = {
+        "_build_file": attr.label(default = ":clang.BUILD"),
+        "_launch": attr.label(default = ":launch.sh"),
+    },
+    # Where apt's settings are, and what stands for them.
+    environ = ["APT_CONFIG", MIRROR],
+)
+
+clang = module_extension(
+    doc = "The repository @clang: the C and C++ toolchain `@clang//:toolchain` and its files.",
+    implementation = lambda mctx: _clang_repository(name = "clang"),
+)

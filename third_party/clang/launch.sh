@@ -1,0 +1,29 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Starts the pinned program of this script's name on the pinned C library: the machine's own programs
+# and libraries have no part in it. Paths stay as relative as the name that the caller used.
+root=${0%/*}/../root
+llvm=$root/usr/lib/llvm-19
+name=${0##*/}
+case $name in
+  clang | clang++)
+    program=$llvm/bin/clang
+    # It starts itself with -cc1 first when it compiles and links at once; that call is complete.
+    case ${1-} in
+      -cc1*) ;;
+      *)
+        mode=gcc
+        [ "$name" = clang ] || mode=g++
+        set -- --start-no-unused-arguments --no-default-config --driver-mode=$mode \
+          --target=x86_64-linux-gnu -no-canonical-prefixes "--sysroot=$root" \
+          "--gcc-install-dir=$root/usr/lib/gcc/x86_64-linux-gnu/12" \
+          -resource-dir "$llvm/lib/clang/19" -fuse-ld=lld --end-no-unused-arguments "$@"
+        ;;
+    esac
+    ;;
+  ld.lld) program=$llvm/bin/lld ;;
+  *) program=$root/usr/bin/x86_64-linux-gnu-$name ;;
+esac
+libraries=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu
+exec "$root/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2" --inhibit-cache --library-path "$libraries" \
+  --argv0 "$0" "$program" "$@"

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef THIRD_PARTY_CLANG_TESTS_THROUGH_H_
+#define THIRD_PARTY_CLANG_TESTS_THROUGH_H_
+
+// Calls `function`; *left becomes true when the call is left, by whatever way.
+void through(void (*function)(), bool* left);
+
+#endif  // THIRD_PARTY_CLANG_TESTS_THROUGH_H_

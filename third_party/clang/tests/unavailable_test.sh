@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The error of packages that no mirror has is one line that says what to do.
+# usage: unavailable_test.sh MESSAGE_FILE
+set -eu
+[ "$(wc -l < "$1")" = 1 ] || {
+  echo "unavailable_test: not one line: $(cat "$1")" >&2
+  exit 1
+}
+for part in "third_party/clang: no mirror has pool/a.deb and 1 more" "(404)" "Set DEBIAN_MIRROR=" \
+  "without --config=clang"; do
+  grep -qF -- "$part" "$1" || {
+    echo "unavailable_test: no '$part' in: $(cat "$1")" >&2
+    exit 1
+  }
+done
