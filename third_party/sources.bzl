@@ -118,13 +118,6 @@ _SOURCES = {
         strip_prefix = "make-4.3",
         files = {"config.h": "config/config.h"},
     ),
-    # Torch's fork of it lies in torch's own tree.
-    "miniz": dict(
-        debian_package = "pytorch",
-        debian_file = "pytorch_2.6.0+dfsg.orig.tar.xz",
-        debian_sha256 = "099a9601bc40d67656e75735c44abedb0fbe92d08817852ab7472eebb7e6ddff",
-        debian_strip_prefix = "pytorch-v2.6.0/third_party/miniz-3.0.2",
-    ),
     "nlohmann_json": dict(
         debian_package = "nlohmann-json3",
         debian_file = "nlohmann-json3_3.11.2.orig.tar.gz",

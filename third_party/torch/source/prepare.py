@@ -44,8 +44,8 @@ _KEPT = (
     "torchgen",
 )
 _KEPT_FILES = ("LICENSE", "NOTICE", "build_variables.bzl", "version.txt")
-# A placeholder for what the build makes.
-_GENERATED = ("caffe2/core/macros.h",)
+# What the build makes: a placeholder, and a header of another release of flatbuffers than ours.
+_GENERATED = ("caffe2/core/macros.h", "torch/csrc/jit/serialization/mobile_bytecode_generated.h")
 _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPACE")
 
 

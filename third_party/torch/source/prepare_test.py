@@ -48,6 +48,7 @@ def inputs(tmp_path: Path) -> prepare.Inputs:
         "torch/__init__.py": "",
         "torch/_utils_internal.py": "UPSTREAM = 1\n",
         "torch/csrc/T.cpp": "",
+        "torch/csrc/jit/serialization/mobile_bytecode_generated.h": "of another release",
         "torch/word.py": 'WORD = "old"\n',
         "torchgen/gen.py": "",
         "docs/index.rst": "",
@@ -92,7 +93,9 @@ def test_no_package_of_upstreams_own_workspace_is_left(
     out = tmp_path / "out"
     prepare.prepare(inputs, out)
     names = {path.name for path in out.rglob("*")}
-    assert names.isdisjoint({"BUILD", "BUILD.bazel", "WORKSPACE", "macros.h", "docs"})
+    assert names.isdisjoint(
+        {"BUILD", "BUILD.bazel", "WORKSPACE", "macros.h", "docs", "mobile_bytecode_generated.h"}
+    )
 
 
 def test_the_tree_of_another_release_is_refused(inputs: prepare.Inputs, tmp_path: Path) -> None:
