@@ -11,6 +11,7 @@ load(
     "par_packed_test",
     "par_program",
     "par_program_test",
+    _par_shared_test = "par_shared_test",
 )
 load("//tools/par/private:providers.bzl", _ParInfo = "ParInfo")
 load(
@@ -22,6 +23,7 @@ load(
 ParInfo = _ParInfo
 par_cc_extension = _par_cc_extension
 par_extensions = _par_extensions
+par_shared_test = _par_shared_test
 par_wheel = _par_wheel
 
 _COMMON = ["tags", "testonly", "compatible_with", "target_compatible_with"]

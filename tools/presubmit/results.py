@@ -16,7 +16,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 # Rules whose tests write their own results. Where they did not, Bazel wrote one case for the target.
-_PYTEST_RULES = ("par_program_test rule", "par_packed_test rule")
+_PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 

@@ -145,7 +145,9 @@ _FBCODE = '<properties><property name="PYTORCH_TEST_FBCODE" value="%s"/></proper
 _WITHOUT = "failed: //a:a_test ran without PYTORCH_TEST_FBCODE=1; see .bazelrc"
 
 
-@pytest.mark.parametrize("kind", ["par_program_test rule", "par_packed_test rule"])
+@pytest.mark.parametrize(
+    "kind", ["par_program_test rule", "par_packed_test rule", "par_shared_test rule"]
+)
 @pytest.mark.parametrize(
     ("properties", "failures"),
     [(_FBCODE % "1", []), (_FBCODE % "0", [_WITHOUT]), ("", [_WITHOUT])],

@@ -187,3 +187,35 @@ par_packed_test = rule(
     attrs = _PACKED_ATTRS,
     test = True,
 )
+
+def _shared_test_impl(ctx):
+    output = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.symlink(
+        output = output,
+        target_file = ctx.executable.program,
+        is_executable = True,
+    )
+    environment = ctx.attr.program[RunEnvironmentInfo].environment
+    return [
+        DefaultInfo(
+            executable = output,
+            files = depset([output]),
+            runfiles = ctx.runfiles(files = [ctx.executable.program]),
+        ),
+        RunEnvironmentInfo(environment = dict(environment, **ctx.attr.env)),
+    ]
+
+par_shared_test = rule(
+    implementation = _shared_test_impl,
+    attrs = {
+        "env": attr.string_dict(doc = "Added to the program's own environment."),
+        "program": attr.label(
+            doc = "A packed program.",
+            cfg = "target",
+            executable = True,
+            mandatory = True,
+            providers = [RunEnvironmentInfo],
+        ),
+    },
+    test = True,
+)

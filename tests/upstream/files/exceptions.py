@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of torch's tests is known not to pass: exceptions.json, kept by hand. A plugin of pytest.
+
+A test that the file covers runs all the same. It is skipped with its reason when it fails, and it
+fails when it passes, so that its entry goes. Only one that would end its process is not run.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+FILE = Path(__file__).with_name("exceptions.json")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`tests`: a pattern of `file::Class::test`. `ends_process`: it is not even begun."""
+
+    tests: str
+    reason: str
+    ends_process: bool = False
+
+    def covers(self, name: str) -> bool:
+        return fnmatch.fnmatchcase(name, self.tests)
+
+
+def parse(text: str, path: Path = FILE) -> list[Entry]:
+    """Return the entries. Raises ValueError, which names the entry, for one without a reason."""
+    entries = []
+    for number, row in enumerate(json.loads(text)):
+        if not {"tests", "reason"} <= set(row) <= {"tests", "reason", "ends_process"}:
+            raise ValueError(f"{path}: entry {number}: expected tests and reason, found {row}")
+        if not row["reason"]:
+            raise ValueError(f"{path}: entry {number}: give the reason why {row['tests']} fails")
+        entries.append(Entry(**row))
+    return entries
+
+
+def reason(entries: Sequence[Entry], name: str) -> Entry | None:
+    """Return the first entry that covers a test."""
+    return next((entry for entry in entries if entry.covers(name)), None)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        entry = reason(_entries(), _name(item))
+        if entry is not None and entry.ends_process:
+            item.add_marker(pytest.mark.skip(reason=f"known: {entry.reason}"))
+
+
+# Inside of other wrappers: those that write results see what this one makes of them.
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    entry = reason(_entries(), _name(item))
+    if entry is None or entry.ends_process:
+        return report
+    if report.failed:
+        item.stash[_FAILED] = True
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"Skipped: known: {entry.reason}")
+    elif report.skipped:
+        item.stash[_FAILED] = True
+    elif report.when == "teardown" and not item.stash.get(_FAILED, False):
+        report.outcome = "failed"
+        report.longrepr = f"{_name(item)} passes. Take '{entry.tests}' out of {FILE.name}"
+    return report
+
+
+_FAILED = pytest.StashKey[bool]()
+
+
+@functools.cache
+def _entries() -> list[Entry]:
+    # Read through the loader: the program may be packed.
+    data = __spec__.loader.get_data(str(FILE))  # type: ignore[union-attr]
+    return parse(data.decode("utf-8"))
+
+
+def _name(item: pytest.Item) -> str:
+    cls = getattr(item, "cls", None)
+    return "::".join([item.path.stem, *([cls.__name__] if cls else []), item.name])

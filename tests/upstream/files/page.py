@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TABLE.md: how many of torch's own tests ran, and why others failed or were skipped."""
+
+from __future__ import annotations
+
+import collections
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from tests.fbcode.outcomes import Ran
+from tools.presubmit.results import Outcome
+
+# How exceptions.py begins the reason of a test that is run and does not pass.
+_KNOWN = "known: "
+# What differs between skips for the same reason.
+_VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
+_WIDTH = 150
+_HEAD = """# What torch's own tests gave
+
+Written by `tests/upstream/files/run.py --page`, of the tests that its results file has; the
+[README](README.md) says how. `known`: it was run and did not pass, as `exceptions.json` says, with the
+reason. `passed` in per cent is of those that ran. Time is of the clock, in the tests alone.
+"""
+
+
+def write(found: Iterable[Ran], file: Path) -> None:
+    """Write the page. Raises OSError."""
+    aside = file.with_name(f"{file.name}.part")
+    aside.write_text(text(list(found)), encoding="utf-8")
+    aside.replace(file)
+
+
+def text(found: Sequence[Ran]) -> str:
+    """Return the page."""
+    lines = [_HEAD, "| file | device | ran | passed | | failed | known | skipped | seconds |"]
+    lines.append("|---|---|---|---|---|---|---|---|---|")
+    rows = collections.defaultdict(list)
+    for ran in found:
+        rows[ran.suite.partition("::")[0], ran.device or "none"].append(ran)
+    lines += [_row(*name, rows[name]) for name in sorted(rows)]
+    lines.append(_row("all", "", found))
+    known = sorted((ran for ran in found if _is_known(ran)), key=lambda ran: ran.key)
+    if known:
+        lines += ["", "## Known not to pass", "", "| reason | tests |", "|---|---|"]
+        by_reason = collections.defaultdict(list)
+        for ran in known:
+            by_reason[ran.reason.removeprefix(_KNOWN)].append(f"`{ran.suite}::{ran.test}`")
+        lines += [
+            f"| {_cell(reason)} | {len(names)}: {', '.join(names)} |"
+            for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))
+        ]
+    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not _is_known(ran)]
+    if skipped:
+        lines += ["", "## Skipped", "", "| reason | files | tests |", "|---|---|---|"]
+        lines += _skips(skipped)
+    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
+    if failed:
+        lines += ["", "## Failed", ""]
+        lines += [f"- `{ran.suite}::{ran.test}`: {_cell(ran.reason)}" for ran in failed]
+    return "\n".join(lines) + "\n"
+
+
+def _row(file: str, device: str, found: Sequence[Ran]) -> str:
+    counts = collections.Counter(ran.outcome for ran in found)
+    known = sum(map(_is_known, found))
+    passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
+    ran = passed + failed + known
+    part = f"{100 * passed / ran:.2f} %" if ran else ""
+    numbers = (failed, known, counts[Outcome.SKIPPED] - known)
+    cells = [file, device, f"{ran:,}", f"{passed:,}", part, *(f"{number:,}" for number in numbers)]
+    cells.append(f"{sum(one.seconds for one in found):,.0f}")
+    return f"| {' | '.join(cells)} |"
+
+
+def _skips(skipped: Sequence[Ran]) -> list[str]:
+    groups = collections.defaultdict(list)
+    for ran in skipped:
+        groups[_grouped(ran.reason)].append(ran.suite.partition("::")[0])
+    ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [
+        f"| {_cell(reason)} | {', '.join(sorted(set(files)))} | {len(files):,} |"
+        for reason, files in ordered
+    ]
+
+
+def _grouped(reason: str) -> str:
+    first = (reason.splitlines() or [""])[0]
+    words = _VARYING.sub("N", first) or "no reason was given"
+    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
+
+
+def _is_known(ran: Ran) -> bool:
+    return ran.outcome is Outcome.SKIPPED and ran.reason.startswith(_KNOWN)
+
+
+def _cell(words: str) -> str:
+    """Return words that end no cell and begin no tag."""
+    return words.replace("|", "\\|").replace("<", "\\<")

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run torch's own test files, each in a process of its own, and say what became of their tests.
+
+    run.par whole --results whole.jsonl                   # goes on where it was
+    run.par full --share 5/96 -- -k linalg
+    run.par full --results full.jsonl --page TABLE.md
+
+Names are upstream's (`test_nn`), or `whole`, `further` and `full` for sets of them. Behind `--` are
+pytest's own options. Exit status 0: something ran, and all is as exceptions.json has it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.fbcode import outcomes, recording
+from tests.upstream.files import catalogue, limits, page
+from tools.presubmit.account import Account
+from tools.presubmit.results import Outcome
+
+# What a process of a file runs.
+_PROGRAM = ("-m", "tests.upstream.files.one_file")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns 0 when something ran and nothing failed, of what the results file has."""
+    ours, behind = [*argv], []
+    if "--" in ours:
+        ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
+    options = _parse(ours)
+    try:
+        files = catalogue.chosen(options.files)
+        limits.share(options.share)
+        catalogue.root()
+    except (FileNotFoundError, ValueError) as error:
+        print(f"run: {error}", file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory() as scratch:
+        results = (options.results or Path(scratch, "results.jsonl")).absolute()
+        for file in files:
+            status = run_file(file, options.share, results, options.again, behind)
+            if status:
+                return status
+        found = list(outcomes.read(results).values())
+    account = Account()
+    for ran in found:
+        account.add(ran.suite.partition("::")[0], [ran.case()])
+    print("\n".join(account.lines()))
+    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
+    for ran in failed:
+        print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
+    if options.page:
+        page.write(found, options.page)
+    return 0 if found and not failed else 1
+
+
+def run_file(file: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:
+    """Run what is left of a file. Returns 0, or pytest's status when it could not be run.
+
+    A test that ends the process has failed; another process goes on behind it.
+    """
+    command = [sys.executable, *_PROGRAM, file, *behind]
+    environment = {
+        **os.environ,
+        limits.SHARE: share,
+        recording.FILE: str(results),
+        recording.AGAIN: "1" if again else "",
+    }
+    while True:
+        print(f"=== {file}, share {share}", flush=True)
+        size = _size(results)
+        status = subprocess.run(command, env=environment, check=False).returncode
+        fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
+        wrote = _size(results) > size
+        if any(ran.reason == outcomes.BEGUN for ran in outcomes.read(results).values()):
+            outcomes.confirm(results, status)
+            # What failed before the end of this process is not run a third time.
+            environment[recording.AGAIN] = ""
+        elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
+            return 0
+        else:
+            print(f"run: {file} ended with status {status}, as above", file=sys.stderr)
+            return abs(status)
+
+
+def _size(file: Path) -> int:
+    return file.stat().st_size if file.exists() else 0
+
+
+def _parse(argv: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", help=f"torch's test files; {', '.join(catalogue.SETS)}")
+    parser.add_argument("--share", default="0/1", help="INDEX/SHARES of each file's tests")
+    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
+    parser.add_argument("--again", action="store_true", help="but for what failed")
+    parser.add_argument("--page", type=Path, help="write the tables there, in Markdown")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command goes on behind a test that ends its process, and does nothing twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fbcode import outcomes
+from tests.upstream.files import catalogue, limits, run
+from tools.presubmit.results import Outcome
+
+_SUITE = """
+import os
+import unittest
+
+class TestAutogradCPU(unittest.TestCase):
+    def test_a_cpu(self):
+        pass
+
+    def test_b_cpu(self):
+        os._exit(7)
+
+    def test_c_cpu(self):
+        self.assertTrue(os.path.exists(os.environ["MENDED"]))
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a test file of torch's name, which processes import in its place."""
+    (tmp_path / "test_autograd.py").write_text(_SUITE)
+    (tmp_path / "program.py").write_text(
+        f"import sys\nsys.path[:] = [{str(tmp_path)!r}, *{sys.path!r}]\n"
+        "import importlib.util\nfrom pathlib import Path\nfrom tests.upstream.files import catalogue\n"
+        f"catalogue.root = lambda: Path({str(tmp_path)!r})\n"
+        "from tests.upstream.files import one_file\nsys.exit(one_file.main(sys.argv[1:]))\n"
+    )
+    monkeypatch.setattr(catalogue, "root", lambda: tmp_path)
+    monkeypatch.setattr(run, "_PROGRAM", (str(tmp_path / "program.py"),))
+    monkeypatch.setenv("MENDED", str(tmp_path / "mended"))
+    return tmp_path
+
+
+def test_goes_on_and_does_nothing_twice(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, table = here / "rows.jsonl", here / "TABLE.md"
+    command = ["test_autograd.py", f"--results={file}", f"--page={table}"]
+    assert run.main(command) == 1
+    found = {ran.test: (ran.outcome, ran.reason) for ran in outcomes.read(file).values()}
+    assert found["test_a_cpu"] == (Outcome.PASSED, "")
+    assert found["test_b_cpu"] == (Outcome.FAILED, "ended its process with status 7")
+    assert found["test_c_cpu"][0] is Outcome.FAILED
+    assert "failed: test_autograd::TestAutograd::test_b_cpu: ended" in capsys.readouterr().out
+    assert "| test_autograd | none | 3 | 1 | 33.33 % | 2 | 0 | 0 |" in table.read_text()
+    written = file.read_text()
+    assert run.main(command) == 1
+    assert file.read_text() == written
+    (here / "mended").touch()
+    assert run.main([*command, "--again", "--", "-k", "test_c"]) == 1
+    ((_, again),) = (k for k in outcomes.read(file).items() if k[0][1] == "test_c_cpu")
+    assert again.outcome is Outcome.PASSED
+
+
+def test_shares_are_apart_and_make_the_whole(here: Path) -> None:
+    seen = []
+    for index in range(3):
+        file = here / f"{index}.jsonl"
+        run.main(["test_autograd", f"--results={file}", f"--share={index}/3"])
+        seen += [ran.test for ran in outcomes.read(file).values()]
+    assert sorted(seen) == ["test_a_cpu", "test_b_cpu", "test_c_cpu"]
+
+
+def test_what_is_asked_for_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    assert catalogue.chosen(["test_nn", "whole"])[0] == "test_nn"
+    assert sorted(catalogue.chosen(["test_nn", "whole"])) == list(catalogue.WHOLE)
+    assert run.main(["test_others"]) == 1
+    assert "'test_others' is no test file of torch that is here" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="expected INDEX/SHARES as in 0/16, found '3/3'"):
+        limits.share("3/3")
+
+
+def test_without_the_files_it_says_what_builds_them(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main(["test_nn"]) == 1
+    assert "Build with --config=static" in capsys.readouterr().err

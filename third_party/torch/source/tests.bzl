@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`torch_tests`: files of upstream's `test/` as one directory, the root of what they import."""
+
+# A record of all files' hashes names the directory that a PAR unpacks: one edit, another directory.
+_RECORD = "torch_tests.dist-info/RECORD"
+
+def _torch_tests_impl(ctx):
+    tree = ctx.actions.declare_directory(ctx.label.name)
+    commands = ["set -e", 'cd "$1"', "out=$PWD", 'cd "$OLDPWD"']
+    for file in ctx.files.srcs:
+        path = file.path.partition("/test/")[2]
+        folder = path.rpartition("/")[0]
+        commands.append('mkdir -p "$out/{}" && cp -L "{}" "$out/{}"'.format(folder, file.path, path))
+    commands.append('cd "$out"')
+    commands.append("find . -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum >record")
+    commands.append("mkdir -p {} && mv record {}".format(_RECORD.rpartition("/")[0], _RECORD))
+    ctx.actions.run_shell(
+        command = "\n".join(commands),
+        arguments = [tree.path],
+        inputs = ctx.files.srcs,
+        outputs = [tree],
+        mnemonic = "TorchTests",
+        progress_message = "Laying out torch's test files",
+    )
+    return [DefaultInfo(files = depset([tree]))]
+
+torch_tests = rule(
+    implementation = _torch_tests_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = True, mandatory = True),
+    },
+)
