@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One shard of the smoke set, in this process: `FILE=INDEX/SHARES ...`, an argument for each shard.
+
+A shard of `bazel test` is one of torch's files, or a share of one.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+
+from tests.upstream.files import limits, one_file
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns pytest's exit status, or 1 when these are not the arguments of as many shards."""
+    try:
+        file = take(argv, os.environ)
+    except ValueError as error:
+        print(f"smoke: {error}", file=sys.stderr)
+        return 1
+    return one_file.main([file])
+
+
+def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
+    """Return the file of this shard, and have the environment say which share of it.
+
+    Raises ValueError unless there are as many shards as arguments.
+    """
+    index = int(environment.pop("TEST_SHARD_INDEX", "0"))
+    shards = int(environment.pop("TEST_TOTAL_SHARDS", "1"))
+    if shards != len(argv):
+        raise ValueError(
+            f"{shards} shards for {len(argv)} files. Run it by bazel test, which shards it as BUILD says"
+        )
+    file, _, words = argv[index].partition("=")
+    limits.share(words)
+    environment[limits.SHARE] = words
+    return file
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
