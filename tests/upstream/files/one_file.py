@@ -17,7 +17,13 @@ from tests.upstream.files import catalogue, exceptions, limits
 from tools.par.testing import pytest_main
 
 # As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite.
-_OPTIONS = ["--capture=sys", "--tb=native", "--override-ini=xfail_strict=true", "--assert=plain"]
+_OPTIONS = [
+    "--capture=sys",
+    "--tb=native",
+    "--override-ini=xfail_strict=true",
+    "--override-ini=markers=serial: upstream's runner starts nothing beside it",
+    "--assert=plain",
+]
 
 
 def main(argv: Sequence[str]) -> int:
