@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_tests`: files of upstream's `test/` as one directory, the root of what they import."""
 
-# A record of all files' hashes names the directory that a PAR unpacks: one edit, another directory.
-_RECORD = "torch_tests.dist-info/RECORD"
+# A record of all files' hashes: what a PAR unpacks is named by its data, and modules are none.
+_INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):
     tree = ctx.actions.declare_directory(ctx.label.name)
@@ -11,9 +11,12 @@ def _torch_tests_impl(ctx):
         path = file.path.partition("/test/")[2]
         folder = path.rpartition("/")[0]
         commands.append('mkdir -p "$out/{}" && cp -L "{}" "$out/{}"'.format(folder, file.path, path))
-    commands.append('cd "$out"')
-    commands.append("find . -type f | LC_ALL=C sort | xargs -d '\\n' sha256sum >record")
-    commands.append("mkdir -p {} && mv record {}".format(_RECORD.rpartition("/")[0], _RECORD))
+    commands += [
+        'cd "$out"',
+        "mkdir " + _INFO,
+        "find . -path ./{} -prune -o -type f -print | LC_ALL=C sort |".format(_INFO) +
+        " xargs -d '\\n' sha256sum >{}/RECORD".format(_INFO),
+    ]
     ctx.actions.run_shell(
         command = "\n".join(commands),
         arguments = [tree.path],
