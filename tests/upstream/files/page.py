@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TABLE.md: how many of torch's own tests ran, and why others failed or were skipped."""
+"""The page of tables: how many of torch's own tests ran, and why others failed or were skipped."""
 
 from __future__ import annotations
 
