@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,21 @@ def test_registrations_wait_for_the_import() -> None:
         [sys.executable, "-c", _NO_TORCH], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_shared_memory_manager_is_the_interpreter() -> None:
+    storage = torch.arange(4.0).untyped_storage()
+    manager, handle, size = storage._share_filename_cpu_()
+    shared = torch.UntypedStorage._new_shared_filename_cpu(manager, handle, size)
+    shared[0] = 7
+    assert storage[0] == 7
+    command = [
+        path.read_bytes().split(b"\0")[0]
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.parent.joinpath("exe").exists()
+        and os.path.samefile(path.parent / "exe", sys.executable)
+    ]
+    assert b"torch_shm_manager" in command
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
