@@ -85,16 +85,17 @@ PyObject* SetLogLevels(PyObject*, PyObject* arguments) {
                         "(WARNING), 2 (ERROR) or 3 (FATAL)",
                         least);
   }
-  const int old_least = static_cast<int>(absl::MinLogLevel());
   absl::SetMinLogLevel(static_cast<absl::LogSeverityAtLeast>(least));
-  return Py_BuildValue("ii", old_least, absl::SetGlobalVLogLevel(verbosity));
+  absl::SetGlobalVLogLevel(verbosity);
+  Py_RETURN_NONE;
 }
 
 PyObject* SetModuleLevel(PyObject*, PyObject* arguments) {
   const char* pattern;
   int level;
   if (!PyArg_ParseTuple(arguments, "si", &pattern, &level)) return nullptr;
-  return PyLong_FromLong(absl::SetVLogLevel(pattern, level));
+  absl::SetVLogLevel(pattern, level);
+  Py_RETURN_NONE;
 }
 
 PyObject* TagMessages(PyObject*, PyObject* argument) {
@@ -156,15 +157,16 @@ PyObject* SetFlag(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"set_log_levels", SetLogLevels, METH_VARARGS,
-     "set_log_levels(least, verbosity) -> what they were. The least severity "
-     "that is logged, and the highest VLOG."},
+     "set_log_levels(least, verbosity): the least severity that is logged, and "
+     "the highest VLOG."},
     {"set_module_level", SetModuleLevel, METH_VARARGS,
-     "set_module_level(pattern, level) -> what it was. The highest VLOG of the "
-     "files that match; before patterns that were given earlier."},
+     "set_module_level(pattern, level): the highest VLOG of files by their "
+     "name "
+     "without extension; before patterns that were given earlier."},
     {"tag_messages", TagMessages, METH_O,
-     "tag_messages(on). Write messages to standard error as `[W1121 "
+     "tag_messages(on): write messages to standard error as `[W1121 "
      "18:27:56.372313983 file.cc:955] text`, each at once."},
-    {"flags", GetFlags, METH_NOARGS, "flags() -> name: value, as text."},
+    {"flags", GetFlags, METH_NOARGS, "flags() -> {name: value}, as text."},
     {"set_flag", SetFlag, METH_VARARGS,
      "set_flag(name, value). Raises LookupError or ValueError."},
     {nullptr, nullptr, 0, nullptr},

@@ -26,7 +26,7 @@ _LEVEL_FLAG = "c10_caffe2_log_level"
 _MODULE_LEVEL = re.compile(r"[^=,]+=-?\d+")
 _SEVERITIES = ("INFO", "WARNING", "ERROR", "FATAL")
 
-_before: tuple[int, int] | None = None  # C++'s own levels, while Python's are followed
+_following = False
 _asked = ""  # the level that the user has put into the environment, if any
 _told = ""  # the level that was put there here
 _watching = False
@@ -70,11 +70,10 @@ def follow() -> None:
 
     A level that the user has put into TORCH_CPP_LOG_LEVEL stays.
     """
-    global _asked, _before, _watching
+    global _asked, _following, _watching
     if not is_linked():
         return
-    if _before is None:
-        _before = _native().set_log_levels(0, 0)
+    _following = True
     if not _watching:
         _watching = True
         # Abseil calls it at every change, whoever makes it.
@@ -90,11 +89,9 @@ def follow() -> None:
 
 
 def unfollow() -> None:
-    """Give C++ the levels that it had."""
-    global _before
-    if _before is not None:
-        before, _before = _before, None
-        _native().set_log_levels(*before)
+    """Leave C++'s levels as they are now: what it says at the end of the process has them too."""
+    global _following
+    _following = False
 
 
 def tag_messages(on: bool) -> None:
@@ -108,7 +105,7 @@ def _native() -> Any:
 
 
 def _changed(verbosity: int) -> bool:
-    if _before is not None and not _limit(verbosity):
+    if _following and not _limit(verbosity):
         _set_levels(verbosity)
     return True
 

@@ -10,14 +10,14 @@
 
 #include "absl/flags/declare.h"
 #include "absl/flags/flag.h"
-#include "absl/flags/parse.h"
-#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
 #include "c10/util/Exception.h"
 #include "c10/util/Logging.h"
 #include "third_party/torch/source/tests/expect.h"
 
 ABSL_DECLARE_FLAG(int, minloglevel);
 ABSL_DECLARE_FLAG(int, v);
+ABSL_DECLARE_FLAG(std::string, vmodule);
 
 namespace {
 
@@ -98,8 +98,8 @@ void AbseilsFlagsHold() {
                      }),
              "of detail"),
          "--v=1 did not hold");
-  // --vmodule of the command line names this file, with 2.
   const std::string by_module = Written("INFO", [] {
+    absl::SetFlag(&FLAGS_vmodule, "other=3,cpp_log_*=2");
     VLOG(2) << "two";
     VLOG(3) << "three";
     if (!VLOG_IS_ON(2) || VLOG_IS_ON(3)) abort();
@@ -112,6 +112,7 @@ void AbseilsFlagsHold() {
 
 void AProgramMayHaveInitializedAbseil() {
   const Ended ended = InChild([] {
+    absl::InitializeLog();
     c10::initLogging();
     c10::initLogging();
     c10::ShowLogInfoToStderr();
@@ -192,8 +193,7 @@ void ChecksEndTheProcess() {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  absl::ParseCommandLine(argc, argv);
+int main() {
   AWarningHasAbseilsForm();
   TorchsVariableIsTheLevel();
   AbseilsFlagsHold();
