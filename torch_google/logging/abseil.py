@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from importlib import import_module
 from typing import Any
 
 from absl import flags
@@ -101,7 +100,9 @@ def tag_messages(on: bool) -> None:
 
 
 def _native() -> Any:
-    return import_module(_MODULE)
+    import _absl
+
+    return _absl
 
 
 def _changed(verbosity: int) -> bool:

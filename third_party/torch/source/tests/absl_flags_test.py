@@ -17,7 +17,7 @@ def test_a_flag_of_cpp_is_abseils() -> None:
 
 def test_what_is_set_is_what_cpp_reads() -> None:
     """A flag that the symbolic shapes of lazy tensors are asked by."""
-    lazy = torch._C._lazy  # type: ignore[attr-defined]
+    lazy = torch._C._lazy
     assert not lazy._get_symbolic_shape_mode()
     _absl.set_flag("c10_ltc_enable_symbolic_shapes", "true")
     try:
