@@ -103,15 +103,13 @@ PyObject* TagMessages(PyObject*, PyObject* argument) {
   if (on < 0) return nullptr;
   static Tagged* const sink = new Tagged;
   static bool tagged = false;
-  static absl::LogSeverityAtLeast threshold;
   if (on && !tagged) {
     InitializeOnce();  // before it, Abseil writes to standard error in any case
-    threshold = absl::StderrThreshold();
     absl::AddLogSink(sink);
     absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   } else if (!on && tagged) {
-    absl::SetStderrThreshold(threshold);
     absl::RemoveLogSink(sink);
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfo);
   }
   tagged = on;
   Py_RETURN_NONE;
