@@ -9,6 +9,8 @@ from typing import TypeVar
 
 from absl import flags
 
+from torch_google.logging import abseil
+
 FLAGS = flags.FLAGS
 
 _T = TypeVar("_T")
@@ -26,6 +28,7 @@ class Options:
 def define_flags() -> None:
     """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`, once.
 
+    And, where torch's C++ code is linked in, `--minloglevel` and `--vmodule`, as C++ programs have them.
     Before flags are parsed. Abseil's own (`--verbosity`, `--logger_levels`, `--log_dir`, ...) are there
     without this, and hold for the whole stream.
     """
@@ -42,6 +45,7 @@ def define_flags() -> None:
         None,
         "Take what C++ code writes to standard error into the log. The default is to do so in a PAR.",
     )
+    abseil.define_flags()
 
 
 def options(directory: str | None, json: bool | None, native: bool | None) -> Options:

@@ -13,6 +13,7 @@ from typing import TextIO
 
 from absl import logging as absl_logging
 
+from torch_google.logging import abseil
 from torch_google.logging.formats import JsonFormatter, TextFormatter
 from torch_google.logging.log_files import LogFile
 from torch_google.logging.loggers import adopt_all, release_all
@@ -69,6 +70,7 @@ def setup(
     if file is not None:
         file.setFormatter(formatter)
         logging.root.addHandler(file)
+    abseil.follow()
     _tell_native_code()
     adopt_all()
     warnings.showwarning = _show_warning
@@ -76,6 +78,7 @@ def setup(
         terminal = sys.stderr
         _stream.relay = Relay(_in_relay(file, terminal), file.close if file else lambda: None)
         _follow_stderr(terminal)
+        abseil.tag_messages(True)
 
 
 def shutdown() -> None:
@@ -84,7 +87,9 @@ def shutdown() -> None:
     stream, _stream = _stream, None
     if stream is None:
         return
+    abseil.unfollow()
     if stream.relay is not None:
+        abseil.tag_messages(False)
         terminal = sys.stderr
         stream.relay.stop()
         _follow_stderr(terminal)
@@ -136,15 +141,9 @@ def _tell_native_code() -> None:
     Both read their level from the environment, once. What the user has set there stays.
     """
     verbosity = absl_logging.get_verbosity()
-    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", _cpp_level(verbosity))
+    os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
     level = absl_logging.converter.absl_to_standard(verbosity)
     os.environ.setdefault("LOGLEVEL", logging.getLevelName(max(level, logging.DEBUG)))
-
-
-def _cpp_level(verbosity: int) -> str:
-    if verbosity >= absl_logging.INFO:
-        return "INFO"
-    return {absl_logging.WARNING: "WARNING", absl_logging.ERROR: "ERROR"}.get(verbosity, "FATAL")
 
 
 def _show_warning(

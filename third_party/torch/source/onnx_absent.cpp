@@ -46,12 +46,58 @@ enum class DataType {
   kFloat8E5M2FNUZ = 20,
 };
 
+// The exporter's functions of torch._C: its Python half begins by calling one,
+// and so does the converter from TorchScript to torch.export.
+const char* const kFunctions[] = {
+    "_jit_pass_onnx_remove_print",
+    "_jit_pass_onnx_preprocess_caffe2",
+    "_jit_pass_onnx",
+    "_jit_pass_onnx_assign_output_shape",
+    "_jit_pass_onnx_function_substitution",
+    "_jit_pass_onnx_autograd_function_process",
+    "_jit_pass_onnx_peephole",
+    "_jit_pass_onnx_preprocess",
+    "_jit_pass_onnx_eval_peephole",
+    "_jit_pass_onnx_cast_all_constant_to_floating",
+    "_jit_pass_onnx_constant_fold",
+    "_jit_pass_onnx_eliminate_unused_items",
+    "_jit_pass_onnx_scalar_type_analysis",
+    "_jit_pass_onnx_remove_inplace_ops_for_onnx",
+    "_jit_pass_onnx_node_shape_type_inference",
+    "_jit_pass_onnx_graph_shape_type_inference",
+    "_jit_pass_onnx_set_dynamic_input_shape",
+    "_jit_pass_onnx_lint",
+    "_jit_pass_onnx_function_extraction",
+    "_jit_pass_onnx_block",
+    "_jit_pass_onnx_unpack_quantized_weights",
+    "_jit_pass_onnx_quantization_insert_permutes",
+    "_jit_onnx_list_model_parameters",
+    "_jit_pass_prepare_division_for_onnx",
+    "_jit_onnx_convert_pattern_from_subblock",
+    "_jit_pass_fixup_onnx_controlflow_node",
+    "_jit_pass_onnx_deduplicate_initializers",
+    "_jit_pass_onnx_clear_scope_records",
+    "_jit_pass_onnx_track_scope_attributes",
+    "_jit_is_onnx_log_enabled",
+    "_jit_set_onnx_log_enabled",
+    "_jit_set_onnx_log_output_stream",
+    "_jit_onnx_log",
+    "_jit_pass_onnx_assign_scoped_names_for_node_and_value",
+    "_jit_onnx_create_full_scope_name",
+    "_check_onnx_proto",
+};
+
 }  // namespace
 
 namespace torch::onnx {
 
 void initONNXBindings(PyObject* module) {
-  auto onnx = py::handle(module).cast<py::module>().def_submodule("_onnx");
+  auto m = py::handle(module).cast<py::module>();
+  for (const char* name : kFunctions) {
+    m.attr(name) = py::cpp_function(
+        [name](const py::args&, const py::kwargs&) { Absent(name); });
+  }
+  auto onnx = m.def_submodule("_onnx");
   py::enum_<DataType>(onnx, "TensorProtoDataType")
       .value("UNDEFINED", DataType::kUndefined)
       .value("FLOAT", DataType::kFloat)
@@ -90,24 +136,22 @@ void initONNXBindings(PyObject* module) {
 
 namespace torch::jit {
 
-std::tuple<
-    std::shared_ptr<::ONNX_NAMESPACE::ModelProto>, RawDataExportMap,
-    SymbolDimMap, bool, NodeNameMap>
-export_onnx(
-    const std::shared_ptr<Graph>&, const std::map<std::string, at::Tensor>&,
-    int64_t,
-    const std::unordered_map<std::string,
-                             std::unordered_map<int64_t, std::string>>&,
-    bool, ::torch::onnx::OperatorExportTypes, bool, bool,
-    const std::map<std::string, int>&, bool, bool, const std::string&,
-    const NodeAttrNameMap&) {
+std::tuple<std::shared_ptr<::ONNX_NAMESPACE::ModelProto>, RawDataExportMap,
+           SymbolDimMap, bool, NodeNameMap>
+export_onnx(const std::shared_ptr<Graph>&,
+            const std::map<std::string, at::Tensor>&, int64_t,
+            const std::unordered_map<std::string,
+                                     std::unordered_map<int64_t, std::string>>&,
+            bool, ::torch::onnx::OperatorExportTypes, bool, bool,
+            const std::map<std::string, int>&, bool, bool, const std::string&,
+            const NodeAttrNameMap&) {
   Absent("export_onnx");
 }
 
-std::string pretty_print_onnx(
-    const std::shared_ptr<Graph>&, const std::map<std::string, at::Tensor>&,
-    int64_t, bool, ::torch::onnx::OperatorExportTypes, bool, bool,
-    const std::map<std::string, int>&, bool) {
+std::string pretty_print_onnx(const std::shared_ptr<Graph>&,
+                              const std::map<std::string, at::Tensor>&, int64_t,
+                              bool, ::torch::onnx::OperatorExportTypes, bool,
+                              bool, const std::map<std::string, int>&, bool) {
   Absent("pretty_print_onnx");
 }
 

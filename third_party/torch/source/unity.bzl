@@ -7,6 +7,7 @@ one file compiles its chunk anew and nothing else, whatever cache the others com
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
+load(":agreement.bzl", "agreement_test")
 
 # These macros say, of one file, what it does not include. Its neighbours may.
 _BETWEEN = ["TORCH_ASSERT_NO_OPERATORS", "TORCH_ASSERT_ONLY_METHOD_OPERATORS"]
@@ -71,9 +72,19 @@ def torch_objects(name, srcs, size = 7, alone = [], **kwargs):
             visibility = ["//visibility:private"],
             **kwargs
         )
+        agreement_test(
+            name = part + ".agreement",
+            members = members,
+            source = part + ".source",
+            **kwargs
+        )
         parts.append(part)
     native.filegroup(
         name = name + ".files",
         srcs = srcs,
+    )
+    native.test_suite(
+        name = name + ".agreement",
+        tests = [part + ".agreement" for part in parts if not part.endswith(".single")],
     )
     cc_library(name = name, deps = parts)

@@ -101,11 +101,14 @@ def read(files: tree.Tree) -> Catalogue:
         for path in map(pathlib.PurePosixPath, files.paths)
         if path.name == "series" and str(path.parent.parent) == _SERIES
     }
-    rows = [
-        row
-        for patch in series[tag]
-        for row in _rows_of(patch, [t for t in series if _has(series[t], patch)], tag)
-    ]
+    rows: list[Row] = []
+    named: set[str] = set()
+    # A patch that several series have is the first one's; the build's series is before the others.
+    for each in sorted(series, key=lambda label: (label != tag, label)):
+        for patch in series[each]:
+            if patch.name not in named:
+                rows += _rows_of(patch, [t for t in series if _has(series[t], patch)], each)
+        named |= {patch.name for patch in series[each]}
     for entry in json.loads(files.text(_EXTENSIONS)):
         rows.append(
             Row(

@@ -51,8 +51,9 @@ def _tree(
             "patches/README.md": "# patches\n",
             "patches/torch/v1/series": "a.patch\n",
             "patches/torch/v1/a.patch": _PATCH.format(id=id_, reason=reason),
-            "patches/torch/v2/series": "a.patch\n",
+            "patches/torch/v2/series": "a.patch\nb.patch\n",
             "patches/torch/v2/a.patch": _PATCH.format(id=id_, reason=reason),
+            "patches/torch/v2/b.patch": _PATCH.format(id="C01", reason="build"),
             "patches/torch/catalogue.json": json.dumps([{**_ENTRY, **(entry or {})}]),
             "tests/files_test.py": "def test_open() -> None:\n\n\ndef test_log(x: int) -> None:\n",
         },
@@ -69,6 +70,7 @@ def test_the_table_has_patches_and_entries(tmp_path: pathlib.Path) -> None:
         "| F01 | `a.py` | patch (v1, v2) | Open paths through the seam | no: a monorepo's | `test_open` |"
         in page
     )
+    assert "| C01 | `a.py` | patch (v2) | Open paths through the seam | no: how we build |" in page
     assert "| L01 | `_logging` | extension point | adopt | no: ours | `test_log` |" in page
 
 
@@ -80,9 +82,9 @@ def test_a_fix_for_everybody_is_upstreamable(tmp_path: pathlib.Path) -> None:
 
 def test_the_page_says_how_much_it_is(tmp_path: pathlib.Path) -> None:
     page = _tree(tmp_path).text("patches/README.md")
-    assert "1 patches in the series of v1, 1 in that of v2." in page
+    assert "1 patches in the series of v1, 2 in that of v2." in page
     assert "2 in the median, 2 at most." in page
-    assert "2 ids: 1 by patches, 1 by extension points, 0 where nothing is needed." in page
+    assert "3 ids: 2 by patches, 1 by extension points, 0 where nothing is needed." in page
 
 
 def test_patches_that_are_big_by_habit_are_found(tmp_path: pathlib.Path) -> None:

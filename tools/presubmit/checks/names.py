@@ -9,6 +9,8 @@ import re
 from tools.presubmit import finding, tree
 
 _VAGUE = re.compile(r"(?:^|[_-])(utils?|commons?|helpers?|misc|stuff)$")
+# Laid out as the upstream tree whose files include them: the folders are its own.
+_UPSTREAMS = re.compile(r"third_party/[^/]+/source/cpp/")
 _SOURCE = (*tree.PYTHON_SUFFIXES, *tree.C_SUFFIXES, ".bzl", ".sh")
 
 
@@ -18,6 +20,8 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
         if not path.endswith(_SOURCE):
             continue
         *folders, name = path.split("/")
+        if _UPSTREAMS.match(path):
+            folders = []
         stem = name.partition(".")[0].removesuffix("_test")
         for part in [*folders, stem]:
             match = _VAGUE.search(part)

@@ -14,6 +14,7 @@ from tools.presubmit.checks import names, sample_tree
         ("tools/file_helpers.bzl", "file_helpers"),
         ("common/a.cc", "common"),
         ("tools/misc.tar.sh", "misc"),
+        ("third_party/a/source/cpp/core/utils.cpp", "utils"),
     ],
 )
 def test_rejects(tmp_path: pathlib.Path, path: str, part: str) -> None:
@@ -26,6 +27,7 @@ def test_rejects(tmp_path: pathlib.Path, path: str, part: str) -> None:
     "path",
     [
         "third_party/torch/seam/_utils_internal.py",  # upstream's name
+        "third_party/a/source/cpp/core/util/flags.h",  # upstream's folders
         "tools/commonmark.py",
         "patches/torch/fix-utils.patch",
         "docs/common.md",

@@ -16,6 +16,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import torch
+from torch._prims_common import make_contiguous_strides_for
 from torch.fx import Node
 
 from torch_google.tpu import dtypes
@@ -143,7 +144,7 @@ class Program:
             elements = None
             if is_symbolic(meta):
                 if at >= loose:
-                    strides = _contiguous(sizes)
+                    strides = make_contiguous_strides_for(sizes)
                 elif not _lie(sizes, strides, self._order(node, False)):
                     raise Refused("a result whose strides leave gaps")
                 elements = self._length(meta.shape)
@@ -279,15 +280,6 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
             return False
         step *= sizes[axis]
     return True
-
-
-def _contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
-    strides: list[int] = []
-    step = 1
-    for size in reversed(sizes):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return tuple(strides)
 
 
 def _neighbours(signature: Signature) -> list[tuple[Any, ...]]:

@@ -51,8 +51,7 @@
 
 #define LOG_EVERY_N(severity, n) ABSL_LOG_EVERY_N(severity, n)
 #define LOG_FIRST_N(severity, n) ABSL_LOG_FIRST_N(severity, n)
-#define LOG_EVERY_MS(severity, ms) \
-  ABSL_LOG_EVERY_N_SEC(severity, (ms) / 1000.0)
+#define LOG_EVERY_MS(severity, ms) ABSL_LOG_EVERY_N_SEC(severity, (ms) / 1000.0)
 
 // For messages on behalf of another place in the source.
 #define C10_ABSL_SEVERITY_INFO ::absl::LogSeverity::kInfo

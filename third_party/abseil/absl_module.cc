@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// The module `_absl`: Abseil's C++ log and flags for Python, of an interpreter
+// that has Abseil inside. It sets what it is told, and has no policy.
+
+#include <Python.h>
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/base/log_severity.h"
+#include "absl/flags/reflection.h"
+#include "absl/log/globals.h"
+#include "absl/log/initialize.h"
+#include "absl/log/internal/globals.h"
+#include "absl/log/log_entry.h"
+#include "absl/log/log_sink.h"
+#include "absl/log/log_sink_registry.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace {
+
+// Messages in a form of which a reader of standard error knows that this
+// process's C++ code began them, where each ends, and all of its parts:
+//
+//   [W1121 18:27:56.372313983 socket.cpp:955] text
+//
+// A message may come from a thread that has no right to the interpreter, or
+// from code that another thread, which has it, waits for. So nothing of Python
+// is touched here: whoever makes records of these lines reads them elsewhere.
+class Tagged : public absl::LogSink {
+ public:
+  void Send(const absl::LogEntry& entry) override {
+    // A fatal message comes twice, the second time with a stack trace.
+    if (!entry.stacktrace().empty()) {
+      Write(entry.stacktrace());
+      return;
+    }
+    const timespec at = absl::ToTimespec(entry.timestamp());
+    tm local;
+    localtime_r(&at.tv_sec, &local);
+    char head[64];
+    snprintf(head, sizeof(head), "[%c%02d%02d %02d:%02d:%02d.%09ld ",
+             Letter(entry), local.tm_mon + 1, local.tm_mday, local.tm_hour,
+             local.tm_min, local.tm_sec, static_cast<long>(at.tv_nsec));
+    std::string line = head;
+    line.append(entry.source_basename());
+    line += ':' + std::to_string(entry.source_line()) + "] ";
+    line.append(entry.text_message());
+    line += '\n';
+    Write(line);
+  }
+
+ private:
+  static char Letter(const absl::LogEntry& entry) {
+    if (entry.verbosity() > 0) return 'V';
+    return absl::LogSeverityName(entry.log_severity())[0];
+  }
+
+  // At once, as far as the kernel allows: others write there too.
+  static void Write(absl::string_view text) {
+    while (!text.empty()) {
+      const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return;
+      text.remove_prefix(written);
+    }
+  }
+};
+
+// Once in a process; another library may have done it.
+void InitializeOnce() {
+  if (!absl::log_internal::IsInitialized()) absl::InitializeLog();
+}
+
+PyObject* SetLogLevels(PyObject*, PyObject* arguments) {
+  int least, verbosity;
+  if (!PyArg_ParseTuple(arguments, "ii", &least, &verbosity)) return nullptr;
+  if (least < 0 || least > static_cast<int>(absl::LogSeverityAtLeast::kFatal)) {
+    return PyErr_Format(PyExc_ValueError,
+                        "_absl.set_log_levels: severity %d; give 0 (INFO), 1 "
+                        "(WARNING), 2 (ERROR) or 3 (FATAL)",
+                        least);
+  }
+  absl::SetMinLogLevel(static_cast<absl::LogSeverityAtLeast>(least));
+  absl::SetGlobalVLogLevel(verbosity);
+  Py_RETURN_NONE;
+}
+
+PyObject* SetModuleLevel(PyObject*, PyObject* arguments) {
+  const char* pattern;
+  int level;
+  if (!PyArg_ParseTuple(arguments, "si", &pattern, &level)) return nullptr;
+  absl::SetVLogLevel(pattern, level);
+  Py_RETURN_NONE;
+}
+
+PyObject* TagMessages(PyObject*, PyObject* argument) {
+  const int on = PyObject_IsTrue(argument);
+  if (on < 0) return nullptr;
+  static Tagged* const sink = new Tagged;
+  static bool tagged = false;
+  if (on && !tagged) {
+    InitializeOnce();  // before it, Abseil writes to standard error in any case
+    absl::AddLogSink(sink);
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
+  } else if (!on && tagged) {
+    absl::RemoveLogSink(sink);
+    absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfo);
+  }
+  tagged = on;
+  Py_RETURN_NONE;
+}
+
+PyObject* GetFlags(PyObject*, PyObject*) {
+  PyObject* found = PyDict_New();
+  if (!found) return nullptr;
+  for (const auto& [name, flag] : absl::GetAllFlags()) {
+    if (flag->IsRetired()) continue;
+    const std::string value = flag->CurrentValue();
+    PyObject* key = PyUnicode_DecodeUTF8(name.data(), name.size(), "replace");
+    PyObject* text =
+        PyUnicode_DecodeUTF8(value.data(), value.size(), "replace");
+    const bool kept = key && text && PyDict_SetItem(found, key, text) == 0;
+    Py_XDECREF(key);
+    Py_XDECREF(text);
+    if (!kept) {
+      Py_DECREF(found);
+      return nullptr;
+    }
+  }
+  return found;
+}
+
+PyObject* SetFlag(PyObject*, PyObject* arguments) {
+  const char* name;
+  const char* value;
+  if (!PyArg_ParseTuple(arguments, "ss", &name, &value)) return nullptr;
+  absl::CommandLineFlag* flag = absl::FindCommandLineFlag(name);
+  if (!flag) {
+    return PyErr_Format(PyExc_LookupError,
+                        "_absl.set_flag: no C++ flag is called '%s'; "
+                        "_absl.flags() has those that there are",
+                        name);
+  }
+  std::string error;
+  if (!flag->ParseFrom(value, &error)) {
+    return PyErr_Format(PyExc_ValueError, "_absl.set_flag: %s", error.c_str());
+  }
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"set_log_levels", SetLogLevels, METH_VARARGS,
+     "set_log_levels(least, verbosity): the least severity that is logged, and "
+     "the highest VLOG."},
+    {"set_module_level", SetModuleLevel, METH_VARARGS,
+     "set_module_level(pattern, level): the highest VLOG of files by their "
+     "name "
+     "without extension; before patterns that were given earlier."},
+    {"tag_messages", TagMessages, METH_O,
+     "tag_messages(on): write messages to standard error as `[W1121 "
+     "18:27:56.372313983 file.cc:955] text`, each at once."},
+    {"flags", GetFlags, METH_NOARGS, "flags() -> {name: value}, as text."},
+    {"set_flag", SetFlag, METH_VARARGS,
+     "set_flag(name, value). Raises LookupError or ValueError."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {
+    PyModuleDef_HEAD_INIT,
+    "_absl",
+    "Abseil's C++ log and flags.",
+    -1,
+    methods,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+};
+
+}  // namespace
+
+PyMODINIT_FUNC PyInit__absl(void) { return PyModule_Create(&module); }

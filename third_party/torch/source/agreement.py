@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether files that were compiled together mean what each means by itself.
+
+In one unit a file sees what its neighbours declare, and an overload of theirs may fit a call better
+than the one it was written for: that compiles, links, and calls another function. Without
+optimisation every call is a relocation, so that the two ways to compile can be compared: each function
+of the unit must refer to what it refers to in one of the files by themselves.
+
+Reads the relocations that `objdump -r` prints. Source of the case that this is about:
+torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp of v2.6.0, with a neighbour that includes
+torch/csrc/jit/frontend/ir_emitter.h.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+_SECTION = re.compile(r"RELOCATION RECORDS FOR \[(.*)\]:")
+_RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
+_SECTIONS_OF_NAMES = re.compile(
+    r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
+)
+# What a compiler counts for itself in a file: lambdas, guards and other things without a name.
+_COUNTED = re.compile(r"(?<=\$_)\d+|\.\d+$")
+
+_STARTUP = ".text.startup"
+# GCC gives what stands there names, after the file's first function.
+_STARTUP_OF_GCC = re.compile("__static_initialization_and_destruction_0|_GLOBAL__sub_I_")
+
+Functions = dict[str, set[frozenset[str]]]
+
+
+def functions_of(lines: Iterable[str]) -> Functions:
+    """Return, for each function in relocations, the sets of names that it refers to.
+
+    A name that several functions have, as those without one of their own, has several sets.
+    """
+    found: Functions = defaultdict(set)
+    for section, records in _sections(lines):
+        found[section].add(frozenset(records))
+    return found
+
+
+def differences(together: Functions, apart: Functions) -> Iterator[str]:
+    """Yield a line for each function that is another one among its neighbours."""
+    for name in sorted(together):
+        if name == _STARTUP:
+            # One section for all constructors of a file.
+            odd = _union(together[name]) ^ _union(apart.get(name, set()))
+            if odd:
+                yield f"the constructors of globals: {_listed(odd)} only in one of the two"
+        elif name not in apart:
+            yield f"{name}: there is no such function in the files by themselves"
+        else:
+            for names in together[name] - apart[name]:
+                nearest = min(apart[name], key=lambda other: len(other ^ names))
+                yield (
+                    f"{name}: refers to {_listed(names - nearest)} where the file by itself "
+                    f"refers to {_listed(nearest - names)}"
+                )
+
+
+def _sections(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
+    name, records = "", list[str]()
+    for line in lines:
+        if header := _SECTION.match(line):
+            if name:
+                yield name, records
+            name, records = _function(header[1]), []
+        elif name and (record := _RECORD.match(line.rstrip())) and (symbol := _symbol(record[1])):
+            records.append(symbol)
+    if name:
+        yield name, records
+
+
+def _function(section: str) -> str:
+    """Return the function or the table that a section holds; nothing for one without a name."""
+    if section.startswith(_STARTUP) or _STARTUP_OF_GCC.search(section):
+        return _STARTUP
+    name = _SECTIONS_OF_NAMES.sub("", section)
+    return "" if name == section else _COUNTED.sub("", name)
+
+
+def _symbol(name: str) -> str:
+    """Return what a relocation names; nothing for a constant without a name of its own."""
+    name = _SECTIONS_OF_NAMES.sub("", name)
+    if _STARTUP_OF_GCC.search(name) or name.startswith(
+        (".L", ".rodata", ".gcc_except_table", "__cxx_global_", "DW.ref.")
+    ):
+        return ""
+    return _COUNTED.sub("", name)
+
+
+def _union(sets: Iterable[frozenset[str]]) -> set[str]:
+    return set().union(*sets)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing else"
+
+
+def _relocations(objdump: Path, archive: Path) -> Iterator[str]:
+    with subprocess.Popen(
+        [objdump, "-r", archive], stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}
+    ) as process:
+        assert process.stdout is not None
+        yield from process.stdout
+    if process.returncode:
+        sys.exit(
+            f"agreement: {objdump} could not read {archive} (exit status {process.returncode})"
+        )
+
+
+def main() -> None:
+    """Write a report; the first line says `agree` or `differ`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--objdump", type=Path, required=True)
+    parser.add_argument("--together", type=Path, required=True, help="archive of the unit")
+    parser.add_argument("--apart", type=Path, required=True, help="archive of its files")
+    parser.add_argument("--report", type=Path, required=True)
+    options = parser.parse_args()
+    together = functions_of(_relocations(options.objdump, options.together))
+    apart = functions_of(_relocations(options.objdump, options.apart))
+    odd = list(differences(together, apart))
+    head = f"{'differ' if odd else 'agree'}: {len(together)} functions"
+    options.report.write_text("\n".join([head, *odd]) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of c10/util/Flags.h for a C++ program's main, by Abseil's. In a
+// Python program nobody calls them.
+#include <iostream>
+#include <vector>
+
+#include "absl/flags/parse.h"
+#include "absl/flags/usage.h"
+#include "c10/util/Flags.h"
+
+namespace c10 {
+namespace {
+bool parsed = false;
+}  // namespace
+
+void SetUsageMessage(const std::string& message) {
+  absl::SetProgramUsageMessage(message);
+}
+
+const char* UsageMessage() {
+  // Of a string, or of a literal.
+  return absl::ProgramUsageMessage().data();
+}
+
+// A value that a flag cannot have ends the program: Abseil says which.
+bool ParseCommandLineFlags(int* argc, char*** argv) {
+  if (*argc == 0) return true;
+  std::vector<char*> rest;
+  std::vector<absl::UnrecognizedFlag> unknown;
+  absl::ParseAbseilFlagsOnly(*argc, *argv, rest, unknown);
+  parsed = true;
+  for (const absl::UnrecognizedFlag& flag : unknown) {
+    std::cerr << "--" << flag.flag_name
+              << ": no flag of this program has this name. --helpfull lists "
+                 "those that it has; torch's begin with c10_\n";
+  }
+  for (size_t i = 0; i < rest.size(); ++i) (*argv)[i] = rest[i];
+  *argc = static_cast<int>(rest.size());
+  return unknown.empty();
+}
+
+bool CommandLineFlagsHasBeenParsed() { return parsed; }
+
+}  // namespace c10

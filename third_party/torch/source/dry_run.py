@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What would change in this room for another release: its lists, resolved against that release's tree.
+
+    python -m third_party.torch.source.dry_run DIR       # a checkout of torch, with its build_variables.bzl
+
+Evaluates the overlay's BUILD file on the tree, without Bazel and without compiling: every file that a
+list names must be there, every variable of upstream's that is loaded must exist, and every template
+that is configured must have the variables that it is given, and no other. Exit status 0: the overlay
+fits. 1: it does not, one line for each thing. 2: DIR is no source tree of torch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+_ROOM = Path(__file__).parent
+_VARIABLES = "build_variables.bzl"
+# The rules of the overlay whose files are compiled.
+_COMPILED = ("cc_library", "torch_objects")
+_TEMPLATE_VARIABLE = re.compile(r"@(\w+)@|\$\{(\w+)\}|#\s*cmakedefine\s+(\w+)")
+
+
+class Overlay:
+    """The overlay as a release's tree has it."""
+
+    def __init__(
+        self,
+        tree: Path,
+        build: Path = _ROOM / "torch_source.BUILD",
+        lists: Path = _ROOM / "lists.bzl",
+    ) -> None:
+        self._tree = tree
+        self._build = build
+        self._lists = lists
+        self.faults: list[str] = []
+        self.files: dict[str, list[str]] = {}
+        self._rules: list[tuple[str, dict[str, Any]]] = []
+
+    def resolve(self) -> list[str]:
+        """Return what does not fit, a line each, in the order of the file."""
+        self._evaluate()
+        made = {str(rule["out"]) for _, rule in self._rules if "out" in rule}
+        made |= {str(rule["header"]) for _, rule in self._rules if "header" in rule}
+        for kind, rule in self._rules:
+            if kind in _COMPILED:
+                files = [str(file) for file in rule.get("srcs", ())]
+                self.files[rule["name"]] = files
+                for file in [*files, *map(str, rule.get("hdrs", ()))]:
+                    if not self._is_there(file, made):
+                        self.faults.append(f"{rule['name']}: {file} is not in the tree")
+            elif kind == "configured_header":
+                self.faults += self._template(rule)
+        self.faults += self._alone()
+        return self.faults
+
+    def _is_there(self, file: str, made: set[str]) -> bool:
+        if file.startswith((":", "@", "//", "generated/")) or file in made:
+            return True
+        return (self._tree / file).is_file()
+
+    def _template(self, rule: dict[str, Any]) -> Iterator[str]:
+        template = self._tree / rule["template"]
+        if not template.is_file():
+            yield f"{rule['name']}: {rule['template']} is not in the tree"
+            return
+        text = template.read_text(encoding="utf-8")
+        wanted = {next(filter(None, match)) for match in _TEMPLATE_VARIABLE.findall(text)}
+        given = {*rule.get("values", {}), *rule.get("on", ())}
+        defined = set(re.findall(r"#\s*cmakedefine\s+(\w+)", text))
+        for name in sorted(wanted - given - defined):
+            yield f"{rule['name']}: the template wants {name}, which has no value"
+        for name in sorted(given - wanted):
+            yield f"{rule['name']}: the template has no {name}, which is given"
+
+    def _alone(self) -> Iterator[str]:
+        compiled = {file for files in self.files.values() for file in files}
+        for file in self._starlark(self._lists).get("ALONE", ()):
+            if file not in compiled:
+                yield f"lists.bzl: ALONE has {file}, which nothing compiles"
+
+    def _evaluate(self) -> None:
+        scope: dict[str, Any] = {"glob": self._glob}
+        for name in ("package", "exports_files", "filegroup", "test_suite"):
+            scope[name] = self._rule(name)
+        scope["load"] = lambda label, *names: scope.update(self._loaded(label, names))
+        code = compile(self._build.read_text(encoding="utf-8"), str(self._build), "exec")
+        exec(code, scope)
+
+    def _loaded(self, label: str, names: Sequence[str]) -> dict[str, Any]:
+        file = label.rpartition(":")[2]
+        if file == _VARIABLES:
+            return self._variables(names)
+        if file == "lists.bzl":
+            values = self._starlark(self._lists)
+            return {name: values[name] for name in names}
+        return {name: self._rule(name) for name in names}
+
+    def _variables(self, names: Iterable[str]) -> dict[str, Any]:
+        values = self._starlark(self._tree / _VARIABLES)
+        for name in names:
+            if name not in values:
+                self.faults.append(f"{_VARIABLES} has no {name}")
+        return {name: values.get(name, []) for name in names}
+
+    @staticmethod
+    def _starlark(file: Path) -> dict[str, Any]:
+        # Both files are of the part of the language that is Python's too.
+        values: dict[str, Any] = {}
+        exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), values)
+        return values
+
+    def _rule(self, kind: str) -> Callable[..., None]:
+        def declared(*_: object, **attributes: Any) -> None:
+            self._rules.append((kind, attributes))
+
+        return declared
+
+    def _glob(self, include: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
+        dropped = {file for pattern in exclude for file in self._tree.glob(pattern)}
+        found = {file for pattern in include for file in self._tree.glob(_files(pattern))}
+        return sorted(
+            file.relative_to(self._tree).as_posix()
+            for file in found
+            if file.is_file() and not any(p in dropped for p in (file, *file.parents))
+        )
+
+
+def _files(pattern: str) -> str:
+    """Return what pathlib calls a pattern of Bazel's: there, `**` at the end means files too."""
+    return f"{pattern}/*" if pattern.endswith("**") else pattern
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="dry_run", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("tree", type=Path, help="source tree of a release of torch")
+    tree = parser.parse_args(argv).tree
+    if not (tree / _VARIABLES).is_file():
+        print(
+            f"dry_run: {tree} has no {_VARIABLES}. Give the root of a source tree of torch",
+            file=sys.stderr,
+        )
+        return 2
+    overlay = Overlay(tree)
+    for fault in overlay.resolve():
+        print(fault)
+    for name, files in overlay.files.items():
+        print(f"{name}: {len(files)} files", file=sys.stderr)
+    return 1 if overlay.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's C++ flags in a Python program: Abseil's, and set through `_absl`."""
+
+from __future__ import annotations
+
+import _absl
+import pytest
+import torch
+
+
+def test_a_flag_of_cpp_is_abseils() -> None:
+    found = _absl.flags()
+    assert found["c10_torch_jit_disable_cat"] == "false"
+    assert found["c10_torch_lazy_metrics_percentiles"].startswith("0.01:")
+    assert "c10_minloglevel" not in found  # Abseil's own, once
+
+
+def test_what_is_set_is_what_cpp_reads() -> None:
+    """A flag that the symbolic shapes of lazy tensors are asked by."""
+    lazy = torch._C._lazy
+    assert not lazy._get_symbolic_shape_mode()
+    _absl.set_flag("c10_ltc_enable_symbolic_shapes", "true")
+    try:
+        assert lazy._get_symbolic_shape_mode()
+    finally:
+        _absl.set_flag("c10_ltc_enable_symbolic_shapes", "false")
+    assert not lazy._get_symbolic_shape_mode()
+
+
+def test_a_flag_that_is_not_there_is_named() -> None:
+    with pytest.raises(LookupError, match="'c10_no_such'"):
+        _absl.set_flag("c10_no_such", "1")

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef THIRD_PARTY_TORCH_SOURCE_TESTS_AGREEMENT_GENERAL_H_
+#define THIRD_PARTY_TORCH_SOURCE_TESTS_AGREEMENT_GENERAL_H_
+
+struct Graph {
+  int nodes;
+};
+
+// Fits a graph that may change better than what takes a constant one.
+int Cleaned(Graph& graph);
+
+#endif  // THIRD_PARTY_TORCH_SOURCE_TESTS_AGREEMENT_GENERAL_H_

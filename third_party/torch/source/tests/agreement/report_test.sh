@@ -1,0 +1,16 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A unit in which a file calls its neighbour's function is found out, and only that.
+# usage: report_test.sh REPORT_OF_A_ROBBERY
+set -eu
+expect() {
+  grep -qE -- "$1" "${report}" || {
+    echo "report_test: no line like '$1' in:" >&2
+    cat "${report}" >&2
+    exit 1
+  }
+}
+report="$1"
+expect '^differ: [1-9][0-9]* functions$'
+expect 'refers to _Z7CleanedR5Graph where the file by itself refers to .*_GLOBAL__N_1.*Cleaned'
+[ "$(wc -l < "${report}")" = 2 ] || expect 'one line for the one function'

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// torch's C++ flags are Abseil's: the command line sets them by --c10_NAME, and
+// FLAGS_NAME is a variable as ever.
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "absl/flags/flag.h"
+#include "absl/flags/reflection.h"
+#include "c10/util/Flags.h"
+#include "c10/util/Logging.h"
+#include "third_party/torch/source/tests/expect.h"
+
+C10_DEFINE_bool(test_on, false, "A flag of each type.");
+C10_DEFINE_int(test_number, 3, "A flag of each type.");
+C10_DEFINE_int64(test_large, 4, "A flag of each type.");
+C10_DEFINE_double(test_share, 0.5, "A flag of each type.");
+C10_DEFINE_string(test_text, "default", "A flag of each type.");
+C10_DEFINE_string(test_untouched, "as it was", "Nobody gives it.");
+
+namespace {
+
+size_t Length(std::string_view text) { return text.size(); }
+
+void TheCommandLineSetsThem(int* argc, char*** argv) {
+  Expect(!c10::CommandLineFlagsHasBeenParsed(), "parsed before anybody did");
+  Expect(c10::ParseCommandLineFlags(argc, argv), "a flag was not known");
+  Expect(c10::CommandLineFlagsHasBeenParsed(), "parsed, and nobody knows");
+  Expect(*argc == 2 && std::string((*argv)[1]) == "rest",
+         "what is left is not what was no flag");
+  Expect(FLAGS_test_on, "--c10_test_on did nothing");
+  Expect(FLAGS_test_number == 5, "--c10_test_number did nothing");
+  Expect(FLAGS_test_large == 1LL << 40, "--c10_test_large did nothing");
+  Expect(FLAGS_test_share == 0.25, "--c10_test_share did nothing");
+  Expect(FLAGS_test_text == "given", "--c10_test_text did nothing");
+  Expect(FLAGS_test_untouched == "as it was", "a flag has no default");
+}
+
+void TheyAreVariables() {
+  static_assert(std::is_same_v<decltype(FLAGS_test_number), int>);
+  const auto read = []() { return FLAGS_test_on; };
+  static_assert(std::is_same_v<decltype(read()), bool>);
+  ++FLAGS_test_number;
+  Expect(FLAGS_test_number == 6, "a flag cannot be incremented");
+  bool other = false;
+  std::swap(FLAGS_test_on, other);
+  Expect(other && !read(), "a flag cannot be swapped");
+  FLAGS_test_text = "assigned";
+  Expect(Length(FLAGS_test_text) == 8, "a flag is no text");
+}
+
+void TheyAreAbseils() {
+  absl::SetFlag(&FLAGS_c10_test_number, 9);
+  Expect(FLAGS_test_number == 9, "absl::SetFlag did not reach the variable");
+  absl::CommandLineFlag* level =
+      absl::FindCommandLineFlag("c10_caffe2_log_level");
+  Expect(level != nullptr, "torch's own flags are not there");
+  std::string error;
+  Expect(level->ParseFrom("0", &error), error);
+  Expect(FLAGS_caffe2_log_level == 0, "torch's flag has another value");
+  Expect(absl::FindCommandLineFlag("c10_minloglevel") == nullptr,
+         "torch has a --minloglevel beside Abseil's");
+}
+
+void AnUnknownOneIsNamed() {
+  const Ended ended = InChild([] {
+    std::string arguments[] = {"program", "--c10_no_such=1"};
+    char* argv[] = {arguments[0].data(), arguments[1].data(), nullptr};
+    char** pointer = argv;
+    int argc = 2;
+    if (c10::ParseCommandLineFlags(&argc, &pointer)) abort();
+  });
+  Expect(ended.signal == 0, "an unknown flag was taken");
+  Expect(ended.error.find("--c10_no_such: no flag") == 0,
+         "the unknown flag is not named: " + ended.error);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  TheCommandLineSetsThem(&argc, &argv);
+  TheyAreVariables();
+  TheyAreAbseils();
+  AnUnknownOneIsNamed();
+  return failures;
+}

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch inside the interpreter: nothing of it is a shared library, and nothing of it runs before its import."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+_NO_TORCH = """
+import sys, _absl
+before = {name for name in _absl.flags() if name.startswith("c10_")}
+assert not before, before
+import torch
+assert "c10_caffe2_log_level" in _absl.flags()
+assert torch.ones(2).sum().item() == 2
+"""
+
+
+def test_its_modules_are_builtin() -> None:
+    assert {"torch._C", "functorch._C"} <= set(sys.builtin_module_names)
+    assert getattr(torch._C, "__file__", None) is None
+    import functorch._C
+
+    assert getattr(functorch._C, "__file__", None) is None
+
+
+def test_no_library_of_torch_is_loaded() -> None:
+    torch.linalg.inv(torch.eye(3))
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
+    words = ("torch", "c10", "functorch", "gomp", "openblas")
+    assert not {name for name in loaded if any(word in name for word in words)}
+
+
+def test_registrations_wait_for_the_import() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _NO_TORCH], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_shared_memory_manager_is_the_interpreter() -> None:
+    storage = torch.arange(4.0).untyped_storage()
+    manager, handle, size = storage._share_filename_cpu_()
+    shared = torch.UntypedStorage._new_shared_filename_cpu(manager, handle, size)
+    shared[0] = 7
+    assert storage[0] == 7
+    command = [
+        path.read_bytes().split(b"\0")[0]
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if path.parent.joinpath("exe").exists()
+        and os.path.samefile(path.parent / "exe", sys.executable)
+    ]
+    assert b"torch_shm_manager" in command
+
+
+def test_dynamo_reads_the_interpreters_tables() -> None:
+    """A frame is compiled, and called again: torch walks its code by the interpreter's opcode tables."""
+    graphs: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        del inputs
+        graphs.append(graph)
+        return graph
+
+    @torch.compile(backend=backend)
+    def double_or_nothing(x: torch.Tensor, wanted: bool) -> torch.Tensor:
+        total = torch.zeros_like(x)
+        for _ in range(2):
+            total = total + x
+        return total if wanted else torch.zeros_like(x)
+
+    ones = torch.ones(3)
+    assert double_or_nothing(ones, True).tolist() == [2, 2, 2]
+    assert double_or_nothing(ones, False).tolist() == [0, 0, 0]
+    assert double_or_nothing(ones, True).tolist() == [2, 2, 2]
+    assert len(graphs) == 2
+
+
+def test_first_class_dimensions_are_there() -> None:
+    """functorch.dim has opcode tables of its own, in C."""
+    from functorch.dim import dims
+
+    i, j = dims(2)
+    matrix = torch.arange(6.0).reshape(2, 3)
+    assert matrix[i, j].order(j, i).tolist() == matrix.t().tolist()
