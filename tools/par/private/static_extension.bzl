@@ -5,15 +5,23 @@ load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common", "cc_library")
 load(":providers.bzl", "ParExtensionInfo")
 
 def _par_extensions_impl(ctx):
+    linked = ctx.attr.libraries + ctx.attr.extensions
     return [
-        cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in ctx.attr.libraries]),
-        ParExtensionInfo(modules = ctx.attr.modules, programs = ctx.attr.programs),
+        cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in linked]),
+        ParExtensionInfo(
+            modules = _merged(ctx, "modules", ctx.attr.modules),
+            programs = _merged(ctx, "programs", ctx.attr.programs),
+        ),
     ]
 
 par_extensions = rule(
     implementation = _par_extensions_impl,
     doc = "Extension modules of C libraries that are there already, whatever their functions are called.",
     attrs = {
+        "extensions": attr.label_list(
+            doc = "Others, to be taken in.",
+            providers = [CcInfo, ParExtensionInfo],
+        ),
         "libraries": attr.label_list(providers = [CcInfo]),
         "modules": attr.string_dict(
             doc = "Dotted name of a module -> the C function that makes it.",
@@ -58,9 +66,9 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
         **{key: kwargs[key] for key in ["tags", "testonly"] if key in kwargs}
     )
 
-def _merged(ctx, field):
-    """One dictionary of all targets' `field`. A key that two have fails."""
-    merged = {}
+def _merged(ctx, field, own = {}):
+    """One dictionary of `own` and all targets' `field`. A key that two have fails."""
+    merged = dict(own)
     for target in ctx.attr.extensions:
         for name, function in getattr(target[ParExtensionInfo], field).items():
             if name in merged:
