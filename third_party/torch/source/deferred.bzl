@@ -57,8 +57,9 @@ def _linked(linker_inputs):
     ))]
 
 def _deferred_registrations_impl(ctx):
+    ours = ctx.label.workspace_name
     return _linked([
-        _deferred(ctx, each, _SECTION) if each.owner.workspace_name == ctx.label.workspace_name else each
+        _deferred(ctx, each, _SECTION) if each.owner.workspace_name == ours else each
         for each in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
     ])
 
@@ -79,7 +80,7 @@ def _deferred_library_impl(ctx):
 
 deferred_library = rule(
     implementation = _deferred_library_impl,
-    doc = "One library without what it depends on, its constructors between __start_ and __stop_SECTION.",
+    doc = "One library without what it depends on, its constructors from __start_ to __stop_SECTION.",
     attrs = {
         "library": attr.label(mandatory = True, providers = [CcInfo]),
         "section": attr.string(mandatory = True),
