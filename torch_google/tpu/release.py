@@ -18,6 +18,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 V2_6 = torch.__version__ < (2, 7)
 
 
+def has_operator(name: str) -> bool:
+    """Whether torch has an operator, by its whole name: v2.6 lacks some."""
+    return not V2_6 or torch._C._dispatch_has_kernel(name)
+
+
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
     """Replace a kernel that torch has registered from Python, for the key of a library."""
     if V2_6:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import _meta_registrations
 
-from torch_google.tpu.release import override
+from torch_google.tpu.release import has_operator, override
 
 _META = torch.library.Library("aten", "IMPL", "Meta")
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
@@ -110,7 +110,8 @@ _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
 _META.impl("_ctc_loss_backward", _like_second)
 _META.impl("_ctc_loss_backward.Tensor", _like_second)
 for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):
-    _META.impl(f"{_name}.tensor_lr", _in_place)
+    if has_operator(f"aten::{_name}.tensor_lr"):
+        _META.impl(f"{_name}.tensor_lr", _in_place)
 _META.impl("_fused_adagrad_", _in_place)
 _META.impl("_fused_sgd_", _in_place)
 _META.impl("fractional_max_pool3d_backward", _like_second)
