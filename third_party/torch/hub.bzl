@@ -7,7 +7,7 @@ Nothing else is in it, so that a release which is not chosen is not fetched.
 # Name -> the target in the repository of a wheel, and in that of a source tree.
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
-    "cc": ("cc", "headers"),
+    "cc": ("cc", "cc"),
     "torch": ("torch", "wheel"),
 }
 

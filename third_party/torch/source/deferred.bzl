@@ -3,7 +3,8 @@
 
 torch registers its operators in some thousand constructors: half a second of every process, also of
 those that never import it. Their section gets another name here; `static_init.c` runs them when
-`torch._C` is imported.
+`torch._C` is imported. `deferred_library` does the same for one library, in a section of its own: for
+what registers kernels with torch, and so has to come after it.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
@@ -11,11 +12,11 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 
 _SECTION = "torch_init_array"
 
-def _rename(ctx, objcopy, cc, archive):
+def _rename(ctx, objcopy, cc, archive, section):
     """An archive with the section renamed in each of its objects."""
     output = ctx.actions.declare_file("%s/%s" % (ctx.label.name, archive.short_path.replace("../", "")))
     arguments = ctx.actions.args()
-    arguments.add("--rename-section", ".init_array=%s,alloc,load,data,contents" % _SECTION)
+    arguments.add("--rename-section", ".init_array=%s,alloc,load,data,contents" % section)
     arguments.add_all([archive, output])
     ctx.actions.run(
         executable = objcopy,
@@ -27,38 +28,63 @@ def _rename(ctx, objcopy, cc, archive):
     )
     return output
 
-def _deferred_registrations_impl(ctx):
+def _deferred(ctx, linker_input, section):
+    """A linker input with all of its constructors in a section of this name."""
     cc = find_cc_toolchain(ctx)
     features = cc_common.configure_features(ctx = ctx, cc_toolchain = cc)
     objcopy = cc.objcopy_executable
-    kept = []
-    for linker_input in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list():
-        if linker_input.owner.workspace_name != ctx.label.workspace_name:
-            kept.append(linker_input)
-            continue
-        libraries = []
-        for library in linker_input.libraries:
-            static = library.static_library
-            pic = library.pic_static_library
-            libraries.append(cc_common.create_library_to_link(
-                actions = ctx.actions,
-                cc_toolchain = cc,
-                feature_configuration = features,
-                static_library = _rename(ctx, objcopy, cc, static) if static else None,
-                pic_static_library = _rename(ctx, objcopy, cc, pic) if pic else None,
-                alwayslink = library.alwayslink,
-            ))
-        kept.append(cc_common.create_linker_input(
-            owner = linker_input.owner,
-            libraries = depset(libraries),
-            user_link_flags = depset(linker_input.user_link_flags),
+    libraries = []
+    for library in linker_input.libraries:
+        static = library.static_library
+        pic = library.pic_static_library
+        libraries.append(cc_common.create_library_to_link(
+            actions = ctx.actions,
+            cc_toolchain = cc,
+            feature_configuration = features,
+            static_library = _rename(ctx, objcopy, cc, static, section) if static else None,
+            pic_static_library = _rename(ctx, objcopy, cc, pic, section) if pic else None,
+            alwayslink = library.alwayslink,
         ))
-    return [CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset(kept)))]
+    return cc_common.create_linker_input(
+        owner = linker_input.owner,
+        libraries = depset(libraries),
+        user_link_flags = depset(linker_input.user_link_flags),
+    )
+
+def _linked(linker_inputs):
+    return [CcInfo(linking_context = cc_common.create_linking_context(
+        linker_inputs = depset(linker_inputs),
+    ))]
+
+def _deferred_registrations_impl(ctx):
+    ours = ctx.label.workspace_name
+    return _linked([
+        _deferred(ctx, each, _SECTION) if each.owner.workspace_name == ours else each
+        for each in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
+    ])
 
 deferred_registrations = rule(
     implementation = _deferred_registrations_impl,
     doc = "The same libraries; those of this rule's repository have their constructors deferred.",
     attrs = {"library": attr.label(mandatory = True, providers = [CcInfo])},
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(),
+)
+
+def _deferred_library_impl(ctx):
+    return _linked([
+        _deferred(ctx, each, ctx.attr.section)
+        for each in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
+        if each.owner == ctx.attr.library.label
+    ])
+
+deferred_library = rule(
+    implementation = _deferred_library_impl,
+    doc = "One library without what it depends on, its constructors from __start_ to __stop_SECTION.",
+    attrs = {
+        "library": attr.label(mandatory = True, providers = [CcInfo]),
+        "section": attr.string(mandatory = True),
+    },
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
 )

@@ -19,8 +19,9 @@ extern constructor __stop_torch_init_array[];
 
 extern char** environ;
 
-// With the GIL: only one thread comes here at a time.
-static void run_constructors(void) {
+// With the GIL: only one thread comes here at a time. Also for whoever registers
+// something with torch.
+void torch_static_constructors(void) {
   static int done;
   if (done) return;
   done = 1;
@@ -32,12 +33,12 @@ static void run_constructors(void) {
 }
 
 PyObject* torch_static_init(void) {
-  run_constructors();
+  torch_static_constructors();
   return initModule();
 }
 
 PyObject* functorch_static_init(void) {
-  run_constructors();
+  torch_static_constructors();
   return PyInit__C();
 }
 

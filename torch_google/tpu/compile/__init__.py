@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from torch_google.tpu.release import V2_6
+
 if TYPE_CHECKING:
     from torch_google.tpu.compile.aot import backend
     from torch_google.tpu.compile.carrier import Carrier, Result, carry
@@ -20,7 +22,7 @@ __all__ = ["Carrier", "Result", "backend", "carry", "compile_step", "export_stab
 _MODULES = {
     "Carrier": "carrier",
     "Result": "carrier",
-    "backend": "aot",
+    "backend": "aot_uncached" if V2_6 else "aot",
     "carry": "carrier",
     "compile_step": "steps",
     "export_stablehlo": "export",

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch import config as functorch_config
 from torch._functorch._aot_autograd.schemas import SerializableAOTDispatchCompiler
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
-from torch_google.tpu.compile import randomness
 from torch_google.tpu.compile.compiled import CHOSEN, Compiled
+from torch_google.tpu.compile.joint import known, partition
 from torch_google.tpu.compile.options import parse
-from torch_google.tpu.program.decompositions import Decompositions, decompositions
 
 
 def backend(
@@ -41,7 +39,7 @@ def backend(
         inference_compiler=SerializableAOTDispatchCompiler(
             Compiled, partial(Compiled, inference=True)
         ),
-        decompositions=_known(),
+        decompositions=known(),
         partition_fn=_PARTITION,
         keep_inference_input_mutations=True,
     )
@@ -60,23 +58,11 @@ def backend(
         CHOSEN.reset(chosen)
 
 
-@cache
-def _known() -> Decompositions:
-    # What is made of kernels that write waits for our own tracing: AOTAutograd takes pure graphs.
-    return {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
-
-
 class _Partition(CustomPartitionerFn):
     def __call__(
         self, gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
     ) -> tuple[GraphModule, GraphModule]:
-        # What a program returns is an array of its own. A view that is kept for the backward graph
-        # would be a copy there, beside its base or with the gaps of its strides; to take it again
-        # costs nothing.
-        with functorch_config.patch(recompute_views=True):
-            return randomness.partition(
-                gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)
-            )
+        return partition(gm, joint_inputs, **kwargs)
 
     def uuid(self) -> str:
         """Return what tells our graphs from those of other backends, and of other versions."""

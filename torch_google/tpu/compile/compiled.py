@@ -14,8 +14,6 @@ from torch._guards import TracingContext
 from torch._inductor.output_code import OutputCode
 from torch._subclasses import FakeTensorMode
 from torch.fx import GraphModule
-from torch.fx._graph_pickler import GraphPickler
-from torch.fx._graph_pickler import Options as PicklerOptions
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_google.tpu.compile.bucketed import Bucketed
@@ -92,6 +90,9 @@ class Compiled(OutputCode):
 
     def prepare_for_serialization(self) -> None:
         """Make this copy of the instance one that can be pickled."""
+        from torch.fx._graph_pickler import GraphPickler
+        from torch.fx._graph_pickler import Options as PicklerOptions
+
         for module in self.signature.graph.modules():
             for node in module.graph.nodes if isinstance(module, GraphModule) else ():
                 for name in ("nn_module_stack", "source_fn_stack", "example_value"):
@@ -102,6 +103,8 @@ class Compiled(OutputCode):
     def post_compile(self, *_: Any) -> None:
         """Make an instance that was pickled ready to be called."""
         if self._stored is not None:
+            from torch.fx._graph_pickler import GraphPickler
+
             mode = FakeTensorMode(shape_env=ShapeEnv())
             graph = GraphPickler.loads(self._stored, mode)
             assert isinstance(graph, GraphModule)

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel of attention torch should call: it asks before each call.
+#include <cstdint>
+
+// v2.6 of it needs what is above.
 #include <ATen/SDPBackend.h>
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>

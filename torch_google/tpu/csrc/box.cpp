@@ -11,6 +11,7 @@
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 #include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
@@ -96,7 +97,11 @@ void Box::settle(const c10::TensorImpl& tensor) {
   } else {
     shape.assign({static_cast<int64_t>(bytes_ / item)});
   }
+#if TORCH_GOOGLE_TORCH_2_6
+  dtype = c10::typeMetaToScalarType(tensor.dtype());
+#else
   dtype = tensor.dtype().toScalarType();
+#endif
 }
 
 PyObject* Box::value(Reason reason) {

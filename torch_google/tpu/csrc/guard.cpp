@@ -10,6 +10,7 @@
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -76,6 +77,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void uncheckedSetDevice(c10::Device device) const noexcept override {
     this_device = device.index();
   }
+#if !TORCH_GOOGLE_TORCH_2_6
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
     // What dtypes.py has.
     c10::DeviceCapability known;
@@ -90,9 +92,11 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     types.has_Float8_e4m3fnuz = 1;
     return known;
   }
+#endif
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
-  c10::Stream getStream(c10::Device device) const override {
+  c10::Stream getStream(
+      c10::Device device) const TORCH_GOOGLE_STREAM_NOEXCEPT override {
     return current_stream(device.index());
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
@@ -107,7 +111,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
     return getNewStream(device, 0);
   }
-  c10::Stream exchangeStream(c10::Stream stream) const override {
+  c10::Stream exchangeStream(
+      c10::Stream stream) const TORCH_GOOGLE_STREAM_NOEXCEPT override {
     const auto old = current_stream(stream.device_index());
     these_streams[stream.device_index()] = stream.id();
     return old;

@@ -9,13 +9,16 @@
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/pinned.h"
 #include "torch_google/tpu/csrc/python.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {
 
 struct Hooks final : at::PrivateUse1HooksInterface {
+#if !TORCH_GOOGLE_TORCH_2_6
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return true; }
+#endif
   bool hasPrimaryContext(c10::DeviceIndex) const override { return started(); }
   void init() const override { start(); }
 
@@ -66,6 +69,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 void register_hooks() {
   static Hooks hooks;
   at::RegisterPrivateUse1HooksInterface(&hooks);
+#if TORCH_GOOGLE_TORCH_2_6
+  // torch.Generator("tpu") asks here and not the hooks.
+  static const at::_GeneratorRegister generators([](c10::DeviceIndex device) {
+    return hooks.getNewGenerator(device);
+  });
+#endif
   register_pinned_allocator();
 }
 

@@ -13,6 +13,7 @@
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/recorder.h"
 #include "torch_google/tpu/csrc/run.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 #include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
@@ -149,6 +150,49 @@ void store(const at::Tensor& tensor, py::object array) {
   tensor.unsafeGetTensorImpl()->bump_version();
 }
 
+#if TORCH_GOOGLE_TORCH_2_6
+
+// What torch.accelerator makes of an allocator's statistics in later releases.
+py::dict memory_stats(c10::DeviceIndex device) {
+  const auto stats = Allocator::get().getDeviceStats(device);
+  py::dict found;
+  const std::pair<const char*, const c10::CachingAllocator::StatArray*>
+      arrays[] = {{"active", &stats.active},
+                  {"active_bytes", &stats.active_bytes},
+                  {"allocated_bytes", &stats.allocated_bytes},
+                  {"allocation", &stats.allocation},
+                  {"requested_bytes", &stats.requested_bytes},
+                  {"reserved_bytes", &stats.reserved_bytes}};
+  for (const auto& [name, array] : arrays) {
+    // This device has no pools.
+    const auto& all = (*array)[0];
+    const auto key = [name = name](const char* kind) {
+      return py::str(std::string(name) + ".all." + kind);
+    };
+    found[key("allocated")] = all.allocated;
+    found[key("current")] = all.current;
+    found[key("freed")] = all.freed;
+    found[key("peak")] = all.peak;
+  }
+  found["num_device_alloc"] = stats.num_device_alloc;
+  found["num_device_free"] = stats.num_device_free;
+  return found;
+}
+
+void define_memory(py::module_& module) {
+  module.def("memory_stats", torch::wrap_pybind_function(memory_stats));
+  module.def("reset_accumulated_memory_stats",
+             torch::wrap_pybind_function([](c10::DeviceIndex device) {
+               Allocator::get().resetAccumulatedStats(device);
+             }));
+  module.def("reset_peak_memory_stats",
+             torch::wrap_pybind_function([](c10::DeviceIndex device) {
+               Allocator::get().resetPeakStats(device);
+             }));
+}
+
+#endif
+
 }  // namespace
 
 PYBIND11_MODULE(_C, module) {
@@ -225,6 +269,9 @@ PYBIND11_MODULE(_C, module) {
   });
   module.def("reset_counts", reset_counts);
   module.def("clear_programs", clear_programs);
+#if TORCH_GOOGLE_TORCH_2_6
+  define_memory(module);
+#endif
 }
 
 }  // namespace torch_google::tpu

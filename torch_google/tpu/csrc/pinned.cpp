@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {

@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import _meta_registrations
 
+from torch_google.tpu.release import has_operator, override
+
 _META = torch.library.Library("aten", "IMPL", "Meta")
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
 _OURS.define(
@@ -108,7 +110,8 @@ _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
 _META.impl("_ctc_loss_backward", _like_second)
 _META.impl("_ctc_loss_backward.Tensor", _like_second)
 for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):
-    _META.impl(f"{_name}.tensor_lr", _in_place)
+    if has_operator(f"aten::{_name}.tensor_lr"):
+        _META.impl(f"{_name}.tensor_lr", _in_place)
 _META.impl("_fused_adagrad_", _in_place)
 _META.impl("_fused_sgd_", _in_place)
 _META.impl("fractional_max_pool3d_backward", _like_second)
@@ -116,11 +119,11 @@ _META.impl("geqrf", _geqrf)
 for _name in ("", ".periodic", ".beta"):
     _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
-_META.impl("multi_margin_loss", _multi_margin_loss, allow_override=True)
+override(_META, "multi_margin_loss", _multi_margin_loss)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)
-_META.impl("multilabel_margin_loss_forward", _multilabel_margin_loss, allow_override=True)
+override(_META, "multilabel_margin_loss_forward", _multilabel_margin_loss)
 for _name in ("upsample_nearest", "_upsample_nearest_exact"):
     for _rank in (1, 2, 3):
         _theirs = getattr(_meta_registrations, f"upsample_nearest{_rank}d")
-        _META.impl(f"{_name}{_rank}d", _of_empty_batches(_theirs), allow_override=True)
+        override(_META, f"{_name}{_rank}d", _of_empty_batches(_theirs))

@@ -11,6 +11,8 @@ from typing import TypeAlias
 
 import torch
 
+from torch_google.tpu.release import override
+
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
 _META = torch.library.Library("aten", "IMPL", "Meta")
 _OURS.define(
@@ -107,7 +109,7 @@ def _gru_cell_backward(
 
 _OURS.impl("recurrent_layer", _layer, "Meta")
 _OURS.impl("recurrent_layer_backward", _layer_backward, "Meta")
-_META.impl("_thnn_fused_lstm_cell", _lstm_cell)
-_META.impl("_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward)
-_META.impl("_thnn_fused_gru_cell", _gru_cell)
-_META.impl("_thnn_fused_gru_cell_backward", _gru_cell_backward)
+override(_META, "_thnn_fused_lstm_cell", _lstm_cell)
+override(_META, "_thnn_fused_lstm_cell_backward_impl", _lstm_cell_backward)
+override(_META, "_thnn_fused_gru_cell", _gru_cell)
+override(_META, "_thnn_fused_gru_cell_backward", _gru_cell_backward)

@@ -13,6 +13,8 @@ from typing import Any, NoReturn
 import torch
 from torch._C._distributed_c10d import ProcessGroup, ProcessGroupGloo
 
+from torch_google.tpu.release import V2_6
+
 # Where a refusal has its place. torch's own kernels of c10d for every device ask the group, and it
 # would only say that it has no backend: what comes before them is the key of autograd.
 _KEYS = {"c10d": "AutogradPrivateUse1", "_c10d_functional": "PrivateUse1"}
@@ -35,9 +37,10 @@ def group(options: Any, more: Any) -> ProcessGroup:
     gloo = ProcessGroupGloo(
         options.store, options.group_rank, options.group_size, timeout=options.timeout
     )
-    # As torch's own groups of gloo have it.
-    gloo.options.global_ranks_in_group = options.global_ranks_in_group
-    gloo.options.group_name = options.group_id
+    if not V2_6:
+        # As torch's own groups of gloo have it.
+        gloo.options.global_ranks_in_group = options.global_ranks_in_group
+        gloo.options.group_name = options.group_id
     gloo._set_sequence_number_for_group()
     made._set_default_backend(ProcessGroup.BackendType.GLOO)
     made._register_backend(torch.device("cpu"), ProcessGroup.BackendType.GLOO, gloo)

@@ -9,7 +9,14 @@ import torch
 
 from torch_google.tpu import _C, profiler
 from torch_google.tpu.cache import get_compile_cache, set_compile_cache
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import memory, platform, random
+from torch_google.tpu.runtime.accelerator import (
+    StreamContext,
+    check_stream_device,
+    stream_context,
+    synchronize_device,
+)
 from torch_google.tpu.runtime.block import Block
 from torch_google.tpu.runtime.indices import Which, index_of
 from torch_google.tpu.runtime.memory import (
@@ -143,10 +150,15 @@ def init() -> None:
     _C.start()
 
 
-def __getattr__(name: str) -> bool:
-    """`_initialized`: what checkpointing asks before it keeps the state of random numbers."""
+def __getattr__(name: str) -> Any:
+    """`_initialized`: what checkpointing asks before it keeps the state of random numbers.
+
+    `_lazy_init`: what torch v2.6 calls before it believes that there is something to wait for.
+    """
     if name == "_initialized":
         return is_initialized()
+    if name == "_lazy_init" and V2_6:
+        return init
     raise AttributeError(f"module 'torch.tpu' has no attribute {name!r}")
 
 
@@ -191,7 +203,7 @@ class device_of(device):  # noqa: N801 - as torch.cuda has it
 def synchronize(device: Which = None) -> None:
     """Wait until every value on a device is there. Raises what its computation raised."""
     if _C.started() or _C.is_forked():
-        torch.accelerator.synchronize(index_of(device))
+        synchronize_device(index_of(device))
 
 
 class Stream(torch.Stream):
@@ -219,7 +231,9 @@ class Event(torch.Event):
 
 def current_stream(device: Which = None) -> torch.Stream:
     """Return the stream of this thread on a device."""
-    return torch.accelerator.current_stream(index_of(device))
+    index = index_of(device)
+    check_stream_device(index)
+    return torch.accelerator.current_stream(index)
 
 
 def default_stream(device: Which = None) -> torch.Stream:
@@ -231,10 +245,6 @@ def default_stream(device: Which = None) -> torch.Stream:
     )
 
 
-# A stream is its own context.
-StreamContext = torch.Stream
-
-
 def set_stream(stream: torch.Stream) -> None:
     """Make a stream this thread's own on its device."""
     torch.accelerator.set_stream(stream)
@@ -242,7 +252,7 @@ def set_stream(stream: torch.Stream) -> None:
 
 def stream(stream: torch.Stream) -> Any:
     """Return a context in which a stream is this thread's own."""
-    return stream
+    return stream_context(stream)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.fx import GraphModule
 
+from torch_google.tpu.release import compiler_arguments
+
 
 def install() -> None:
     """Let torch.compile choose. Loads neither Dynamo nor JAX; a second call does nothing."""
@@ -40,10 +42,10 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         self._refusal: Exception | None = None
         _teach()
         try:
-            super().__init__(mode, options, dynamic, name)
+            super().__init__(*compiler_arguments(mode, options, dynamic, name))
         except RuntimeError as refusal:  # options of the backend `tpu`, maybe
             self._refusal = refusal
-            super().__init__(None, None, dynamic, name)
+            super().__init__(*compiler_arguments(None, None, dynamic, name))
         if self._refusal is not None and not _are_ours(self._chosen["options"]):
             raise self._refusal
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime.transfer import to_host, transfer
 from torch_google.tpu.runtime.untraced import untraced
 
@@ -25,6 +26,10 @@ def register() -> None:
     }
     for name, kernel in kernels.items():
         _library.impl(name, untraced(kernel), "PrivateUse1")
+    if V2_6:
+        # It stops at the key of autograd, for which this operator has no kernel there.
+        name = "_has_compatible_shallow_copy_type"
+        _library.impl(name, untraced(_can_become), "AutogradPrivateUse1")
 
 
 def _copy_from(

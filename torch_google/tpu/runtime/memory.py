@@ -11,6 +11,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime.accelerator import accelerator
 from torch_google.tpu.runtime.indices import Which, index_of
 
 __all__ = [
@@ -33,22 +34,22 @@ __all__ = [
 
 def memory_stats(device: Which = None) -> dict[str, Any]:
     """Return the allocator's statistics, under torch's names."""
-    return dict(torch.accelerator.memory_stats(index_of(device)))
+    return dict(accelerator.memory_stats(index_of(device)))
 
 
 def memory_allocated(device: Which = None) -> int:
     """Return the bytes of all live storages of a device."""
-    return int(torch.accelerator.memory_allocated(index_of(device)))
+    return int(accelerator.memory_allocated(index_of(device)))
 
 
 def max_memory_allocated(device: Which = None) -> int:
     """Return the most bytes that were live at once since the last reset."""
-    return int(torch.accelerator.max_memory_allocated(index_of(device)))
+    return int(accelerator.max_memory_allocated(index_of(device)))
 
 
 def reset_peak_memory_stats(device: Which = None) -> None:
     """Let max_memory_allocated begin at what is live now."""
-    torch.accelerator.reset_peak_memory_stats(index_of(device))
+    accelerator.reset_peak_memory_stats(index_of(device))
 
 
 def empty_cache() -> None:
@@ -83,7 +84,7 @@ def memory_stats_as_nested_dict(device: Which = None) -> dict[str, Any]:
 
 def reset_accumulated_memory_stats(device: Which = None) -> None:
     """Count what is allocated and freed from zero again."""
-    torch.accelerator.reset_accumulated_memory_stats(index_of(device))
+    accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: Which = None) -> None:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import torch
-
 from torch_google.tpu import _C, cache
+from torch_google.tpu.runtime.accelerator import accelerator
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def metrics() -> Metrics:
     """Return the counts of all threads and devices; `live_bytes` is of the current device."""
     operators, hits, misses = _C.counts()
     disk = cache.statistics()
-    live = int(torch.accelerator.memory_allocated()) if _C.started() else 0
+    live = int(accelerator.memory_allocated()) if _C.started() else 0
     return Metrics(
         operators,
         hits,

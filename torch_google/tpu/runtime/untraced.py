@@ -7,19 +7,17 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
-from torch._C._dynamo import eval_frame
+from torch_google.tpu.release import skipped
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def untraced(function: _F) -> _F:
-    """Let Dynamo see neither a function nor what it calls. Returns the function.
+    """Let Dynamo see neither a function nor what it calls. Returns the function to call.
 
     Where compiled code calls an operator after a graph break, Dynamo would trace the frames behind
     it: those that make its program, and JAX's.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"tpu: {function!r} has no code for Dynamo to skip. Give a def or a lambda")
-    skip = eval_frame._FrameAction.SKIP
-    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
-    return function
+    return skipped(function)

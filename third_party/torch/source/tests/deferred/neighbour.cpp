@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the library depends on: nobody deferred it.
+#include "third_party/torch/source/tests/deferred/registers.h"
+
+int neighbours = 0;
+
+namespace {
+
+struct Neighbour {
+  Neighbour() { ++neighbours; }
+} neighbour;
+
+}  // namespace

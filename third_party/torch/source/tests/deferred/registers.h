@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// How many constructors have run: of the library that is deferred, and of one
+// that it depends on.
+extern int registered;
+extern int neighbours;

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where torch v2.6, which the static build has, is not as the release of the wheel.
+
+The device is written for the later one. What v2.6 has otherwise is here, in runtime/accelerator.py and
+in compile/aot_uncached.py; csrc/torch_release.h is the same for C++.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import torch
+from torch._C._dynamo import eval_frame
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+V2_6 = torch.__version__ < (2, 7)
+
+
+def has_operator(name: str) -> bool:
+    """Whether torch has an operator, by its whole name: v2.6 lacks some."""
+    return not V2_6 or torch._C._dispatch_has_kernel(name)
+
+
+def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
+    """Replace a kernel that torch has registered from Python, for the key of a library."""
+    if V2_6:
+        # By this it would refuse. The dispatcher itself takes the last one.
+        torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
+        library.impl(name, kernel)
+    else:
+        library.impl(name, kernel, allow_override=True)
+
+
+def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
+    """Return what torch.compile gives its wrapper: mode, options, dynamic, and later a name."""
+    return arguments[:3] if V2_6 else arguments
+
+
+def skipped(function: _F) -> _F:
+    """Return a function that Dynamo looks into as little as into what it calls."""
+    if V2_6:
+        return cast(_F, _without_dynamo(function))
+    skip = eval_frame._FrameAction.SKIP
+    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
+    return function
+
+
+def _without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that turns Dynamo off while it runs: v2.6 cannot skip what is called."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before = eval_frame.set_eval_frame(None)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            eval_frame.set_eval_frame(before)
+
+    eval_frame.skip_code(call.__code__)
+    return call

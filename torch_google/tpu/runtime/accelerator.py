@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.accelerator as later releases have it: for torch v2.6, what it lacks."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import torch
+
+from torch_google.tpu import _C
+from torch_google.tpu.release import V2_6
+
+
+class _Memory:
+    """The functions of torch.accelerator about memory."""
+
+    def memory_stats(self, index: int | None = None) -> dict[str, Any]:
+        if not _C.started():
+            return {}
+        return dict(_C.memory_stats(_C.current_device() if index is None else index))
+
+    def memory_allocated(self, index: int | None = None) -> int:
+        return int(self.memory_stats(index).get("allocated_bytes.all.current", 0))
+
+    def max_memory_allocated(self, index: int | None = None) -> int:
+        return int(self.memory_stats(index).get("allocated_bytes.all.peak", 0))
+
+    def reset_peak_memory_stats(self, index: int) -> None:
+        if _C.started():
+            _C.reset_peak_memory_stats(index)
+
+    def reset_accumulated_memory_stats(self, index: int) -> None:
+        if _C.started():
+            _C.reset_accumulated_memory_stats(index)
+
+
+class _StreamContext:
+    """Make a stream this thread's own, and its device, within a block."""
+
+    def __init__(self, stream: torch.Stream | None) -> None:
+        self._stream = stream
+        self._before: list[tuple[int, torch.Stream]] = []
+
+    def __enter__(self) -> torch.Stream | None:
+        if self._stream is not None:
+            before = torch.accelerator.current_stream(self._stream.device.index)
+            self._before.append((_C.current_device(), before))
+            torch.accelerator.set_stream(self._stream)
+        return self._stream
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._stream is not None:
+            device, stream = self._before.pop()
+            torch.accelerator.set_stream(stream)
+            torch.accelerator.set_device_index(device)
+
+
+accelerator: Any = _Memory() if V2_6 else torch.accelerator
+
+# Later, a stream is its own context.
+StreamContext: Any = _StreamContext if V2_6 else torch.Stream
+
+
+def stream_context(stream: torch.Stream) -> Any:
+    """Return a context in which a stream is this thread's own."""
+    return _StreamContext(stream) if V2_6 else stream
+
+
+def check_stream_device(index: int) -> None:
+    """Raise for an index that is no device: v2.6 ends the process where it asks for its stream."""
+    if not V2_6 or 0 <= index < _C.device_count():
+        return
+    _C.start()
+    if not 0 <= index < _C.device_count():
+        raise ValueError(f"tpu: no device tpu:{index}; this process has {_C.device_count()}")
+
+
+def synchronize_device(index: int) -> None:
+    """Wait for a device that has started."""
+    if V2_6:
+        # It waits for what it has seen start: to ask for the device's index makes it look.
+        torch.accelerator.current_device_index()
+    torch.accelerator.synchronize(index)
