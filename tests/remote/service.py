@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tests.remote import buildbox
@@ -46,20 +46,21 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
         )
         remote = f"http://127.0.0.1:{server}"
         # The worker's own, in front of the server's: where the inputs of an action become a folder.
-        words = [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
-        stack.enter_context(
-            _part([programs / "buildbox-casd", *words], directory / "casd.log", port=cache)
-        )
-        words = [
+        casd: list[str | Path] = [programs / "buildbox-casd"]
+        casd += [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
+        stack.enter_context(_part(casd, directory / "casd.log", port=cache))
+        worker: list[str | Path] = [programs / "buildbox-worker"]
+        worker += [
             f"--bots-remote={remote}",
             f"--cas-remote=http://127.0.0.1:{cache}",
             f"--buildbox-run={programs / 'buildbox-run-hosttools'}",
             "--runner-arg=--staging-mode=copy-or-link",
+            "--runner-arg=--clearenv",  # the action's own environment, and nothing of the worker's
             f"--concurrent-jobs={jobs or os.cpu_count() or 1}",
             "--log-level=info",
             "worker",
         ]
-        stack.enter_context(_part([programs / "buildbox-worker", *words], directory / "worker.log"))
+        stack.enter_context(_part(worker, directory / "worker.log"))
         yield f"grpc://127.0.0.1:{server}"
 
 
@@ -77,7 +78,7 @@ def _part(
     log: Path,
     *,
     port: int | None = None,
-    environment: os._Environ[str] | dict[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
     """A process until the block ends; with a port it listens there when the block begins.
 

@@ -18,6 +18,7 @@ _ROOT = pathlib.Path(__file__).absolute().parents[2]
 
 _MODULE = """\
 module(name = "toy")
+{modules}
 local_repository = use_repo_rule("@bazel_tools//tools/build_defs/repo:local.bzl", "local_repository")
 local_repository(name = "torch_source", path = "source")
 """
@@ -46,8 +47,11 @@ class Clone:
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
+        # Debian's Bazel has modules of its own for all of these, and wants them named.
+        lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
+        modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {
-            "MODULE.bazel": _MODULE,
+            "MODULE.bazel": _MODULE.format(modules=modules),
             ".bazelrc": _RC.format(output=self._output),
             ".bazelrc.user": f"common --disk_cache={cache}\n",
             "source/MODULE.bazel": "",
