@@ -30,6 +30,10 @@ genrule(name = "bindings", srcs = [":object"], outs = ["bindings.a"], cmd = "cat
 genrule(name = "c10", outs = ["c10.a"], cmd = "echo small > $@")
 """
 
+_ARCHIVE = """\
+genrule(name = "{name}", outs = ["{name}.a"], cmd = "echo made > $@")
+"""
+
 _TEST = """\
 sh_test(name = "{name}", srcs = ["{name}.sh"], data = ["@torch_source//:{needs}"])
 """
@@ -39,6 +43,9 @@ startup --output_user_root={output}
 build:static --define=static=1
 try-import %workspace%/.bazelrc.user
 """
+
+
+_ARCHIVES = ("//third_party/openblas:archive", "//third_party/python:cpython")
 
 
 class Clone:
@@ -56,6 +63,8 @@ class Clone:
             ".bazelrc.user": f"common --disk_cache={cache}\n",
             "source/MODULE.bazel": "",
             "source/BUILD": _SOURCE,
+            "third_party/openblas/BUILD": _ARCHIVE.format(name="archive"),
+            "third_party/python/BUILD": _ARCHIVE.format(name="cpython"),
             "third_party/clang/BUILD": _TEST.format(name="programs", needs="c10"),
             "third_party/clang/programs.sh": "#!/bin/sh\n",
             "tests/upstream/BUILD": _TEST.format(name="smoke", needs="bindings"),
@@ -116,7 +125,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert empty.made("c10.a")
     assert not empty.made("object.o")
 
-    empty.run("bazelw", "build", "--config=static", "@torch_source//:bindings")
+    empty.run("bazelw", "build", "--config=static", "@torch_source//:bindings", *_ARCHIVES)
     line, tests = full.static()
     assert line.startswith("static: every object of torch is in a cache")
     assert tests == ["//tests/upstream:smoke"]
