@@ -16,7 +16,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="remote-") as directory:
         try:
             with service.running(Path(directory)) as endpoint:
-                print(f"--config=remote --remote_executor={endpoint}", flush=True)
+                options = ("--config=remote", f"--remote_executor={endpoint}", *service.OPTIONS)
+                print(*options, flush=True)
                 signal.pause()
         except KeyboardInterrupt:
             return 0

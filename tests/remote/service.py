@@ -14,6 +14,10 @@ from pathlib import Path
 
 from tests.remote import buildbox
 
+# For Bazel: a hundred calls at a time, all that it makes on one connection. BuildGrid refuses more
+# than it has threads, and Bazel takes that for an answer.
+OPTIONS = ("--remote_max_connections=1",)
+
 _SETTINGS = Path(__file__).parent / "buildgrid.yml"
 _SERVER = "from buildgrid.server.app import cli; cli()"
 _START_SECONDS = 120
