@@ -20,7 +20,7 @@ OPTIONS = ("--remote_max_connections=1",)
 
 _SETTINGS = Path(__file__).parent / "buildgrid.yml"
 _SERVER = "from buildgrid.server.app import cli; cli()"
-_START_SECONDS = 120
+_START_SECONDS = 300
 _STOP_SECONDS = 20
 
 
