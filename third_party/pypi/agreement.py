@@ -26,7 +26,7 @@ def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str)
     lines = requirement_lines(requirements)
     found = [problem for line in lines for problem in _line_problems(lock, line)]
     alone = data_only(annotations)
-    found += _edge_problems(lock)
+    found += _edge_problems(lock, lock)
     roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
     found += [
         f"lock.json: '{key}' is needed by nothing in requirements.in. {UPDATE}"
@@ -46,30 +46,56 @@ def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str)
     return found
 
 
-def _line_problems(lock: Lock, line: str) -> list[str]:
+def group_problems(name: str, group: Lock, base: Lock, *, requirements: str) -> list[str]:
+    """The same for a group of requirements, whose lock stands beside the main one, `base`."""
+    file = f"groups/{name}.lock.json"
+    lines = requirement_lines(requirements)
+    both = Lock(group.inputs, (), {**base.packages, **group.packages})
+    found = [
+        f"{file}: '{key}' is in lock.json. {UPDATE}"
+        for key in sorted(base.packages.keys() & group.packages.keys())
+    ]
+    for line in lines:
+        found += _line_problems(both, line, f"groups/{name}.in")
+    found += _edge_problems(group, both, file)
+    roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
+    found += [
+        f"{file}: '{key}' is needed by nothing in groups/{name}.in. {UPDATE}"
+        for key in sorted(unreachable(both, roots) & group.packages.keys())
+    ]
+    expected = digest(lines, [])
+    if group.inputs != expected:
+        found.append(
+            f"{file}: resolved from inputs {group.inputs[:12]}, but groups/{name}.in is"
+            f" {expected[:12]}. {UPDATE}"
+        )
+    return found
+
+
+def _line_problems(lock: Lock, line: str, file: str = "requirements.in") -> list[str]:
     try:
         requirement = Requirement(line)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
-        return [f"requirements.in: '{line}': {reason}. Write NAME, NAME[EXTRA] or NAME==VERSION."]
+        return [f"{file}: '{line}': {reason}. Write NAME, NAME[EXTRA] or NAME==VERSION."]
     package = lock.packages.get(normalise(requirement.name))
     if not package:
-        return [f"requirements.in: '{line}' is not in lock.json. {UPDATE}"]
+        return [f"{file}: '{line}' is not in lock.json. {UPDATE}"]
     if not requirement.specifier.contains(package.version, prereleases=True):
-        return [f"requirements.in: '{line}', but lock.json has {package.version}. {UPDATE}"]
+        return [f"{file}: '{line}', but lock.json has {package.version}. {UPDATE}"]
     return []
 
 
-def _edge_problems(lock: Lock) -> Iterable[str]:
+def _edge_problems(lock: Lock, known: Lock, file: str = "lock.json") -> Iterable[str]:
     for key, package in sorted(lock.packages.items()):
-        where = f"lock.json: '{key}'"
+        where = f"{file}: '{key}'"
         if target.platforms(package.filename) is None:
             yield f"{where}: '{package.filename}' is not for {target.DESCRIPTION}. {UPDATE}"
         name, version = package.filename.split("-")[:2]
         if (normalise(name), version) != (key, package.version):
             yield f"{where} {package.version}: '{package.filename}' is another package. {UPDATE}"
         for needed in package.requires:
-            if needed not in lock.packages:
+            if needed not in known.packages:
                 yield f"{where} requires '{needed}', which is not there. {UPDATE}"
     for needed in lock.torch_requires:
         if needed not in lock.packages:

@@ -17,6 +17,7 @@ _INPUTS = {
     "torch_pin": lock.TORCH_PIN.read_text(),
 }
 _LOCK = lock.loads(lock.FILE.read_text())
+_GROUPS = {group.name: lock.loads(group.file.read_text()) for group in lock.groups()}
 
 
 def _problems(value: lock.Lock = _LOCK, **inputs: str) -> list[str]:
@@ -34,7 +35,7 @@ def test_the_lock_agrees_with_its_inputs() -> None:
 
 def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
     for key, row in json.loads(_INPUTS["annotations"]).items():
-        assert key in _LOCK.packages
+        assert any(key in value.packages for value in (_LOCK, *_GROUPS.values()))
         assert row["why"].endswith(".")
         assert set(row) <= {"data_only", "files", "hot", "why", "zip_safe"}
 
@@ -94,3 +95,49 @@ def test_a_damaged_lock_is_noticed(value: lock.Lock, message: str) -> None:
     found = _problems(value)
     assert any(message in problem for problem in found)
     assert all("Run third_party/pypi/update.py." in problem for problem in found)
+
+
+@pytest.mark.parametrize("group", lock.groups(), ids=lambda group: group.name)
+def test_a_group_agrees_with_its_inputs_and_the_lock(group: lock.Group) -> None:
+    found = agreement.group_problems(
+        group.name, _GROUPS[group.name], _LOCK, requirements=group.requirements.read_text()
+    )
+    assert found == []
+    text = group.file.read_text()
+    assert lock.loads(text).dumps() == text, "run third_party/pypi/update.py"
+    assert "://" not in text
+
+
+def _package(key: str, *requires: str) -> lock.Package:
+    return lock.Package(key, "1", f"{key}-1-py3-none-any.whl", "", requires)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "message"),
+    [
+        ("a\nc\n", "groups/g.in: 'c' is not in lock.json"),
+        ("a==2\n", "groups/g.in: 'a==2', but lock.json has 1"),
+        ("numpy\n", "groups/g.lock.json: 'a' is needed by nothing in groups/g.in"),
+        ("a>=1\n", "groups/g.lock.json: resolved from inputs "),
+    ],
+)
+def test_a_group_that_disagrees_is_noticed(requirements: str, message: str) -> None:
+    rows = {"a": _package("a", "b", "numpy"), "b": _package("b")}
+    group = lock.Lock(lock.digest(["a"], []), (), rows)
+    assert agreement.group_problems("g", group, _LOCK, requirements="a\n") == []
+    found = agreement.group_problems("g", group, _LOCK, requirements=requirements)
+    assert any(problem.startswith(message) for problem in found)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (_package("a", "gone"), "groups/g.lock.json: 'a' requires 'gone', which is not there"),
+        (_package("numpy"), "groups/g.lock.json: 'numpy' is in lock.json"),
+    ],
+)
+def test_a_damaged_group_is_noticed(row: lock.Package, message: str) -> None:
+    rows = {"a": _package("a", "numpy"), row.distribution: row}
+    group = lock.Lock(lock.digest(["a"], []), (), rows)
+    found = agreement.group_problems("g", group, _LOCK, requirements="a\n")
+    assert any(problem.startswith(message) for problem in found)

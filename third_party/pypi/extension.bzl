@@ -3,18 +3,23 @@
 
 load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
 
-_LOCK = Label("//third_party/pypi:lock.json")
+# The second has what only some tests need: wheels that are not in the first.
+_LOCKS = [
+    Label("//third_party/pypi:lock.json"),
+    Label("//third_party/pypi:groups/remote.lock.json"),
+]
 _ANNOTATIONS = Label("//third_party/pypi:annotations.json")
 
 def _pypi_impl(mctx):
-    packages = json.decode(mctx.read(_LOCK))["packages"]
+    packages = {}
+    for lock in _LOCKS:
+        packages = packages | json.decode(mctx.read(lock))["packages"]
     annotations = json.decode(mctx.read(_ANNOTATIONS))
     for name in annotations:
         if name not in packages:
-            fail("%s: '%s' is not in %s. Remove the entry, or run third_party/pypi/update.py." % (
+            fail("%s: '%s' is in no lock. Remove the entry, or run third_party/pypi/update.py." % (
                 _ANNOTATIONS,
                 name,
-                _LOCK,
             ))
     files = {name: annotations.get(name, {}).get("files", {}) for name in packages}
     for name, package in packages.items():

@@ -17,6 +17,23 @@ FILE = Path(__file__).parent / "lock.json"
 REQUIREMENTS = Path(__file__).parent / "requirements.in"
 ANNOTATIONS = Path(__file__).parent / "annotations.json"
 TORCH_PIN = Path(__file__).parents[1] / "torch" / "pin.json"
+_GROUPS = Path(__file__).parent / "groups"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Requirements that only some tests have: their wheels are in a lock beside the main one."""
+
+    requirements: Path
+
+    @property
+    def name(self) -> str:
+        return self.requirements.stem
+
+    @property
+    def file(self) -> Path:
+        """Its lock: the wheels that the main lock does not have."""
+        return self.requirements.with_suffix(".lock.json")
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,11 @@ def loads(text: str) -> Lock:
         for key, row in document["packages"].items()
     }
     return Lock(document["inputs"], tuple(document["torch_requires"]), packages)
+
+
+def groups() -> list[Group]:
+    """Every group, by name."""
+    return [Group(path) for path in sorted(_GROUPS.glob("*.in"))]
 
 
 def normalise(name: str) -> str:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Resolves requirements.in into lock.json.
+"""Resolves requirements.in into lock.json, and groups/NAME.in into groups/NAME.lock.json.
 
     third_party/pypi/update.py                     keep locked versions, follow the inputs' changes
     third_party/pypi/update.py --upgrade           take the newest of everything
@@ -12,6 +12,7 @@ pip does the resolving, against whatever index the user set it to.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -41,14 +42,20 @@ def main() -> int:
     parser.add_argument("--upgrade", nargs="?", action="append", default=[], const=_EVERYTHING)
     flags = parser.parse_args()
     try:
-        old = lock.loads(lock.FILE.read_text()) if lock.FILE.exists() else None
-        new = resolve(old, [lock.normalise(name) for name in flags.upgrade])
+        upgrade = [lock.normalise(name) for name in flags.upgrade]
+        old = _read(lock.FILE)
+        new = resolve(old, upgrade)
+        results = [(lock.FILE, old, new)]
+        for group in lock.groups():
+            old = _read(group.file)
+            results.append((group.file, old, resolve_group(group, new, old, upgrade)))
     except (UpdateError, fetch_wheel.FetchError, host_pip.NoPipError, OSError) as error:
         print(f"third_party/pypi/update.py: {error}", file=sys.stderr)
         return 1
-    write(lock.FILE, new.dumps())
-    for line in changes(old, new):
-        print(line)
+    for file, old, new in results:
+        write(file, new.dumps())
+        for line in changes(old, new):
+            print(f"{file.name}: {line}")
     return 0
 
 
@@ -96,6 +103,25 @@ def resolve(old: lock.Lock | None, upgrade: Sequence[str]) -> lock.Lock:
     return lock.Lock(lock.digest([*lines, torch], alone), torch_package.requires, packages)
 
 
+def resolve_group(
+    group: lock.Group, base: lock.Lock, old: lock.Lock | None, upgrade: Sequence[str]
+) -> lock.Lock:
+    """The lock of a group: what it needs and `base` does not have, beside the versions of `base`."""
+    from third_party.pypi import resolve as rows
+
+    lines = lock.requirement_lines(group.requirements.read_text())
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        constraints = directory / "constraints.txt"
+        # What the main lock took over follows that one alone.
+        own = _less(old, base) if old else None
+        constraints.write_text(
+            "".join([*_constraints(base, [], []), *_constraints(own, lines, upgrade)])
+        )
+        report = _report(host_pip.find(), directory, [f"--constraint={constraints}", *lines])
+    return _less(lock.Lock(lock.digest(lines, []), (), rows.packages(report, lines)), base)
+
+
 def changes(old: lock.Lock | None, new: lock.Lock) -> list[str]:
     """One line for each package that came, went or changed."""
     before = old.packages if old else {}
@@ -113,6 +139,16 @@ def write(path: Path, text: str) -> None:
         file.write(text)
     os.chmod(file.name, 0o644)
     os.replace(file.name, path)
+
+
+def _less(value: lock.Lock, base: lock.Lock) -> lock.Lock:
+    """Without the packages that `base` has."""
+    packages = {key: row for key, row in value.packages.items() if key not in base.packages}
+    return dataclasses.replace(value, packages=packages)
+
+
+def _read(file: Path) -> lock.Lock | None:
+    return lock.loads(file.read_text()) if file.exists() else None
 
 
 def _constraints(

@@ -28,6 +28,10 @@ def test_changes_are_told_one_a_line() -> None:
     assert update.changes(_lock(a="1"), _lock(a="1")) == ["No wheel changed."]
 
 
+def test_a_group_lacks_what_the_lock_has() -> None:
+    assert update._less(_lock(a="1", b="2"), _lock(b="3", c="1")) == _lock(a="1")
+
+
 def test_write_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "lock.json"
     path.write_text("old")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/run` itself, with a stand-in for Bazel."""
+"""`.ci/run` and `.ci/static` themselves, with a stand-in for Bazel."""
 
 import json
 import os
@@ -11,9 +11,11 @@ import pytest
 
 _WORKSPACE = pathlib.Path(__file__).parents[2]
 _PROGRAM = ".ci/run"
+_STATIC = ".ci/static"
 _TALLY = [f"tools/presubmit/{name}.py" for name in ("__init__", "account", "results", "tally")]
 
-# Says what it was asked, writes the events of a test, and fails at what FAIL names.
+# Says what it was asked, writes the events of a test, and fails where FAIL is a word of it. CACHES says what
+# the caches hold of the static build: all, or what Bazel answers where they do not.
 _BAZELW = """\
 #!/bin/bash
 echo "bazelw $*"
@@ -23,14 +25,19 @@ for argument in "$@"; do
   esac
 done
 cat  # waits for ever if it is given an open stdin
-[[ "${FAIL}" == "$1" ]] && exit 1
+if [[ "$*" == *--allowed_local_actions_regex=nothing* ]]; then
+  [[ "${CACHES}" == all ]] && exit 0
+  echo "ERROR: ${CACHES}" >&2
+  exit 1
+fi
+[[ " $* " == *" ${FAIL} "* ]] && exit 1
 exit 0
 """
 
 
 @pytest.fixture
 def clone(tmp_path: pathlib.Path) -> pathlib.Path:
-    for path in (_PROGRAM, *_TALLY):
+    for path in (_PROGRAM, _STATIC, *_TALLY):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(_WORKSPACE / path, tmp_path / path)
     _script(tmp_path / "bazelw", _BAZELW)
@@ -54,15 +61,21 @@ def _script(path: pathlib.Path, text: str) -> None:
     path.chmod(0o755)
 
 
-def _run(clone: pathlib.Path, *, fail: str = "") -> tuple[int, list[str]]:
+_LACKING = "Compiling a.cpp failed: Action type CppCompile is not allowed to run locally due to ..."
+
+
+def _run(
+    clone: pathlib.Path, *, fail: str = "-", caches: str = _LACKING, program: str = _PROGRAM
+) -> tuple[int, list[str]]:
     reader, writer = os.pipe()  # a stdin that never ends, like a terminal
     try:
         done = subprocess.run(
-            [clone / _PROGRAM],
+            [clone / program],
             cwd="/",
-            env={**os.environ, "FAIL": fail},
+            env={**os.environ, "FAIL": fail, "CACHES": caches},
             stdin=reader,
             stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             timeout=60,
             check=False,
@@ -73,48 +86,86 @@ def _run(clone: pathlib.Path, *, fail: str = "") -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+def _asked(lines: list[str]) -> list[str]:
+    return [line.removeprefix("bazelw ") for line in lines if line.startswith("bazelw ")]
+
+
 def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
     code, lines = _run(clone)
     assert code == 0
-    assert lines[-1] == "2 passed, 0 failed, 1 skipped"
-    asked = [line.split()[1] for line in lines if line.startswith("bazelw ")]
-    assert asked == ["build", "test", "run"]
-    assert sum("exit status 0 after" in line for line in lines) == 4
+    assert lines[-1] == "4 passed, 0 failed, 2 skipped"
+    assert [line.split()[0] for line in _asked(lines)] == ["build", "test", "run", "test"]
+    assert sum("exit status 0 after" in line for line in lines) == 5
 
 
 def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path) -> None:
     _, lines = _run(clone)
     assert [line.split() for line in lines[-7:-1]] == [
         ["room", "ran", "passed", "failed", "skipped"],
-        ["a", "2", "2", "0", "1"],
+        ["a", "4", "4", "0", "2"],
         ["device", "ran", "passed", "failed", "skipped"],
-        ["no", "device", "2", "2", "0", "1"],
+        ["no", "device", "4", "4", "0", "2"],
         ["skipped", "because"],
-        ["1", "needs", "a", "mount"],
+        ["2", "needs", "a", "mount"],
     ]
 
 
 @pytest.mark.parametrize(
-    ("verb", "step"), [("build", "build"), ("test", "test"), ("run", "presubmit")]
+    ("word", "step"),
+    [
+        ("//examples:train.par", "build"),
+        ("//...", "test"),
+        ("//tools/presubmit", "presubmit"),
+        ("--config=static", "static"),
+    ],
 )
 def test_a_failed_step_fails_the_run_and_stops_no_other(
-    clone: pathlib.Path, verb: str, step: str
+    clone: pathlib.Path, word: str, step: str
 ) -> None:
-    code, lines = _run(clone, fail=verb)
+    code, lines = _run(clone, fail=word)
     assert code == 1
-    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "2 passed, 1 failed, 1 skipped"]
-    assert sum("exit status 0 after" in line for line in lines) == 3
+    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "4 passed, 1 failed, 2 skipped"]
+    assert sum("exit status 0 after" in line for line in lines) == 4
 
 
 def test_the_main_job_counts(clone: pathlib.Path) -> None:
     _script(clone / "bazel-bin/examples/train.par", "#!/bin/bash\nexit 5\n")
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-2:] == ["failed: step 'train' ended with 5", "2 passed, 1 failed, 1 skipped"]
+    assert lines[-2:] == ["failed: step 'train' ended with 5", "4 passed, 1 failed, 2 skipped"]
 
 
 def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:
     (clone / "bazelw").unlink()
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-1] == "0 passed, 4 failed"
+    assert lines[-1] == "0 passed, 6 failed"
+
+
+@pytest.mark.parametrize(
+    ("caches", "line", "targets"),
+    [
+        ("all", "static: every object of torch is in a cache", "//tests/upstream:smoke"),
+        (
+            _LACKING,
+            "static: not every object of torch is in a cache",
+            "@torch_source//:c10 //third_party/clang/...",
+        ),
+    ],
+)
+def test_the_caches_decide_what_is_tested_of_the_static_build(
+    clone: pathlib.Path, caches: str, line: str, targets: str
+) -> None:
+    code, lines = _run(clone, caches=caches, program=_STATIC)
+    assert code == 0
+    assert lines[0].startswith(line)
+    assert lines[1:] == [f"bazelw test --config=static {targets}"]
+
+
+def test_a_static_build_that_is_broken_is_no_matter_of_caches(clone: pathlib.Path) -> None:
+    code, lines = _run(clone, caches="no such target", program=_STATIC)
+    assert code == 1
+    assert "ERROR: no such target" in lines
+    assert lines[-1].startswith("static: @torch_source//:bindings ")
+    assert lines[-1].endswith(": not to be built, exit status 1; the errors are above")
+    assert not [line for line in _asked(lines) if line.startswith("test")]

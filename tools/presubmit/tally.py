@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the test cases of one `bazel test`: `python3 -m tools.presubmit.tally EVENTS [STEP=STATUS ...]`.
+"""Counts test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
 
-EVENTS is the file that `bazel test --build_event_json_file` wrote: it names the result files of
+EVENTS.json is what a `bazel test --build_event_json_file` wrote: it names the result files of
 that very run, cached ones included, so that what an earlier run left behind is not counted. Each
-STEP of the caller with a STATUS other than 0 counts as one more failure; `test=3` is Bazel's word
-for "tests failed", which are counted already. Standard library only, because it must have a result
-even when nothing could be built.
+STEP of the caller with a STATUS other than 0 counts as one more failure; 3 of a step that tests is
+Bazel's word for "tests failed", which are counted already. Standard library only, because it must
+have a result even when nothing could be built.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
-_TESTS_FAILED = "test=3"
+_TESTS_FAILED = ("test=3", "static=3")
 # What every par_test must have run with, and says in its results: see .bazelrc.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
@@ -39,16 +39,19 @@ class Tally:
 
 def main(argv: collections.abc.Sequence[str]) -> int:
     """Prints tables, failures, the summary line. Returns 0 if all that ran passed, and some ran."""
-    events, *steps = argv
+    files = [argument for argument in argv if argument.endswith(".json")]
     tally = Tally()
-    try:
-        for attempt in attempts(pathlib.Path(events)):
-            count(attempt, tally)
-    except ResultsError as error:
-        tally.failures.append(str(error))
-    for step in steps:
+    for file in files:
+        try:
+            for attempt in attempts(pathlib.Path(file)):
+                count(attempt, tally)
+        except ResultsError as error:
+            tally.failures.append(str(error))
+    for step in argv:
+        if step in files or (step in _TESTS_FAILED and tally.failures):
+            continue
         name, _, status = step.rpartition("=")
-        if status != "0" and not (step == _TESTS_FAILED and tally.failures):
+        if status != "0":
             tally.failures.append(f"step '{name}' ended with {status}")
     if tally.passed or tally.skipped:
         print("\n".join(tally.account.lines()))

@@ -107,6 +107,22 @@ def test_status_of_tests_counts_unless_its_failures_do(run: Run, said: Said) -> 
     assert said()[-1] == "1 passed, 2 failed"
 
 
+def test_the_files_of_several_runs_are_one_count(
+    run: Run, said: Said, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    run.target("//a:a_test", _PASSED)
+    other = Run(tmp_path_factory.mktemp("other"))
+    other.target("//b:b_test", _PASSED, _FAILED, status="FAILED")
+    assert tally.main([run.events(), other.events(), "test=0", "static=3"]) == 1
+    assert said() == ["failed: //b:b_test a_test::test_b", "2 passed, 1 failed"]
+
+
+def test_only_steps_that_test_have_a_status_for_it(run: Run, said: Said) -> None:
+    run.target("//a:a_test", _FAILED, status="FAILED")
+    assert tally.main([run.events(), "test=3", "presubmit=3"]) == 1
+    assert said()[-2:] == ["failed: step 'presubmit' ended with 3", "0 passed, 2 failed"]
+
+
 @pytest.mark.parametrize("cases", [(), (_PASSED,)])
 def test_target_that_failed_outside_its_cases(run: Run, said: Said, cases: tuple[str, ...]) -> None:
     run.target("//a:a_test", *cases, status="TIMEOUT")

@@ -36,32 +36,36 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The lock. `direct` are the keys that requirements.in asks for, `of_torch` those of torch."""
+    """The locks. Keys: `direct` are what requirements.in asks for, `of_torch` what torch does.
+
+    `of_tests` are what the groups ask for, whose wheels are in no program.
+    """
 
     packages: tuple[Locked, ...]
     direct: tuple[str, ...]
     of_torch: tuple[str, ...]
+    of_tests: tuple[str, ...] = ()
 
 
 def wheels(workspace: Path) -> Wheels:
-    """Read the lock of wheels. Raises UserError."""
-    file = workspace / "third_party" / "pypi" / "lock.json"
-    lock, licences = read_json(file), _licences(workspace, "pypi")
-    rows, of_torch = lock.get("packages"), lock.get("torch_requires")
-    if not (isinstance(rows, dict) and isinstance(of_torch, list)):
+    """Read the locks of wheels. Raises UserError."""
+    room = workspace / "third_party" / "pypi"
+    licences = _licences(workspace, "pypi")
+    of_torch = read_json(room / "lock.json").get("torch_requires")
+    if not isinstance(of_torch, list):
         raise UserError(
-            f"{file}: no 'packages' or 'torch_requires'. Run third_party/pypi/update.py"
+            f"{room / 'lock.json'}: no 'torch_requires'. Run third_party/pypi/update.py"
         )
-    try:
-        packages = tuple(_wheel(key, row, licences.get(key, "")) for key, row in rows.items())
-    except (KeyError, TypeError) as error:
-        raise UserError(f"{file}: {error!r}. Run third_party/pypi/update.py") from None
-    _refuse_strays(licences, rows, "pypi")
-    requirements = read_text(workspace / "third_party" / "pypi" / "requirements.in")
-    lines = (line.split("#", 1)[0] for line in requirements.splitlines())
-    names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
-    asked = {_key(name[1]) for name in names if name}
-    return Wheels(packages, tuple(sorted(asked & rows.keys())), tuple(of_torch))
+    packages = _packages(room / "lock.json", licences)
+    direct = _asked(room / "requirements.in") & packages.keys()
+    of_tests: set[str] = set()
+    for group in sorted((room / "groups").glob("*.in")):
+        packages |= _packages(group.with_suffix(".lock.json"), licences)
+        of_tests |= _asked(group) & packages.keys()
+    _refuse_strays(licences, packages, "pypi")
+    return Wheels(
+        tuple(packages.values()), tuple(sorted(direct)), tuple(of_torch), tuple(sorted(of_tests))
+    )
 
 
 def modules(workspace: Path) -> tuple[Locked, ...]:
@@ -87,6 +91,24 @@ def own_module(workspace: Path) -> tuple[str, str]:
     raise UserError(
         f"{workspace / 'MODULE.bazel'}: no module(...) with a name and a version. Add them"
     )
+
+
+def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
+    """The rows of one lock."""
+    rows = read_json(lock).get("packages")
+    if not isinstance(rows, dict):
+        raise UserError(f"{lock}: no 'packages'. Run third_party/pypi/update.py")
+    try:
+        return {key: _wheel(key, row, licences.get(key, "")) for key, row in rows.items()}
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{lock}: {error!r}. Run third_party/pypi/update.py") from None
+
+
+def _asked(requirements: Path) -> set[str]:
+    """The keys that a file of requirements names."""
+    lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
+    names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
+    return {_key(name[1]) for name in names if name}
 
 
 def _wheel(key: str, row: Mapping[str, object], licence: str) -> Locked:

@@ -27,6 +27,18 @@ def test_wheels_of_the_lock(root: Path) -> None:
     assert (found.direct, found.of_torch) == (("a_b",), ("a_b",))
 
 
+def test_what_only_tests_need_is_in_no_program(root: Path) -> None:
+    groups = root / "third_party/pypi/groups"
+    groups.mkdir()
+    row = {"distribution": "T", "filename": "t.whl", "sha256": "0", "version": "1"}
+    lock = {"packages": {"t": {**row, "requires": ["a_b"]}}}
+    (groups / "some.in").write_text("T==1\n")
+    (groups / "some.lock.json").write_text(json.dumps(lock))
+    found = wheels(root)
+    assert [wheel.key for wheel in found.packages] == ["a_b", "t"]
+    assert (found.direct, found.of_tests) == (("a_b",), ("t",))
+
+
 def test_modules_and_the_workspace_itself(root: Path) -> None:
     assert modules(root) == (Locked("rules", "rules", "2", "pkg:bazel/rules@2", ""),)
     assert own_module(root) == ("ws", "0.1")
@@ -54,7 +66,8 @@ def test_a_package_without_a_licence_is_unknown(root: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"packages"', '"rows"', "no 'packages' or 'torch_requires'"),
+        ('"packages"', '"rows"', "no 'packages'. Run"),
+        ('"torch_requires"', '"requires"', "no 'torch_requires'. Run"),
         ('"sha256"', '"sha1"', r"KeyError\('sha256'\)"),
         ('"requires": []', '"requires": 1', "requires of a_b is no list"),
         ("{", "[", r"lock\.json:1: "),

@@ -158,6 +158,8 @@ def _relationships(inventory: Inventory) -> Iterator[_Json]:
             yield _relation(key, "DEPENDS_ON", spdx_id("pypi", need))
     for direct in inventory.wheels.direct:
         yield _relation(_ROOT, "DEPENDS_ON", spdx_id("pypi", direct))
+    for tool in inventory.wheels.of_tests:
+        yield _relation(spdx_id("pypi", tool), "TEST_TOOL_OF", _ROOT)
     for wheel in inventory.wheels.packages:
         for need in wheel.needs:
             yield _relation(spdx_id("pypi", wheel.key), "DEPENDS_ON", spdx_id("pypi", need))

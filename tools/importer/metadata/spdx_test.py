@@ -114,6 +114,14 @@ def test_the_document_is_valid_and_tells_all() -> None:
     }
 
 
+def test_what_tests_need_is_no_dependency() -> None:
+    wheels = Wheels((_WHEEL, _OTHER), (), (), ("a_b",))
+    document = _document(replace(_INVENTORY, wheels=wheels))
+    assert problems(document) == []
+    found = [row for row in document["relationships"] if row["spdxElementId"] == "SPDXRef-pypi-a-b"]
+    assert {row["relationshipType"] for row in found} == {"TEST_TOOL_OF", "DEPENDS_ON"}
+
+
 def test_same_inputs_same_bytes_and_any_change_is_another_namespace() -> None:
     assert render(_INVENTORY) == render(replace(_INVENTORY, name="ws"))
     shuffled = Wheels((_OTHER, _WHEEL), ("a_b",), ())

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""BuildBox, BuildGrid's own worker: Debian's package, fetched and unpacked, nothing installed.
+
+PyPI has no worker; of Debian's suites unstable alone has this package. It moves, so no hash could pin
+it: what comes is what the archive's signed index says.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.bazel import apt_origin, command, private_apt
+
+_SUITE = "unstable"
+_PACKAGE = "buildbox"
+_LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
+_PROGRAMS = ("buildbox-casd", "buildbox-run-hosttools", "buildbox-worker")
+
+# Its C library is newer than the machine's, so a program starts through the loader that came with it.
+# What the worker runs for others is started as the machine starts programs.
+_LAUNCHER = """\
+#!/bin/sh
+exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {program} "$@"
+"""
+
+
+class UnavailableError(Exception):
+    """The package cannot be had here; the text is one line that says why."""
+
+
+def unpack(directory: Path) -> Path:
+    """Makes a folder below `directory` from which the programs start, and returns it."""
+    root, programs = directory / "root", directory / "bin"
+    root.mkdir(parents=True)
+    for deb in _fetch(directory):
+        command.run(["dpkg-deb", "-x", deb, root], seconds=60)
+    programs.mkdir()
+    for name in _PROGRAMS:
+        launcher = programs / name
+        program = root / "usr/bin" / name
+        launcher.write_text(_LAUNCHER.format(libraries=root / _LIBRARIES, program=program))
+        launcher.chmod(0o755)
+    return programs
+
+
+def _fetch(directory: Path) -> list[Path]:
+    reasons = ["this machine's apt sources name no Debian archive"]
+    with (directory / "lock").open("w") as lock:
+        for origin in apt_origin.origins(
+            codename=apt_origin.codename(), etc=apt_origin.apt_directory()
+        ):
+            apt = private_apt.PrivateApt(
+                directory / "apt", origin=origin, suite=_SUITE, lock=lock.fileno()
+            )
+            try:
+                apt.update()
+                libraries = apt.index(wanted=[_PACKAGE]).libraries_below([_PACKAGE])
+                return apt.download([_PACKAGE, *libraries], into=directory / "debs")
+            except (command.CommandError, private_apt.MissingPackageError) as error:
+                reasons.append(f"{_SUITE} at {origin.uri}: {error}")
+    raise UnavailableError("; ".join(reasons[1:] or reasons))

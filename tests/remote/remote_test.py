@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NETWORK: `--config=remote` with BuildGrid and a BuildBox worker on loopback.
+
+Not part of the test suite: two clones, four builds, 40 MB of Debian's unstable to fetch. Run it after a
+change of `--config=remote`, of the toolchain, or of what Bazel is.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.remote import service
+from tests.remote.clone import Build, Clone
+
+_SMALL = "//tests/remote:greeting"
+_TARGETS = (_SMALL, "@torch_source//:c10")
+# All that a compilation needs are its inputs, so that the worker may be any Linux.
+_CONFIGS = ("--config=remote", "--config=clang", *service.OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("remote")
+
+
+@pytest.fixture(scope="module")
+def endpoint(place: Path) -> Iterator[str]:
+    directory = place / "service"
+    directory.mkdir()
+    with service.running(directory) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def first(place: Path) -> Iterator[Clone]:
+    clone = Clone(place / "first")
+    yield clone
+    clone.close()
+
+
+@pytest.fixture(scope="module")
+def second(place: Path) -> Iterator[Clone]:
+    clone = Clone(place / "a_second_clone")
+    yield clone
+    clone.close()
+
+
+@pytest.fixture(scope="module")
+def executed(first: Clone, endpoint: str) -> Build:
+    return first.build(*_CONFIGS, f"--remote_executor={endpoint}", *_TARGETS)
+
+
+def test_the_worker_runs_every_action(first: Clone, executed: Build) -> None:
+    assert executed.status == 0, executed.output
+    assert set(executed.runners) == {"remote"}
+    assert executed.runners["remote"] > 20  # c10 alone has more units of code
+    said = subprocess.check_output([first.file("tests/remote/greeting")], text=True)
+    assert said == "built somewhere else\n"
+
+
+def test_a_second_clone_has_every_action_from_the_service(
+    second: Clone, executed: Build, endpoint: str
+) -> None:
+    found = second.build(*_CONFIGS, f"--remote_executor={endpoint}", *_TARGETS)
+    assert found.status == 0, found.output
+    assert found.runners == {"remote cache hit": executed.runners["remote"]}
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_a_service_that_is_not_there(place: Path, second: Clone, *, fallback: bool) -> None:
+    address = f"127.0.0.1:{service.free_port()}"
+    # One more option of the compiler, so that no action was run before.
+    words = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
+    if fallback:
+        found = second.build(*_CONFIGS, *words, "--remote_local_fallback", _SMALL)
+        assert found.status == 0, found.output
+        assert set(found.runners) == {"local"}
+    else:
+        found = second.build(*_CONFIGS, *words, _SMALL)
+        assert found.status != 0
+        assert re.search(rf"Connection refused.*{re.escape(address)}", found.output)

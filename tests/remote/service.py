@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Remote Execution service on loopback: BuildGrid, and one BuildBox worker with its cache."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from tests.remote import buildbox
+
+# For Bazel: a hundred calls at a time, all that it makes on one connection. BuildGrid refuses more
+# than it has threads, and Bazel takes that for an answer.
+OPTIONS = ("--remote_max_connections=1",)
+
+_SETTINGS = Path(__file__).parent / "buildgrid.yml"
+_SERVER = "from buildgrid.server.app import cli; cli()"
+_START_SECONDS = 300
+_STOP_SECONDS = 20
+
+
+class ServiceError(Exception):
+    """A part of the service did not start; the text has the end of its log."""
+
+
+@contextlib.contextmanager
+def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
+    """The endpoint, grpc://HOST:PORT, of a service that keeps what it has below `directory`.
+
+    `jobs` is how many actions the worker runs at once: as many as there are cores.
+    """
+    programs = buildbox.unpack(directory / "buildbox")
+    with contextlib.ExitStack() as stack:
+        server, cache = free_port(), free_port()
+        settings = directory / "buildgrid.yml"
+        storage = directory / "storage"
+        settings.write_text(_SETTINGS.read_text().format(port=server, storage=storage))
+        stack.enter_context(
+            _part(
+                [sys.executable, "-c", _SERVER, "server", "start", settings],
+                directory / "buildgrid.log",
+                port=server,
+                environment=os.environ,
+            )
+        )
+        remote = f"http://127.0.0.1:{server}"
+        # The worker's own, in front of the server's: where the inputs of an action become a folder.
+        casd: list[str | Path] = [programs / "buildbox-casd"]
+        casd += [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
+        stack.enter_context(_part(casd, directory / "casd.log", port=cache))
+        worker: list[str | Path] = [programs / "buildbox-worker"]
+        worker += [
+            f"--bots-remote={remote}",
+            f"--cas-remote=http://127.0.0.1:{cache}",
+            f"--buildbox-run={programs / 'buildbox-run-hosttools'}",
+            "--runner-arg=--staging-mode=copy-or-link",
+            "--runner-arg=--clearenv",  # the action's own environment, and nothing of the worker's
+            f"--concurrent-jobs={jobs or os.cpu_count() or 1}",
+            "--log-level=info",
+            "worker",
+        ]
+        stack.enter_context(_part(worker, directory / "worker.log"))
+        yield f"grpc://127.0.0.1:{server}"
+
+
+def free_port() -> int:
+    """A port that nobody listens at now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def _part(
+    argv: Sequence[str | Path],
+    log: Path,
+    *,
+    port: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[None]:
+    """A process until the block ends; with a port it listens there when the block begins.
+
+    It has none of our environment unless `environment` is given: the worker knows of this machine what
+    an action says.
+    """
+    with log.open("wb") as file:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            env=environment or {"PATH": "/usr/bin:/bin", "HOME": str(log.parent)},
+        )
+    try:
+        if port is not None:
+            _wait(process, port, log)
+        yield
+        if process.poll() is not None:
+            raise ServiceError(_ended(process, log))
+    finally:
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise ServiceError(_ended(process, log))
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+    raise ServiceError(f"{log.stem}: not there after {_START_SECONDS} s. It said:\n{_end(log)}")
+
+
+def _ended(process: subprocess.Popen[bytes], log: Path) -> str:
+    return f"{log.stem}: exit status {process.returncode}. It said:\n{_end(log)}"
+
+
+def _end(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-20:])

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NETWORK: `.ci/static` with a real Bazel, on a workspace whose libtorch is one file.
+
+Not part of the test suite: it starts Bazel three times in fresh folders, half a minute, and a Bazel that
+is not Debian's fetches its own modules for them. Run it after a change of `.ci/static` or of Bazel.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+_ROOT = pathlib.Path(__file__).absolute().parents[2]
+
+_MODULE = """\
+module(name = "toy")
+{modules}
+local_repository = use_repo_rule("@bazel_tools//tools/build_defs/repo:local.bzl", "local_repository")
+local_repository(name = "torch_source", path = "source")
+"""
+
+_SOURCE = """\
+package(default_visibility = ["//visibility:public"])
+genrule(name = "object", outs = ["object.o"], cmd = "echo compiled > $@")
+genrule(name = "bindings", srcs = [":object"], outs = ["bindings.a"], cmd = "cat $< > $@")
+genrule(name = "c10", outs = ["c10.a"], cmd = "echo small > $@")
+"""
+
+_ARCHIVE = """\
+genrule(name = "{name}", outs = ["{name}.a"], cmd = "echo made > $@")
+"""
+
+_TEST = """\
+sh_test(name = "{name}", srcs = ["{name}.sh"], data = ["@torch_source//:{needs}"])
+"""
+
+_RC = """\
+startup --output_user_root={output}
+build:static --define=static=1
+try-import %workspace%/.bazelrc.user
+"""
+
+
+_ARCHIVES = ("//third_party/openblas:archive", "//third_party/python:cpython")
+
+
+class Clone:
+    """A workspace with outputs of its own; `cache` is the disk cache of them all."""
+
+    def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
+        self.root = root
+        self._output = root.with_name(f"{root.name}.output")
+        # Debian's Bazel has modules of its own for all of these, and wants them named.
+        lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
+        modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
+        for path, text in {
+            "MODULE.bazel": _MODULE.format(modules=modules),
+            ".bazelrc": _RC.format(output=self._output),
+            ".bazelrc.user": f"common --disk_cache={cache}\n",
+            "source/MODULE.bazel": "",
+            "source/BUILD": _SOURCE,
+            "third_party/openblas/BUILD": _ARCHIVE.format(name="archive"),
+            "third_party/python/BUILD": _ARCHIVE.format(name="cpython"),
+            "third_party/clang/BUILD": _TEST.format(name="programs", needs="c10"),
+            "third_party/clang/programs.sh": "#!/bin/sh\n",
+            "tests/upstream/BUILD": _TEST.format(name="smoke", needs="bindings"),
+            "tests/upstream/smoke.sh": "#!/bin/sh\n",
+        }.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            file.chmod(0o755)
+        (root / ".ci").mkdir()
+        for path in (".ci/static", "bazelw", ".bazelversion"):
+            shutil.copy(_ROOT / path, root / path)
+        (root / "tools").mkdir()
+        (root / "tools/bazel").symlink_to((_ROOT / "bazelw").resolve().parent / "tools/bazel")
+
+    def run(self, *words: str) -> str:
+        """What a command says; it must succeed."""
+        done = subprocess.run(
+            [self.root / words[0], *words[1:]],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.root,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout
+        return done.stdout
+
+    def static(self) -> tuple[str, list[str]]:
+        """The line of `.ci/static`, and the tests that it ran."""
+        lines = self.run(".ci/static", "--color=no", "--curses=no").splitlines()
+        (line,) = (line for line in lines if line.startswith("static: "))
+        return line, [line.split()[0] for line in lines if " PASSED in " in line]
+
+    def made(self, name: str) -> bool:
+        """Whether this file of the other repository came to be here."""
+        return any(self._output.glob(f"*/execroot/*/bazel-out/*/bin/external/*/{name}"))
+
+    def close(self) -> None:
+        subprocess.run([self.root / "bazelw", "shutdown"], cwd=self.root, check=False)
+        # Bazel takes the write permission from its outputs.
+        subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
+
+
+@pytest.fixture
+def clones(tmp_path: pathlib.Path) -> Iterator[list[Clone]]:
+    made = [Clone(tmp_path / name, tmp_path / "cache") for name in ("empty", "full", "thinned")]
+    yield made
+    for clone in made:
+        clone.close()
+
+
+def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
+    empty, full, thinned = clones
+    line, tests = empty.static()
+    assert line.startswith("static: not every object of torch is in a cache")
+    assert tests == ["//third_party/clang:programs"]
+    assert empty.made("c10.a")
+    assert not empty.made("object.o")
+
+    empty.run("bazelw", "build", "--config=static", "@torch_source//:bindings", *_ARCHIVES)
+    line, tests = full.static()
+    assert line.startswith("static: every object of torch is in a cache")
+    assert tests == ["//tests/upstream:smoke"]
+
+    # As when old entries were dropped: what an action gave is known, and not there any more.
+    shutil.rmtree(tmp_path / "cache/cas")
+    line, tests = thinned.static()
+    assert line.startswith("static: not every object of torch is in a cache")
+    assert tests == ["//third_party/clang:programs"]
+    assert not thinned.made("object.o")
