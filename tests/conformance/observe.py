@@ -27,6 +27,9 @@ class Seen:
     result: Any = None  # with its structure, for checks that know the operator
     random: bool = False
     parts: int = 0  # how many values make one result of out=; 0: all
+    own: list[Any] = field(
+        default_factory=list
+    )  # what out= holds, where `values` say what is right
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,22 @@ NORMWISE: dict[str, str] = {
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
+# The same for their gradients.
+NORMWISE_GRADIENTS: dict[str, str] = {
+    "grid_sampler_2d": "sums over the points that lie near, which cancel",
+    "grid_sampler_3d": "sums over the points that lie near, which cancel",
+    "nn.functional.adaptive_avg_pool3d": "sums of windows that overlap, which cancel",
+    "nn.functional.avg_pool1d": "sums of windows that overlap, which cancel",
+    "nn.functional.bilinear": "sums of products, which cancel",
+    "nn.functional.embedding_bag": "sums over the uses of a row, which cancel",
+    "nn.functional.grid_sample": "sums over the points that lie near, which cancel",
+    "nn.functional.interpolate.area": "sums of windows that overlap, which cancel",
+    "nn.functional.max_pool2d": "sums over the windows that an element wins, which cancel",
+    "nn.functional.max_pool3d": "sums over the windows that an element wins, which cancel",
+    "nn.functional.normalize": "differences of what is along the input, which cancel",
+    "nn.functional.unfold": "sums of windows that overlap, which cancel",
+}
+
 # Where the CPU itself is wrong in double precision: op_db's reference says what is right.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
@@ -80,4 +96,5 @@ def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
             and fnmatch.fnmatchcase(check, checks)
         ):
             least = max(least[0], relative), max(least[1], absolute)
-    return Tolerance(least, name(op) in NORMWISE, overrides)
+    sums = NORMWISE if check != "backward" else NORMWISE | NORMWISE_GRADIENTS
+    return Tolerance(least, name(op) in sums, overrides)

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -51,9 +52,11 @@ def convolution(
         steps, spread = [1] * rank, stride
     else:
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
-    out = _channels_last(x, weight, steps, pads, spread, dilation, groups)
+    # What is added to the sum is added before it is rounded.
+    wide = None if bias is None else opmath(bias).dtype
+    out = _channels_last(x, weight, steps, pads, spread, dilation, groups, wide)
     out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
-    return out if bias is None else out + bias.reshape(-1, *[1] * rank)
+    return out if bias is None else out + opmath(bias).reshape(-1, *[1] * rank)
 
 
 @lowering("aten::convolution_backward", "aten::convolution_backward_overrideable")
@@ -106,8 +109,9 @@ def _channels_last(
     spread: Sequence[int],
     dilation: Sequence[int],
     groups: int,
+    wide: Any,
 ) -> jax.Array:
-    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O)."""
+    """Convolve (N, C, ...) with (O, C / groups, ...) to (N, ..., O); `wide`: the result's dtype."""
     letters = "DHW"[3 - (x.ndim - 2) :]
 
     def convolve(x: jax.Array, weight: jax.Array) -> jax.Array:
@@ -120,6 +124,7 @@ def _channels_last(
             rhs_dilation=dilation,
             dimension_numbers=(f"N{letters}C", f"{letters}IO", f"N{letters}C"),
             feature_group_count=groups,
+            preferred_element_type=wide,
         )
 
     x = x.transpose((0, *range(2, x.ndim), 1))
@@ -127,7 +132,7 @@ def _channels_last(
         return convolve(x, weight)
     columns = zip(x.shape[1:-1], pads, dilation, weight.shape[2:], stride, strict=True)
     sizes = [(size + sum(pad) - d * (k - 1) - 1) // s + 1 for size, pad, d, k, s in columns]
-    product = partial(_product, stride=stride, pads=pads, dilation=dilation, sizes=sizes)
+    product = partial(_product, stride=stride, pads=pads, dilation=dilation, sizes=sizes, wide=wide)
     if math.prod(weight.shape[2:]) == 1:
         return product(x, weight)
     if x.shape[0] * math.prod(sizes) < weight.shape[0] and weight.size >= _LARGE:
@@ -142,9 +147,12 @@ def _product(
     pads: Sequence[tuple[int, int]],
     dilation: Sequence[int],
     sizes: Sequence[int],
+    wide: Any,
 ) -> jax.Array:
     """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O): a product of rows with rows."""
-    wide = jax.lax.pad(x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)])
+    padded = jax.lax.pad(
+        x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)]
+    )
     windows = []
     for taps in itertools.product(*map(range, weight.shape[2:])):
         starts = [t * d for t, d in zip(taps, dilation, strict=True)]
@@ -152,9 +160,12 @@ def _product(
             start + (size - 1) * s + 1 for start, size, s in zip(starts, sizes, stride, strict=True)
         ]
         windows.append(
-            jax.lax.slice(wide, (0, *starts, 0), (x.shape[0], *ends, x.shape[-1]), (1, *stride, 1))
+            jax.lax.slice(
+                padded, (0, *starts, 0), (x.shape[0], *ends, x.shape[-1]), (1, *stride, 1)
+            )
         )
     rows = windows[0] if len(windows) == 1 else jnp.stack(windows, axis=-1)
     kernel = weight.reshape(weight.shape[0], math.prod(weight.shape[1:]))
     rows = rows.reshape(*x.shape[:1], *sizes, kernel.shape[1])
-    return jax.lax.dot_general(rows, kernel, (((rows.ndim - 1,), (1,)), ((), ())))
+    dims = (((rows.ndim - 1,), (1,)), ((), ()))
+    return jax.lax.dot_general(rows, kernel, dims, preferred_element_type=wide)

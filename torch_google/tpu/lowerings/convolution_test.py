@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 import torch
 
-from torch_google.tpu.lowerings.against_cpu import check
+from torch_google.tpu.lowerings.against_cpu import check, to_array, to_tensor
 from torch_google.tpu.lowerings.convolution import convolution
 
 aten = torch.ops.aten
@@ -111,3 +111,12 @@ def test_windows_are_gathered_on_cpus_alone() -> None:
     for platform, convolves in (("cpu", False), ("tpu", True)):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert ("stablehlo.convolution" in text) == convolves
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_bias_is_added_before_half_precision_rounds(size: int) -> None:
+    x, weight = torch.ones(1, 1, 5), torch.full((1, 1, size), 257 / size)
+    arguments = [t.bfloat16() for t in (x, weight, torch.tensor([-256.0]))]
+    found = convolution(*map(to_array, arguments), [1], [0], [1], False, [0], 1)
+    exact = torch.conv1d(*(t.double() for t in arguments))
+    torch.testing.assert_close(to_tensor(found).double(), exact, rtol=1e-2, atol=0)

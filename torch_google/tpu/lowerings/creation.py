@@ -176,8 +176,9 @@ def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.d
 def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Array:
     # Counted from the nearer end, as torch does: both ends are exact, and the middle is symmetric.
     wide = torch.complex128 if target.is_complex else torch.float64
-    first, last = convert(start, target), convert(end, target)
-    first, last = convert(first, wide), convert(last, wide)
+    if steps > 1:  # of one step, torch takes the start as it is
+        start, end = convert(start, target), convert(end, target)
+    first, last = convert(start, wide), convert(end, wide)
     at = jnp.arange(steps, dtype=first.real.dtype)
     step = (last - first) / max(steps - 1, 1)
     return jnp.where(at < (steps + 1) // 2, first + at * step, last - (steps - 1 - at) * step)

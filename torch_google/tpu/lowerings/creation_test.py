@@ -64,3 +64,7 @@ def test_kaiser_windows(length: int) -> None:
     check(aten.kaiser_window.periodic, length, False)
     check(aten.kaiser_window.beta, length, True, 90.0, dtype=torch.float64)
     check(aten.kaiser_window.beta, length, False, 0.0)
+
+
+def test_one_step_of_logspace_takes_the_start_as_it_is() -> None:
+    check(aten.logspace.default, 4.3, 0, 1, dtype=torch.bfloat16, rtol=2**-8, atol=0)

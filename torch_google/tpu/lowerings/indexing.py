@@ -15,6 +15,7 @@ from jax import lax
 
 from torch_google.tpu.dtypes import to_torch
 from torch_google.tpu.lowerings.extrema import at_least_1d
+from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.promotion import Array, Operand, convert
 from torch_google.tpu.lowerings.table import lowering
 
@@ -65,7 +66,7 @@ def unsafe_masked_index_put_accumulate(
     kept = jnp.where(mask, values, jnp.zeros((), values.dtype))
     if self.dtype == jnp.bool_:  # to add is to combine
         return self.at[_whole(_inside(self, indices))].max(kept)
-    return self.at[_whole(_inside(self, indices))].add(kept)
+    return opmath(self).at[_whole(_inside(self, indices))].add(opmath(kept))
 
 
 def _inside(self: Array, indices: Indices) -> Indices:
@@ -81,10 +82,12 @@ def index_put(self: Array, indices: Indices, values: Array, accumulate: bool = F
     values = values.astype(self.dtype)
     if len(masks) == 1 and _is_mask(masks[0][1]):
         return _put_under_mask(self, masks[0][0], masks[0][1] != 0, values, accumulate)
-    target = self.at[_whole(indices)]
+    at = _whole(indices)
     if not accumulate:
-        return target.set(values)
-    return target.max(values) if self.dtype == jnp.bool_ else target.add(values)
+        return self.at[at].set(values)
+    if self.dtype == jnp.bool_:
+        return self.at[at].max(values)
+    return opmath(self).at[at].add(opmath(values))
 
 
 @lowering("aten::_index_put_impl")
@@ -129,7 +132,7 @@ def _rows(x: Array, dim: int, index: Array) -> tuple[object, ...]:
 
 @lowering("aten::index_add")
 def index_add(self: Array, dim: int, index: Array, source: Array, *, alpha: Operand = 1) -> Array:
-    x, added = at_least_1d(self), at_least_1d(source)
+    x, added = opmath(at_least_1d(self)), opmath(at_least_1d(source))
     target = x.at[_rows(x, dim, index)]
     if x.dtype == jnp.bool_:
         return target.max(added & (alpha != 0)).reshape(self.shape)
@@ -241,6 +244,7 @@ def _reduced(
 ) -> Array:
     """Combine each place with what goes there; without itself, a place that nothing hits stays."""
     how = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
+    x, source = opmath(x), opmath(source)
     base = x
     if not include_self:
         hit = jnp.zeros(x.shape, jnp.bool_).at[cells].set(True)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from torch_google.tpu.lowerings.against_cpu import check
+from torch_google.tpu.lowerings.against_cpu import check, lowered
 
 aten = torch.ops.aten
 X = torch.arange(24.0).reshape(2, 3, 4)
@@ -117,3 +117,19 @@ def test_inside_of_bounds() -> None:
     values = torch.ones(4, 3)
     spread = mask.reshape(4, 1)
     check(aten._unsafe_masked_index_put_accumulate.default, X[:, :, 0], spread, at, values)
+
+
+@pytest.mark.parametrize("op", [aten.scatter_add.default, aten.index_add.default])
+def test_sums_of_half_precision_round_once(op: torch._ops.OpOverload) -> None:
+    ones = torch.ones(300, dtype=torch.bfloat16)
+    index = torch.zeros(300, dtype=torch.int64)
+    (found,) = lowered(op, torch.zeros(1, dtype=torch.bfloat16), 0, index, ones)
+    assert float(found[0]) == 300.0
+
+
+def test_values_of_half_precision_put_in_one_place_round_once() -> None:
+    ones = torch.ones(300, dtype=torch.bfloat16)
+    index = torch.zeros(300, dtype=torch.int64)
+    zero = torch.zeros(1, dtype=torch.bfloat16)
+    (found,) = lowered(aten.index_put.default, zero, [index], ones, True)
+    assert float(found[0]) == 300.0

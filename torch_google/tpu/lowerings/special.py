@@ -107,9 +107,11 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    # In double precision: that of x would lose a digit of every result.
+    # In double precision: that of x would lose a digit of every result, and below zero, where terms
+    # of both signs cancel, most of them.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
+    x = x.astype(jnp.float64)
     return sign * factorial * zeta(jnp.full_like(x, n + 1), x)
 
 

@@ -108,6 +108,12 @@ def test_polygamma(n: int) -> None:
     check(aten.polygamma.default, n, x, rtol=1e-6, atol=1e-8)
 
 
+def test_polygamma_where_terms_cancel() -> None:
+    x = torch.tensor([-8.5, -3.5, -20.5])
+    exact = torch.polygamma(4, x.double()).float()
+    check(torch.ops.aten.polygamma.default, 4, x, rtol=1e-5, atol=0, expect=lambda *_: exact)
+
+
 def test_factors_of_polygamma_are_exact() -> None:
     x = torch.linspace(0.3, 6.3, 41)
     check(aten.polygamma.default, 6, x, rtol=1e-6, atol=0.0)
