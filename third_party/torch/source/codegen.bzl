@@ -26,7 +26,6 @@ def _torch_codegen_impl(ctx):
         command = 'python=$1; shift; exec "$python/bin/python3.11" "$@"',
         arguments = [python.path, arguments],
         inputs = depset([ctx.file._script, ctx.file.root, python] + imports + ctx.files.srcs),
-        
         outputs = [headers] + sources.values(),
         mnemonic = "TorchCodegen",
         progress_message = "Generating torch's %s" % ctx.attr.generator,

@@ -95,8 +95,8 @@ class Overlay:
         file = label.rpartition(":")[2]
         if file == _VARIABLES:
             return self._variables(names)
-        if file == "lists.bzl":
-            values = self._starlark(self._lists)
+        if file in ("lists.bzl", "settings.bzl"):
+            values = self._starlark(self._lists if file == "lists.bzl" else _ROOM / file)
             return {name: values[name] for name in names}
         return {name: self._rule(name) for name in names}
 

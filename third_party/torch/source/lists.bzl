@@ -94,6 +94,31 @@ _WITHOUT_ONNX = [
     "torch/csrc/onnx/init.cpp",
 ]
 
+# What upstream's CMake files find of ATen, beside the kernels for each capability.
+ATEN_PATTERNS = [
+    "aten/src/ATen/*.cpp",
+    "aten/src/ATen/core/**/*.cpp",
+    "aten/src/ATen/cpu/*.cpp",
+    "aten/src/ATen/detail/*.cpp",
+    "aten/src/ATen/functorch/*.cpp",
+    "aten/src/ATen/metal/*.cpp",
+    "aten/src/ATen/native/*.cpp",
+    "aten/src/ATen/native/ao_sparse/*.cpp",
+    "aten/src/ATen/native/ao_sparse/quantized/cpu/*.cpp",
+    "aten/src/ATen/native/mkl/*.cpp",
+    "aten/src/ATen/native/mkldnn/*.cpp",
+    "aten/src/ATen/native/nested/*.cpp",
+    "aten/src/ATen/native/quantized/*.cpp",
+    "aten/src/ATen/native/quantized/cpu/*.cpp",
+    "aten/src/ATen/native/sparse/*.cpp",
+    "aten/src/ATen/native/transformers/*.cpp",
+    "aten/src/ATen/native/utils/*.cpp",
+    "aten/src/ATen/native/xnnpack/*.cpp",
+    "aten/src/ATen/nnapi/*.cpp",
+    "aten/src/ATen/quantized/**/*.cpp",
+    "aten/src/ATen/vulkan/*.cpp",
+]
+
 def without_onnx(srcs):
     """Drops the files that only export to ONNX."""
     return [

@@ -3,7 +3,7 @@
 
 def _torch_site_impl(ctx):
     site = ctx.actions.declare_directory(ctx.label.name)
-    commands = ['set -e', 'cp -RL "$1/." "$2"', 'chmod -R u+w "$2"']
+    commands = ["set -e", 'cp -RL "$1/." "$2"', 'chmod -R u+w "$2"']
     generated = ctx.file.generated
     for path in ctx.attr.generated_modules:
         commands.append('mkdir -p "$(dirname "$2/{0}")" && cp "$3/{0}" "$2/{0}"'.format(path))
