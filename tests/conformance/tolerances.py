@@ -42,6 +42,7 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "nn.functional.max_pool3d": "sums over the windows that an element wins, which cancel",
     "nn.functional.normalize": "differences of what is along the input, which cancel",
     "nn.functional.unfold": "sums of windows that overlap, which cancel",
+    "special.xlog1py": "sums over what was broadcast, which cancel",
 }
 
 # Where the CPU itself is wrong in double precision: op_db's reference says what is right.

@@ -180,7 +180,9 @@ def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Ar
         start, end = convert(start, target), convert(end, target)
     first, last = convert(start, wide), convert(end, wide)
     at = jnp.arange(steps, dtype=first.real.dtype)
-    step = (last - first) / max(steps - 1, 1)
+    # XLA would multiply by the inverse of a constant, which misses whole numbers.
+    parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
+    step = (last - first) / parts
     return jnp.where(at < (steps + 1) // 2, first + at * step, last - (steps - 1 - at) * step)
 
 

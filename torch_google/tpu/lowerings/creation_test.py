@@ -6,6 +6,7 @@ import torch
 from torch_google.tpu.lowerings.against_cpu import check
 
 aten = torch.ops.aten
+FIFTY = torch.tensor(50)
 
 
 def test_filled() -> None:
@@ -46,6 +47,7 @@ def test_exact_arange() -> None:
 def test_spaced(steps: int) -> None:
     check(aten.linspace.default, -1, 2.5, steps)
     check(aten.linspace.default, -10, 10, steps, dtype=torch.int64)
+    check(aten.linspace.Tensor_Tensor, FIFTY, torch.tensor(1), steps, dtype=torch.int64)
     check(aten.linspace.default, 0, 1 + 2j, steps)
     check(aten.linspace.Tensor_Tensor, torch.tensor(1.0), torch.tensor(3), steps)
     check(aten.logspace.default, -1, 2, steps, 2.0)

@@ -43,7 +43,8 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        return mean + std * random.normal(key, self.shape, self.dtype)
+        # In place, torch draws the parts as numbers of half the variance, each with the mean.
+        return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 
 

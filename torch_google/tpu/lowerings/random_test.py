@@ -97,3 +97,9 @@ def test_uniform_complex_numbers() -> None:
         assert 1 <= part.min() < part.max() < 3
         assert abs(float(part.mean()) - 2) < 0.05
     assert abs(float(((drawn.real - 2) * (drawn.imag - 2)).mean())) < 0.05
+
+
+def test_normal_complex_numbers_have_the_mean_in_both_parts() -> None:
+    drawn = drawn_from(aten.normal_functional.default, MANY.to(torch.complex64), -2.0, 3.0)
+    assert abs(drawn.mean() - (-2 - 2j)) < 0.1
+    assert abs(drawn.std() - 3) < 0.1

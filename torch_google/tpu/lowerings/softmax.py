@@ -68,7 +68,7 @@ def native_dropout(
 
 @lowering("aten::native_dropout_backward")
 def native_dropout_backward(grad: jax.Array, mask: jax.Array, scale: Any) -> jax.Array:
-    wide = opmath(grad)
+    wide = grad.astype(jnp.float32) if grad.dtype == jnp.bool_ else opmath(grad)
     return wide * mask * scalar(scale, wide)
 
 

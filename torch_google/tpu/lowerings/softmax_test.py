@@ -50,3 +50,4 @@ def test_dropout() -> None:
     assert mask.all()
     grad, mask = torch.randn(5, 5), torch.rand(5, 5) < 0.5
     check(aten.native_dropout_backward.default, grad, mask, 2.0)
+    check(aten.native_dropout_backward.default, grad > 0, mask, 2.0)
