@@ -27,9 +27,8 @@ class Seen:
     result: Any = None  # with its structure, for checks that know the operator
     random: bool = False
     parts: int = 0  # how many values make one result of out=; 0: all
-    own: list[Any] = field(
-        default_factory=list
-    )  # what out= holds, where `values` say what is right
+    # What out= holds, where `values` say what is right.
+    own: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,6 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "nn.functional.interpolate.area": "sums of windows that overlap, which cancel",
     "nn.functional.max_pool2d": "sums over the windows that an element wins, which cancel",
     "nn.functional.max_pool3d": "sums over the windows that an element wins, which cancel",
-    "nn.functional.normalize": "differences of what is along the input, which cancel",
     "nn.functional.unfold": "sums of windows that overlap, which cancel",
     "special.xlog1py": "sums over what was broadcast, which cancel",
 }
