@@ -19,8 +19,7 @@ from tests.remote.clone import Build, Clone
 
 _SMALL = "//tests/remote:greeting"
 _TARGETS = (_SMALL, "@torch_source//:c10")
-# All that a compilation needs are its inputs, so that the worker may be any Linux.
-_CONFIGS = ("--config=remote", "--config=clang", *service.OPTIONS)
+_CONFIGS = ("--config=remote", *service.OPTIONS)
 
 
 @pytest.fixture(scope="module")

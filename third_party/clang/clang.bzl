@@ -49,7 +49,7 @@ def unavailable(files, reason):
         more,
         reason,
         ("Set {}=http://HOST/debian (a mirror, or a snapshot, that has Debian 12), or build with the " +
-         "machine's own compiler: without --config=clang").format(MIRROR),
+         "machine's own compiler: with --config=hostcc").format(MIRROR),
     )
 
 def _from_named_mirror(rctx, files):

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint.filesystem import (
-    CURRENT_DCP_VERSION,
     FileSystemBase,
     FileSystemReader,
     FileSystemWriter,
@@ -113,12 +113,14 @@ class Writer(FileSystemWriter):
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
         """Make the new checkpoint the one that is read, then remove what was the old one's."""
-        metadata.version = CURRENT_DCP_VERSION
+        # Of torch v2.6's checkpoints, the metadata has no version, and every process takes part.
+        if hasattr(filesystem, "CURRENT_DCP_VERSION"):
+            metadata.version = filesystem.CURRENT_DCP_VERSION
         metadata.storage_data = {
             result.index: result.storage_data for each in results for result in each
         }
         metadata.storage_meta = self.storage_meta()
-        alone = self.rank is not None and not self.use_collectives
+        alone = getattr(self, "rank", None) is not None and not self.use_collectives
         prefix = f"__{self.rank}" if alone else "__"
         path = self.fs.concat_path(self.path, f"{prefix}{_METADATA}" if alone else _METADATA)
         older = _named(path)

@@ -8,7 +8,7 @@ set -eu
   exit 1
 }
 for part in "third_party/clang: no mirror has pool/a.deb and 1 more" "(404)" "Set DEBIAN_MIRROR=" \
-  "without --config=clang"; do
+  "with --config=hostcc"; do
   grep -qF -- "$part" "$1" || {
     echo "unavailable_test: no '$part' in: $(cat "$1")" >&2
     exit 1

@@ -181,3 +181,24 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/tensorexpr_init.cpp",
     "torch/csrc/Module.cpp",
 ]
+
+# What upstream's own tests are, import, and open.
+TEST_FILES = [
+    "test/autograd/*.py",
+    "test/cpp/jit/**",
+    "test/distributed/checkpoint/test_fsspec.py",
+    "test/distributed/elastic/multiprocessing/**",
+    "test/error_messages/*.py",
+    "test/expect/*",
+    "test/fx/*.py",
+    "test/jit/**",
+    "test/minioptest_failures_dict.json",
+    "test/optim/*.py",
+    "test/test_*.py",
+]
+
+NO_TEST_FILES = [
+    # pytest would read it: it wants plugins of upstream's own runner.
+    "test/conftest.py",
+    "test/cpp/jit/*.cpp",
+]
