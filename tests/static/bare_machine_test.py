@@ -110,7 +110,7 @@ def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path
     cache, home = tmp_path / "cache", tmp_path / "home"
     cache.mkdir(mode=0o700)
     home.mkdir()
-    outcome = program.python(code, cache, HOME=str(home), TMPDIR=str(home))
+    outcome = program.interpreter(cache, "-c", code, HOME=str(home), TMPDIR=str(home))
     assert (outcome.status, outcome.err) == (0, "")
     assert {name.rpartition("-")[0] for name in subject.bundles(cache)} - {"cc_runtime"} == {
         "numpy"

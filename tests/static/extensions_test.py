@@ -21,8 +21,8 @@ cpp_extension.load("three", ["three.cpp"], is_python_module=False)
 
 @pytest.mark.parametrize("code", [_INLINE, _SOURCES], ids=["inline", "sources"])
 def test_an_extension_says_what_it_needs(code: str, tmp_path: pathlib.Path) -> None:
-    outcome = program.python(
-        code, tmp_path / "cache", TORCH_EXTENSIONS_DIR=str(tmp_path / "extensions")
+    outcome = program.interpreter(
+        tmp_path / "cache", "-c", code, TORCH_EXTENSIONS_DIR=str(tmp_path / "extensions")
     )
     assert outcome.status == 1
     line = outcome.err.splitlines()[-1]

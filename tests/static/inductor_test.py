@@ -68,10 +68,12 @@ with torch.no_grad():
 """
 
 
-def _run(code: str, folder: pathlib.Path, **environment: str) -> subject.Outcome:
-    return program.python(
-        code,
+def _run(
+    folder: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
+) -> subject.Outcome:
+    return program.interpreter(
         folder / "cache",
+        *arguments,
         HOME=str(folder),
         TMPDIR=str(folder),
         TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
@@ -81,7 +83,7 @@ def _run(code: str, folder: pathlib.Path, **environment: str) -> subject.Outcome
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    outcome = _run(_KERNEL, tmp_path_factory.mktemp("kernel"))
+    outcome = _run(tmp_path_factory.mktemp("kernel"), "-c", _KERNEL)
     assert outcome.status == 0, outcome.err
     seen: dict[str, Any] = json.loads(outcome.out.splitlines()[-1])
     return seen
@@ -101,23 +103,11 @@ def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_model_is_compiled_ahead_of_time_and_runs(tmp_path: pathlib.Path) -> None:
-    script = tmp_path / "ahead.py"
-    script.write_text(_AHEAD_OF_TIME, encoding="utf-8")
-    outcome = subject.run(
-        [program.PAR, script, tmp_path / "affine.pt2"],
-        environment={
-            "HOME": str(tmp_path),
-            "PAR_CACHE_DIR": str(tmp_path / "cache"),
-            "PAR_INTERPRETER": "1",
-            "PATH": os.environ["PATH"],
-            "TMPDIR": str(tmp_path),
-            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
-        },
-    )
+    outcome = _run(tmp_path, "-c", _AHEAD_OF_TIME, tmp_path / "affine.pt2")
     assert outcome.status == 0, outcome.err
 
 
 def test_without_a_compiler_it_says_so(tmp_path: pathlib.Path) -> None:
-    outcome = _run(_KERNEL, tmp_path, PATH=str(tmp_path))
+    outcome = _run(tmp_path, "-c", _KERNEL, PATH=str(tmp_path))
     assert outcome.status == 1
     assert "InvalidCxxCompiler: No working C++ compiler found" in outcome.err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training PAR of the static build, and how its interpreter is asked."""
+"""The training PAR of the static build, and how its interpreter is started."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tests.robustness import subject
 PAR = subject.packed("examples/train.par")
 
 
-def python(code: str, cache: pathlib.Path, **environment: str) -> subject.Outcome:
-    """Run `code` in the interpreter of the PAR, which unpacks below `cache`."""
+def interpreter(
+    cache: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
+) -> subject.Outcome:
+    """Start the PAR as an interpreter (-c CODE, -m MODULE, FILE), which unpacks below `cache`."""
     return subject.run(
-        [PAR, "-c", code],
+        [PAR, *arguments],
         environment={
             "PAR_CACHE_DIR": str(cache),
             "PAR_INTERPRETER": "1",
