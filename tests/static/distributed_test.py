@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import socket
 
 import pytest
 
@@ -33,17 +34,23 @@ def test_a_store_is_made_as_anywhere(tmp_path: pathlib.Path) -> None:
     assert (outcome.status, outcome.out) == (0, "value False\n"), outcome.err
 
 
-@pytest.mark.parametrize(
-    "rendezvous", [["--standalone"], ["--master-addr=localhost", "--master-port=0"]]
-)
-def test_torchrun_starts_workers_that_meet(rendezvous: list[str], tmp_path: pathlib.Path) -> None:
+@pytest.mark.parametrize("standalone", [True, False])
+def test_torchrun_starts_workers_that_meet(standalone: bool, tmp_path: pathlib.Path) -> None:
+    meet = "--standalone" if standalone else f"--master-port={_free_port()}"
     script, records = tmp_path / "worker.py", tmp_path / "records"
     script.write_text(_WORKER, encoding="utf-8")
     records.mkdir()
-    command = ["-m", "torch.distributed.run", "--nproc-per-node=2", *rendezvous]
+    command = ["-m", "torch.distributed.run", "--nproc-per-node=2", meet]
     outcome = program.interpreter(
         tmp_path / "cache", *command, script, records, OMP_NUM_THREADS="1", TMPDIR=str(tmp_path)
     )
     assert outcome.status == 0, outcome.err
     seen = {path.name: json.loads(path.read_text()) for path in records.iterdir()}
     assert seen == {f"rank{rank}": {"workers": 2, "total": 3.0} for rank in range(2)}
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
