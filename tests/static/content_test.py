@@ -24,6 +24,11 @@ _WHEELS = {
     "scipy": "jax imports it",
     "scipy.libs": "SciPy's OpenBLAS and Fortran runtime",
     "markupsafe": "jinja2's, with which torch writes kernels",
+    "aiohttp": "gfile reads http and https with it",
+    "frozenlist": "aiohttp's",
+    "multidict": "aiohttp's",
+    "propcache": "aiohttp's",
+    "yarl": "aiohttp's",
     ".par/cc_runtime": "libstdc++, libgcc_s and libz for those wheels, where the machine has none",
 }
 _OF_TORCH = ("torch", "c10", "functorch", "gomp", "_C.")
