@@ -14,6 +14,21 @@ import pytest
 
 from tests.robustness import subject
 
+# Scripts for `run` that start $2 with the rest, in the root $1. The private /proc is the caller's: a new
+# one needs a process namespace, which adds nothing.
+CHROOT = """
+mount --rbind /proc "$1/proc"
+unset PATH
+exec /usr/sbin/chroot "$@"
+"""
+READ_ONLY_CHROOT = """
+mount --bind "$1" "$1"
+mount --rbind /proc "$1/proc"
+mount -o remount,bind,ro "$1"
+unset PATH
+exec /usr/sbin/chroot "$@"
+"""
+
 # All that a PAR may ask of the machine; torch's own wheel needs no more.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
@@ -45,12 +60,15 @@ def run(
     return subject.run([*prefix, *shell], environment=variables)
 
 
-def bare_root(folder: pathlib.Path) -> pathlib.Path:
-    """A root directory that holds the C library, empty /proc and /tmp, and nothing else."""
+def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARIES) -> pathlib.Path:
+    """A root directory that holds the C library, empty /proc and /tmp, and nothing else.
+
+    `names` are the files of the C library that are there, beside its loader.
+    """
     libraries = folder / "lib" / "x86_64-linux-gnu"
     for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):
         directory.mkdir(parents=True)
-    for name in _MACHINE_LIBRARIES:
+    for name in names:
         shutil.copy(_machine_libraries() / name, libraries)
     shutil.copy(_LOADER, folder / "lib64")
     return folder

@@ -11,19 +11,6 @@ import pytest
 
 from tests.robustness import namespaces, subject
 
-# The private /proc is the caller's: a new one needs a process namespace, which adds nothing.
-_CHROOT = """
-mount --rbind /proc "$1/proc"
-unset PATH
-exec /usr/sbin/chroot "$@"
-"""
-_READ_ONLY_CHROOT = """
-mount --bind "$1" "$1"
-mount --rbind /proc "$1/proc"
-mount -o remount,bind,ro "$1"
-unset PATH
-exec /usr/sbin/chroot "$@"
-"""
 _NOEXEC_TMP_CHROOT = """
 mount --rbind /proc "$1/proc"
 mount -t tmpfs -o noexec none "$1/tmp"
@@ -53,7 +40,9 @@ def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
     """No Python, no shell, no HOME, no users, no /dev, no network."""
     shutil.copy(subject.packed("examples/train.par"), root)
     before = _files(root)
-    outcome = namespaces.run(_CHROOT, root, "/train.par", "--output=/tmp/run", network=False)
+    outcome = namespaces.run(
+        namespaces.CHROOT, root, "/train.par", "--output=/tmp/run", network=False
+    )
     _assert_trained(outcome)
     new = _files(root) - before
     assert {"tmp/run/checkpoint.pt", "tmp/run/loss.svg"} <= new
@@ -63,7 +52,9 @@ def test_it_trains_beside_the_c_library_alone(root: pathlib.Path) -> None:
 def test_it_trains_with_nowhere_to_write(root: pathlib.Path) -> None:
     shutil.copy(subject.packed("examples/train.par"), root)
     before = _files(root)
-    outcome = namespaces.run(_READ_ONLY_CHROOT, root, "/train.par", "--output=", network=False)
+    outcome = namespaces.run(
+        namespaces.READ_ONLY_CHROOT, root, "/train.par", "--output=", network=False
+    )
     _assert_trained(outcome)
     assert _files(root) == before
 

@@ -55,6 +55,8 @@ class SourceError(UserError):
 
 # Sources of C++ and of other devices' kernels, and CMake's templates: no part of a wheel.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
+# But of these packages: what they compile at run time is made from C++ files beside them.
+_TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
     for root in contents["roots"]:
         for file in sorted((out / root).rglob("*")):
             path = file.relative_to(out).as_posix()
-            if not file.is_file() or file.suffix in _COMPILED:
+            if not file.is_file():
+                continue
+            if file.suffix in _COMPILED and not path.startswith(_TEMPLATES):
                 continue
             if any(fnmatch.fnmatchcase(path, pattern) for pattern in left_out):
                 continue

@@ -47,7 +47,9 @@ def inputs(tmp_path: Path) -> prepare.Inputs:
         "tools/BUILD": "",
         "torch/__init__.py": "",
         "torch/_utils_internal.py": "UPSTREAM = 1\n",
+        "torch/_inductor/codegen/prefix.h": "",
         "torch/csrc/T.cpp": "",
+        "torch/extension.h": "",
         "torch/csrc/jit/serialization/mobile_bytecode_generated.h": "of another release",
         "torch/word.py": 'WORD = "old"\n',
         "torchgen/gen.py": "",
@@ -80,6 +82,8 @@ def test_the_tree_is_patched_and_apart(inputs: prepare.Inputs, tmp_path: Path) -
     assert (out / "site/torch/word.py").read_text() == 'WORD = "new"\n'
     assert (out / "torch/csrc/T.cpp").exists()
     assert not (out / "site/torch/csrc").exists()
+    assert not (out / "site/torch/extension.h").exists()
+    assert (out / "site/torch/_inductor/codegen/prefix.h").exists()
     assert (out / "site/torch/_utils_internal.py").read_text() == "OURS = 1\n"
     assert (out / "site/torch/_utils_internal_upstream.py").read_text() == "UPSTREAM = 1\n"
     assert "__version__ = '1.2.3'" in (out / "site/torch/version.py").read_text()

@@ -1,16 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_site`: the Python half of a release, with the modules that its generators write."""
+"""`torch_site`: the Python half of a release, with what the build adds to it.
+
+That is modules that its generators write, and headers for what is compiled at run time.
+"""
+
+def _include_path(file, roots):
+    """The path by which a header is included: of its repository, less one of the roots."""
+    path = file.short_path
+    if path.startswith("../"):
+        path = path.split("/", 2)[2]
+    for root in roots:
+        if path.startswith(root + "/"):
+            return path[len(root) + 1:]
+    return path
 
 def _torch_site_impl(ctx):
     site = ctx.actions.declare_directory(ctx.label.name)
+    headers = ctx.actions.declare_file(ctx.label.name + ".headers")
+    ctx.actions.write(headers, "".join([
+        "%s %s\n" % (file.path, _include_path(file, ctx.attr.include_roots))
+        for file in ctx.files.headers
+    ]))
     commands = ["set -e", 'cp -RL "$1/." "$2"', 'chmod -R u+w "$2"']
     generated = ctx.file.generated
     for path in ctx.attr.generated_modules:
         commands.append('mkdir -p "$(dirname "$2/{0}")" && cp "$3/{0}" "$2/{0}"'.format(path))
+    commands += [
+        "while read -r file path; do",
+        '  to="$2/torch/include/$path"',
+        '  mkdir -p "${to%/*}" && cp -L "$file" "$to"',
+        'done <"$4"',
+    ]
     ctx.actions.run_shell(
         command = "\n".join(commands),
-        arguments = [ctx.file.site.path, site.path, generated.path],
-        inputs = [ctx.file.site, generated],
+        arguments = [ctx.file.site.path, site.path, generated.path, headers.path],
+        inputs = ctx.files.headers + [ctx.file.site, generated, headers],
         outputs = [site],
         mnemonic = "TorchSite",
         progress_message = "Laying out torch's Python sources",
@@ -26,6 +50,10 @@ torch_site = rule(
             mandatory = True,
         ),
         "generated_modules": attr.string_list(doc = "Those of its files that belong to the site."),
+        "headers": attr.label_list(allow_files = True, doc = "They become torch/include."),
+        "include_roots": attr.string_list(
+            doc = "Directories of repositories that are no part of a header's name.",
+        ),
         "site": attr.label(allow_single_file = True, mandatory = True),
     },
 )

@@ -2,7 +2,7 @@
 """par_launcher: an interpreter, alone or with static extensions."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
-load(":static_extension.bzl", "static_extension_table")
+load(":static_extension.bzl", "static_extension_exports", "static_extension_table")
 
 # What every program's interpreter has inside, beside the program's own: nothing, unless a build says
 # otherwise (--//tools/par:base_extensions=LABEL).
@@ -19,12 +19,19 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
       **kwargs: tags, testonly.
     """
     static_extensions = static_extensions + base
+    exports = Label("//tools/par/launcher:exports.lds")
     if static_extensions:
         table = name + ".table"
         static_extension_table(name = table, extensions = static_extensions, **kwargs)
+        static_extension_exports(
+            name = name + ".exports",
+            base = exports,
+            extensions = static_extensions,
+            **kwargs
+        )
+        exports = name + ".exports"
     else:
         table = Label("//tools/par/launcher:no_static_extensions.c")
-    exports = Label("//tools/par/launcher:exports.lds")
     cc_binary(
         name = name,
         srcs = [table],

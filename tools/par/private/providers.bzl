@@ -12,6 +12,8 @@ ParInfo = provider(
 ParExtensionInfo = provider(
     doc = "C extensions to link into a launcher.",
     fields = {
+        "exports": "depset of names, or patterns of them: C functions that shared libraries may take from " +
+                   "the launcher",
         "modules": "dict: dotted name it is imported by -> C name of its init function",
         "programs": "dict: name that the launcher may be called by -> C name of its main function",
     },

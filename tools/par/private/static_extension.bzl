@@ -9,6 +9,7 @@ def _par_extensions_impl(ctx):
     return [
         cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in libraries]),
         ParExtensionInfo(
+            exports = _exports(ctx, ctx.attr.exports),
             modules = _merged(ctx, "modules", ctx.attr.modules),
             programs = _merged(ctx, "programs", ctx.attr.programs),
         ),
@@ -21,6 +22,10 @@ par_extensions = rule(
         "extensions": attr.label_list(
             doc = "Others, whose modules and programs become these as well.",
             providers = [CcInfo, ParExtensionInfo],
+        ),
+        "exports": attr.string_list(
+            doc = "C functions, or patterns as version scripts have them, for shared libraries that are " +
+                  "loaded at run time.",
         ),
         "libraries": attr.label_list(providers = [CcInfo]),
         "modules": attr.string_dict(
@@ -66,6 +71,9 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
         **{key: kwargs[key] for key in ["tags", "testonly"] if key in kwargs}
     )
 
+def _exports(ctx, own = []):
+    return depset(own, transitive = [t[ParExtensionInfo].exports for t in ctx.attr.extensions])
+
 def _merged(ctx, field, own = {}):
     """One dictionary of `own` and all targets' `field`. A key that means two things fails."""
     merged = dict(own)
@@ -97,4 +105,24 @@ def _table_impl(ctx):
 static_extension_table = rule(
     implementation = _table_impl,
     attrs = {"extensions": attr.label_list(providers = [ParExtensionInfo])},
+)
+
+def _exports_impl(ctx):
+    output = ctx.actions.declare_file(ctx.label.name + ".lds")
+    patterns = sorted(_exports(ctx).to_list())
+    local = "  local:\n"
+    ctx.actions.expand_template(
+        template = ctx.file.base,
+        output = output,
+        substitutions = {local: "".join(["    %s;\n" % each for each in patterns]) + local},
+    )
+    return [DefaultInfo(files = depset([output]))]
+
+static_extension_exports = rule(
+    implementation = _exports_impl,
+    doc = "The launcher's version script, with what its extensions export.",
+    attrs = {
+        "base": attr.label(allow_single_file = True, mandatory = True),
+        "extensions": attr.label_list(providers = [ParExtensionInfo]),
+    },
 )

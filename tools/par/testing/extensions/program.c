@@ -6,3 +6,6 @@ int extensions_program_main(int argc, char** argv) {
   for (int i = 0; i < argc; i++) puts(argv[i]);
   return argc;
 }
+
+// For shared libraries that are loaded at run time.
+int extensions_exported_answer(void) { return 42; }

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import pickle
 import subprocess
@@ -54,3 +55,10 @@ def test_a_program_inside_runs_when_it_is_called_by_its_name(called: str) -> Non
     )
     assert (done.returncode, done.stdout.split()) == (3, [called, "--an", "argument"])
     assert done.stderr == ""
+
+
+def test_shared_libraries_may_take_what_is_exported_and_nothing_else() -> None:
+    program = ctypes.CDLL(None)
+    assert program.extensions_exported_answer() == 42
+    with pytest.raises(AttributeError, match="extensions_program_main"):
+        _ = program.extensions_program_main

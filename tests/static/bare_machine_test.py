@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The static PAR where there is nothing but the C library, and what it writes there.
+
+libpthread.so.0 is an empty file of the C library, since glibc 2.34. Nothing of ours asks for it: the
+OpenBLAS in NumPy's wheel names it.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import re
+import shutil
+
+import pytest
+
+from tests.robustness import namespaces, subject
+from tests.static import program
+
+_LIBC_AND_LIBM = ("libc.so.6", "libm.so.6")
+_WITH_NUMPY = (*_LIBC_AND_LIBM, "libpthread.so.0")
+
+# None in sys.modules: as where NumPy is not installed.
+_TORCH_ALONE = """
+import sys
+sys.modules["numpy"] = None
+import torch
+torch.manual_seed(0)
+network = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(network.parameters(), lr=0.05)
+inputs = torch.randn(64, 4)
+targets = torch.linalg.inv(torch.eye(4) * 2)[0, 0] * inputs.sum(1, keepdim=True)
+losses = []
+for _ in range(100):
+    loss = torch.nn.functional.mse_loss(network(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss.item())
+print(losses[-1] < losses[0] / 4)
+"""
+_IMPORT = "import torch; print(torch.arange(4.0).view(2, 2).exp().sum().item() > 30)"
+
+
+def _root(folder: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
+    namespaces.require()
+    root = namespaces.bare_root(folder / "root", names=names)
+    shutil.copy(program.PAR, root / "train.par")
+    return root
+
+
+def _files(root: pathlib.Path) -> set[str]:
+    """All but directories, and but the link to the PAR that is its `sys.executable`."""
+    found = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
+    links = {path for path in found if path.is_symlink() and os.readlink(path) == "/train.par"}
+    assert [link for link in links if link.name != "python3"] == []
+    return {str(path.relative_to(root)) for path in found - links}
+
+
+def _assert_trained(outcome: subject.Outcome) -> None:
+    assert (outcome.status, outcome.err) == (0, "")
+    found = re.search(r"test accuracy (0\.\d+)", outcome.out)
+    assert found is not None, outcome.out
+    assert float(found[1]) >= 0.97
+
+
+def test_torch_runs_beside_libc_and_libm_alone(tmp_path: pathlib.Path) -> None:
+    """With a disk to write to, and it writes nothing: no library, no cache, no mark."""
+    root = _root(tmp_path, _LIBC_AND_LIBM)
+    before = _files(root)
+    command = ("/train.par", "-W", "ignore:Failed to initialize NumPy", "-c", _TORCH_ALONE)
+    outcome = namespaces.run(
+        namespaces.CHROOT, root, *command, environment={"PAR_INTERPRETER": "1"}, network=False
+    )
+    assert (outcome.status, outcome.out, outcome.err) == (0, "True\n", "")
+    assert _files(root) == before
+
+
+def test_it_trains_and_unpacks_numpy_alone(tmp_path: pathlib.Path) -> None:
+    root = _root(tmp_path, _WITH_NUMPY)
+    before = _files(root)
+    outcome = namespaces.run(
+        namespaces.CHROOT, root, "/train.par", "--output=/tmp/run", network=False
+    )
+    _assert_trained(outcome)
+    written = _files(root) - before
+    assert {"tmp/run/checkpoint.pt", "tmp/run/loss.svg"} <= written
+    unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
+    libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
+    assert any(name.startswith("_multiarray_umath") for name in libraries)
+    # A directory for each bundle, with its lock beside it: NumPy, and what its wheel takes from a machine.
+    bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
+    assert bundles == {"cc_runtime", "numpy"}
+
+
+def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None:
+    """NumPy's libraries are in memory then."""
+    root = _root(tmp_path, _WITH_NUMPY)
+    before = _files(root)
+    outcome = namespaces.run(
+        namespaces.READ_ONLY_CHROOT, root, "/train.par", "--output=", network=False
+    )
+    _assert_trained(outcome)
+    assert _files(root) == before
+
+
+@pytest.mark.parametrize("code", ["import torch", _IMPORT])
+def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path) -> None:
+    """On a whole machine, with an empty cache."""
+    cache, home = tmp_path / "cache", tmp_path / "home"
+    cache.mkdir(mode=0o700)
+    home.mkdir()
+    outcome = program.interpreter(cache, "-c", code, HOME=str(home), TMPDIR=str(home))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert {name.rpartition("-")[0] for name in subject.bundles(cache)} - {"cc_runtime"} == {
+        "numpy"
+    }
+    assert list(home.rglob("*")) == []

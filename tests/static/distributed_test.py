@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several processes of the static PAR: this build has no libuv, which torch's TCP store would take."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import socket
+
+import pytest
+
+from tests.static import program
+
+_STORE = """
+import torch.distributed as dist
+store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+store.set("key", "value")
+print(store.get("key").decode(), store.libuvBackend)
+"""
+_WORKER = """
+import json, pathlib, sys
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+record = {"workers": dist.get_world_size(), "total": total.item()}
+pathlib.Path(sys.argv[1], f"rank{dist.get_rank()}").write_text(json.dumps(record))
+dist.destroy_process_group()
+"""
+
+
+def test_a_store_is_made_as_anywhere(tmp_path: pathlib.Path) -> None:
+    outcome = program.interpreter(tmp_path / "cache", "-c", _STORE)
+    assert (outcome.status, outcome.out) == (0, "value False\n"), outcome.err
+
+
+@pytest.mark.parametrize("standalone", [True, False])
+def test_torchrun_starts_workers_that_meet(standalone: bool, tmp_path: pathlib.Path) -> None:
+    meet = "--standalone" if standalone else f"--master-port={_free_port()}"
+    script, records = tmp_path / "worker.py", tmp_path / "records"
+    script.write_text(_WORKER, encoding="utf-8")
+    records.mkdir()
+    command = ["-m", "torch.distributed.run", "--nproc-per-node=2", meet]
+    outcome = program.interpreter(
+        tmp_path / "cache", *command, script, records, OMP_NUM_THREADS="1", TMPDIR=str(tmp_path)
+    )
+    assert outcome.status == 0, outcome.err
+    seen = {path.name: json.loads(path.read_text()) for path in records.iterdir()}
+    assert seen == {f"rank{rank}": {"workers": 2, "total": 3.0} for rank in range(2)}
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port

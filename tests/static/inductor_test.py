@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile in the static PAR: the machine's compiler, headers out of the archive, no libtorch to link.
+
+A kernel is a shared library made at run time. What it calls of torch's is Sleef's functions for vectors
+and, ahead of time, the C interface: the interpreter exports both.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.robustness import subject
+from tests.static import program
+
+needs_a_compiler = pytest.mark.skipif(
+    shutil.which("g++") is None, reason="Inductor needs a C++ compiler: this machine has no g++"
+)
+
+_KERNEL = """
+import json, os, torch
+from torch._inductor import cpu_vec_isa
+
+def model(x, y):
+    z = (x.exp() + y.tanh() * x.sin()).to(torch.bfloat16).float()
+    return torch.softmax(z, 1), z.sum(0), torch.where(x > 0, x, y).erf().log1p()
+
+x = torch.rand(33, 65, requires_grad=True)
+y = torch.rand(33, 65)
+compiled = torch.compile(model, fullgraph=True)
+results, wanted = compiled(x, y), model(x, y)
+(gradient,) = torch.autograd.grad(results[0].square().sum() + results[2].sum(), x)
+(expected,) = torch.autograd.grad(wanted[0].square().sum() + wanted[2].sum(), x)
+for got, want in zip((*results, gradient), (*wanted, expected)):
+    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+with open("/proc/self/maps") as maps:
+    places = {line.split()[-1] for line in maps if ".so" in line}
+kernels = [place for place in places if place.startswith(os.environ["TORCHINDUCTOR_CACHE_DIR"])]
+print(json.dumps({
+    "kernels": len(kernels),
+    "libraries": sorted(os.path.basename(place) for place in places),
+    "supported": torch.cpu._is_avx2_supported(),
+    "vectors": str(cpu_vec_isa.pick_vec_isa()),
+}))
+"""
+_AHEAD_OF_TIME = """
+import sys, torch
+
+class Affine(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        return torch.relu(self.linear(x)).exp() * 2 + 1
+
+torch.manual_seed(0)
+network, x = Affine(), torch.linspace(-1, 1, 16).view(2, 8)
+with torch.no_grad():
+    exported = torch.export.export(network, (x,))
+    package = torch._inductor.aoti_compile_and_package(exported, package_path=sys.argv[1])
+    torch.testing.assert_close(torch._inductor.aoti_load_package(package)(x), network(x))
+"""
+
+
+def _run(
+    folder: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
+) -> subject.Outcome:
+    return program.interpreter(
+        folder / "cache",
+        *arguments,
+        HOME=str(folder),
+        TMPDIR=str(folder),
+        TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+        **environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    outcome = _run(tmp_path_factory.mktemp("kernel"), "-c", _KERNEL)
+    assert outcome.status == 0, outcome.err
+    seen: dict[str, Any] = json.loads(outcome.out.splitlines()[-1])
+    return seen
+
+
+@needs_a_compiler
+def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
+    assert compiled["kernels"] > 0
+    assert [name for name in compiled["libraries"] if name.startswith(("libtorch", "libc10"))] == []
+
+
+@needs_a_compiler
+def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
+    """The Sleef of this build is for AVX2: its functions are taken from the interpreter."""
+    assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
+
+
+@needs_a_compiler
+def test_a_model_is_compiled_ahead_of_time_and_runs(tmp_path: pathlib.Path) -> None:
+    outcome = _run(tmp_path, "-c", _AHEAD_OF_TIME, tmp_path / "affine.pt2")
+    assert outcome.status == 0, outcome.err
+
+
+def test_without_a_compiler_it_says_so(tmp_path: pathlib.Path) -> None:
+    outcome = _run(tmp_path, "-c", _KERNEL, PATH=str(tmp_path))
+    assert outcome.status == 1
+    assert "InvalidCxxCompiler: No working C++ compiler found" in outcome.err

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The training PAR of the static build, and how its interpreter is started."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+
+from tests.robustness import subject
+
+PAR = subject.packed("examples/train.par")
+
+
+def interpreter(
+    cache: pathlib.Path, *arguments: str | os.PathLike[str], **environment: str
+) -> subject.Outcome:
+    """Start the PAR as an interpreter (-c CODE, -m MODULE, FILE), which unpacks below `cache`."""
+    return subject.run(
+        [PAR, *arguments],
+        environment={
+            "PAR_CACHE_DIR": str(cache),
+            "PAR_INTERPRETER": "1",
+            "PATH": os.environ["PATH"],
+            **environment,
+        },
+    )
