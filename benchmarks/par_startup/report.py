@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from benchmarks.par_startup.measure import Summary
 
 
-def markdown(title: str, summaries: Sequence[Summary], *, base: str) -> str:
+def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int = 2) -> str:
+    """`places` is how many decimals a second has."""
     rounds = summaries[0].rounds
     lines = [
         f"{title} (medians of {rounds} interleaved rounds)",
@@ -21,7 +22,8 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str) -> str:
         "|---|---:|---:|---:|---:|",
     ]
     lines += [
-        f"| {row.name} | {row.cpu:.2f} | {row.cpu_ratio:.2f} | {row.wall:.2f} | {row.memory:.0f} |"
+        f"| {row.name} | {row.cpu:.{places}f} | {row.cpu_ratio:.2f} | {row.wall:.{places}f} "
+        f"| {row.memory:.0f} |"
         for row in summaries
     ]
     return "\n".join(lines) + "\n"
