@@ -23,16 +23,20 @@ def main(arguments: list[str]) -> int:
         ours = _ours(shop, options)
         if options.build_only:
             return 0
+        interpreters = [peer for peer in [*packed, *ours] if peer.interpreter]
+        releases = {peer.name: peers.torch_release(peer) for peer in interpreters}
         tables = _measure([*packed, *ours], shop, options)
-        bare = [peers.idle(peer) for peer in [*packed, *ours] if peer.interpreter]
-        if bare and options.idle_rounds:
+        if interpreters and options.idle_rounds:
             print("measuring starts without torch ...", flush=True)
+            bare = [peers.idle(peer) for peer in interpreters]
             idle = measure.interleaved(bare, rounds=options.idle_rounds)
             tables["No torch"] = _summarize("Start without torch", idle, places=3)
     except (peers.BuildError, measure.StartError, OSError) as error:
         print(f"par_startup: {error}", file=sys.stderr)
         return 1
-    (options.work / "figures.json").write_text(report.as_json(dict(tables)))
+    if releases:
+        print("torch: " + ", ".join(f"{release} in {name}" for name, release in releases.items()))
+    (options.work / "figures.json").write_text(report.as_json(tables, releases=releases))
     return 0
 
 
@@ -59,7 +63,8 @@ def _measure(
     first = [peer for peer in contenders if peer.caches]
     if first and options.first_rounds:
         print("measuring first starts ...", flush=True)
-        first.append(peers.copy_of_natives(shop))
+        if any(peer.name == "venv" for peer in contenders):
+            first.append(peers.copy_of_natives(shop))
         cold = measure.interleaved(first, rounds=options.first_rounds, empty_caches=True)
         tables["First start"] = _summarize("First start, empty cache", cold)
     return tables

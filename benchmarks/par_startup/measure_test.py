@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
@@ -70,6 +71,17 @@ def test_an_interpreter_without_a_task_imports_no_torch(tmp_path: pathlib.Path) 
     assert (bare.name, bare.interpreter) == ("static PAR", True)
     measure.start(bare)
     assert (tmp_path / "work/static_par/cache.log").read_text() == "1 -c pass "
+
+
+def test_an_interpreter_says_its_torch(tmp_path: pathlib.Path) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.write_text('#!/bin/sh\n[ "$2" != pass ] && echo "$1" && exit "$STATUS"\n')
+    interpreter.chmod(0o755)
+    peer = Peer("venv", (str(interpreter), "program.py"), {"STATUS": "0"}, interpreter=True)
+    assert peers.torch_release(peer) == "-c"
+    broken = dataclasses.replace(peer, environment={"STATUS": "7"})
+    with pytest.raises(peers.BuildError, match="import torch.* ended with status 7"):
+        peers.torch_release(broken)
 
 
 def test_the_venv_of_another_release_is_built_apart(

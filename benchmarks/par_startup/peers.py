@@ -244,6 +244,23 @@ def idle(peer: measure.Peer) -> measure.Peer:
     )
 
 
+def torch_release(peer: measure.Peer) -> str:
+    """What the interpreter of a peer imports as torch: peers of one table may differ in it."""
+    bare = idle(peer)
+    words = [*bare.command[:2], "import torch; print(torch.__version__)"]
+    done = subprocess.run(
+        words,
+        env=dict(bare.environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-500:]
+        raise BuildError(f"`{' '.join(words)}` ended with status {done.returncode}: {said}")
+    return done.stdout.decode().strip()
+
+
 def copy_of_natives(shop: Workshop) -> measure.Peer:
     """No program, but the floor of a first start: writing torch's libraries to the disk once."""
     home = shop.once("cp of torch/lib", lambda home: None)

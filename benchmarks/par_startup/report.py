@@ -29,7 +29,10 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
     return "\n".join(lines) + "\n"
 
 
-def as_json(tables: Mapping[str, Sequence[Summary]]) -> str:
+def as_json(
+    tables: Mapping[str, Sequence[Summary]], *, releases: Mapping[str, str] | None = None
+) -> str:
+    """`releases` has the torch of the peers that were asked."""
     machine = {
         "cores": os.cpu_count(),
         "kernel": platform.release(),
@@ -37,4 +40,5 @@ def as_json(tables: Mapping[str, Sequence[Summary]]) -> str:
         "python": platform.python_version(),
     }
     rows = {title: [dataclasses.asdict(row) for row in table] for title, table in tables.items()}
-    return json.dumps({"machine": machine, "tables": rows}, indent=1, sort_keys=True) + "\n"
+    found = {"machine": machine, "releases": dict(releases or {}), "tables": rows}
+    return json.dumps(found, indent=1, sort_keys=True) + "\n"
