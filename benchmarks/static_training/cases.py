@@ -19,7 +19,7 @@ class Case:
 CASES = {
     case.name: case
     for case in (
-        Case("digits", "The digits of examples/train, batches of 32", "epoch", 5),
+        Case("digits", "The digits of examples/train, batches of 32", "epoch", 10),
         Case("gpt", "GPT, 4 layers of 256, batches of 8x128", "step", 10),
     )
 }
