@@ -32,6 +32,7 @@ class Options:
     seed: int
     device: str
     mode: str | None = None  # of MODES, for the device tpu
+    threads: int = 1  # of torch, on the CPU
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,9 +69,10 @@ def train(
 ) -> Result:
     """Trains on four rows in five, tests on the rest. `on_epoch(epoch, loss)` sees progress."""
     device = usable_device(options.device)
-    # Batches this small gain nothing from a second thread, and threads that wait for each other on
-    # a busy machine take twenty times as long. It also gives the same sums for any number of cores.
-    torch.set_num_threads(1)
+    # One, unless asked: batches this small gain nothing from a second thread, and threads that wait
+    # for each other on a busy machine take twenty times as long. It also gives the same sums for any
+    # number of cores.
+    torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(options.seed)
     training, test = (part.to(device) for part in digits.split(data, seed=options.seed))

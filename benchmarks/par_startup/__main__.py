@@ -4,40 +4,52 @@
 from __future__ import annotations
 
 import argparse
-import json
 import pathlib
 import sys
 
-from benchmarks.par_startup import measure, peers, report
-
-_THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
+from benchmarks.par_startup import measure, peers, report, wheels
 
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    pin = json.loads((_THIRD_PARTY / "torch" / "pin.json").read_text())
-    lock = json.loads((_THIRD_PARTY / "pypi" / "lock.json").read_text())
     shop = peers.Workshop(
         options.work,
         python=options.python,
-        requirements=[
-            f"torch=={pin['version']}",
-            f"numpy=={lock['packages']['numpy']['version']}",
-        ],
-        index=pin["wheel"]["extra_index"],
+        requirements=wheels.requirements(),
+        index=wheels.index(),
     )
     try:
-        contenders = [peers.BUILDERS[name](shop) for name in options.peers]
-        if options.par:
-            contenders.append(peers.par(shop, options.par))
+        packed = [peers.BUILDERS[name](shop) for name in options.peers]
+        ours = _ours(shop, options)
         if options.build_only:
             return 0
-        tables = _measure(contenders, shop, options)
+        interpreters = [peer for peer in [*packed, *ours] if peer.interpreter]
+        releases = {peer.name: peers.torch_release(peer) for peer in interpreters}
+        tables = _measure([*packed, *ours], shop, options)
+        if interpreters and options.idle_rounds:
+            print("measuring starts without torch ...", flush=True)
+            bare = [peers.idle(peer) for peer in interpreters]
+            idle = measure.interleaved(bare, rounds=options.idle_rounds)
+            tables["No torch"] = _summarize("Start without torch", idle, places=3)
     except (peers.BuildError, measure.StartError, OSError) as error:
         print(f"par_startup: {error}", file=sys.stderr)
         return 1
-    (options.work / "figures.json").write_text(report.as_json(dict(tables)))
+    if releases:
+        print("torch: " + ", ".join(f"{release} in {name}" for name, release in releases.items()))
+    (options.work / "figures.json").write_text(report.as_json(tables, releases=releases))
     return 0
+
+
+def _ours(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
+    """What is given or asked for beside the packers: another release's venv, and the PARs."""
+    made = []
+    if options.venv_release:
+        made.append(peers.venv_of(shop, options.venv_release))
+    if options.par:
+        made.append(peers.par(shop, options.par))
+    if options.static_par:
+        made.append(peers.par(shop, options.static_par, "static PAR"))
+    return made
 
 
 def _measure(
@@ -51,16 +63,19 @@ def _measure(
     first = [peer for peer in contenders if peer.caches]
     if first and options.first_rounds:
         print("measuring first starts ...", flush=True)
-        first.append(peers.copy_of_natives(shop))
+        if any(peer.name == "venv" for peer in contenders):
+            first.append(peers.copy_of_natives(shop))
         cold = measure.interleaved(first, rounds=options.first_rounds, empty_caches=True)
         tables["First start"] = _summarize("First start, empty cache", cold)
     return tables
 
 
-def _summarize(title: str, samples: dict[str, list[measure.Sample]]) -> list[measure.Summary]:
+def _summarize(
+    title: str, samples: dict[str, list[measure.Sample]], *, places: int = 2
+) -> list[measure.Summary]:
     base = next(iter(samples))
     table = measure.summarize(samples, base=base)
-    print("\n" + report.markdown(title, table, base=base), flush=True)
+    print("\n" + report.markdown(title, table, base=base, places=places), flush=True)
     return table
 
 
@@ -68,6 +83,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.par_startup", description=__doc__)
     parser.add_argument(
         "--par", type=pathlib.Path, help="bazel-bin/benchmarks/par_startup/program.par"
+    )
+    parser.add_argument(
+        "--static-par", type=pathlib.Path, help="the same, of a build with --config=static"
     )
     parser.add_argument(
         "--work", type=pathlib.Path, required=True, help="directory for the peers (about 8 GB)"
@@ -83,6 +101,16 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         choices=peers.BUILDERS,
         default=list(peers.BUILDERS),
         help="which to compare with; ratios are to the first",
+    )
+    parser.add_argument(
+        "--venv-release",
+        nargs="?",
+        const=wheels.compiled_release(),
+        metavar="RELEASE",
+        help="also a venv with torch==RELEASE; without a value, what --config=static compiles",
+    )
+    parser.add_argument(
+        "--idle-rounds", type=int, default=11, help="of starts without torch; 0: none"
     )
     parser.add_argument(
         "--build-only", action="store_true", help="build the peers, measure nothing"

@@ -22,7 +22,8 @@ class StartError(RuntimeError):
 class Peer:
     """One way to start the program.
 
-    `caches` are the directories that a first start fills; `expected` is its output.
+    `caches` are the directories that a first start fills; `expected` is its output. With
+    `interpreter` the first word of the command is one, which takes `-c`.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Peer:
     environment: Mapping[str, str]
     caches: tuple[pathlib.Path, ...] = ()
     expected: bytes = EXPECTED
+    interpreter: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

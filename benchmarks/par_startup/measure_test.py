@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 
 import pytest
 
-from benchmarks.par_startup import measure, report
+from benchmarks.par_startup import measure, peers, report, wheels
 from benchmarks.par_startup.measure import Peer, Sample
 
 
@@ -59,12 +60,56 @@ def test_a_ratio_compares_within_rounds() -> None:
     assert par == measure.Summary("par", 1, 0.6, 6, 0.6, 3)
 
 
+def test_an_interpreter_without_a_task_imports_no_torch(tmp_path: pathlib.Path) -> None:
+    interpreter = tmp_path / "program.par"
+    interpreter.write_text(
+        '#!/bin/sh\nprintf "%s " "$PAR_INTERPRETER" "$@" >>"$PAR_CACHE_DIR.log"\n'
+    )
+    interpreter.chmod(0o755)
+    shop = peers.Workshop(tmp_path / "work", python="python3", requirements=[], index="")
+    bare = peers.idle(peers.par(shop, interpreter, "static PAR"))
+    assert (bare.name, bare.interpreter) == ("static PAR", True)
+    measure.start(bare)
+    assert (tmp_path / "work/static_par/cache.log").read_text() == "1 -c pass "
+
+
+def test_an_interpreter_says_its_torch(tmp_path: pathlib.Path) -> None:
+    interpreter = tmp_path / "python"
+    interpreter.write_text('#!/bin/sh\n[ "$2" != pass ] && echo "$1" && exit "$STATUS"\n')
+    interpreter.chmod(0o755)
+    peer = Peer("venv", (str(interpreter), "program.py"), {"STATUS": "0"}, interpreter=True)
+    assert peers.torch_release(peer) == "-c"
+    broken = dataclasses.replace(peer, environment={"STATUS": "7"})
+    with pytest.raises(peers.BuildError, match="import torch.* ended with status 7"):
+        peers.torch_release(broken)
+
+
+def test_the_venv_of_another_release_is_built_apart(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(shop: peers.Workshop, *command: object, **environment: str) -> None:
+        ran.append(" ".join(str(word) for word in command))
+
+    monkeypatch.setattr(peers.Workshop, "run", run)
+    shop = peers.Workshop(tmp_path, python="python3", requirements=["torch==1"], index="")
+    monkeypatch.setattr(wheels, "requirements", lambda release: [f"torch=={release}"])
+    made = peers.venv_of(shop, "2.6.0+cpu")
+    assert made.name == "venv, torch 2.6.0+cpu"
+    assert made.command[0].startswith(f"{tmp_path}/torch_2_6_0_cpu/")
+    assert len([line for line in ran if "torch==2.6.0+cpu" in line]) == 2
+    assert not [line for line in ran if "torch==1" in line]
+
+
 def test_tables_for_people_and_for_programs() -> None:
     row = measure.Summary("par", wall=1.0, cpu=0.654, memory=123.4, cpu_ratio=0.605, rounds=7)
     text = report.markdown("Warm start", [row], base="venv")
     assert text.startswith("Warm start (medians of 7 interleaved rounds)\n")
     assert "| CPU / venv |" in text
     assert "| par | 0.65 | 0.60 | 1.00 | 123 |" in text
+    precise = report.markdown("Start without torch", [row], base="venv", places=3)
+    assert "| par | 0.654 | 0.60 | 1.000 | 123 |" in precise
     assert (
         json.loads(report.as_json({"Warm start": [row]}))["tables"]["Warm start"][0]["cpu"] == 0.654
     )

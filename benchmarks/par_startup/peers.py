@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 
-from benchmarks.par_startup import measure
+from benchmarks.par_startup import measure, wheels
 
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
 # The packers' own versions: the newest when the figures in README.md were taken.
@@ -41,19 +42,35 @@ class Workshop:
         self._index = index
         self.directory.mkdir(parents=True, exist_ok=True)
 
+    def beside(self, release: str) -> Workshop:
+        """A workshop inside this one whose peers have another release of torch."""
+        return Workshop(
+            self._home(f"torch {release}"),
+            python=self._python,
+            requirements=wheels.requirements(release),
+            index=self._index,
+        )
+
     def peer(
         self,
         name: str,
         command: Sequence[str | os.PathLike[str]],
         *,
         caches: dict[str, str] | None = None,
+        interpreter: bool = False,
     ) -> measure.Peer:
         """`caches`: name of an environment variable -> name of the directory that it gets."""
         home = self._home(name)
         directories = {key: home / below for key, below in (caches or {}).items()}
         environment = {"HOME": str(home), "PATH": "/usr/bin:/bin"}
         environment.update({key: str(path) for key, path in directories.items()})
-        return measure.Peer(name, _words(command), environment, tuple(directories.values()))
+        return measure.Peer(
+            name,
+            _words(command),
+            environment,
+            tuple(directories.values()),
+            interpreter=interpreter,
+        )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
         """The peer's directory, filled by `build` unless an earlier run has finished that."""
@@ -111,14 +128,20 @@ class Workshop:
             )
 
 
-def venv(shop: Workshop) -> measure.Peer:
+def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
     wheels = shop.wheels()
 
     def build(home: pathlib.Path) -> None:
         shop.environment(home, "--no-index", "--find-links", str(wheels), *shop.requirements)
 
-    home = shop.once("venv", build)
-    return shop.peer("venv", [home / "env" / "bin" / "python", PROGRAM])
+    home = shop.once(name, build)
+    python = home / "env" / "bin" / "python"
+    return shop.peer(name, [python, PROGRAM], interpreter=True)
+
+
+def venv_of(shop: Workshop, release: str) -> measure.Peer:
+    """A venv with another release of torch, built in a directory of its own."""
+    return venv(shop.beside(release), f"venv, torch {release}")
 
 
 def pex(shop: Workshop) -> measure.Peer:
@@ -204,10 +227,38 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
     return shop.peer("PyInstaller onedir", [home / "dist" / "program" / "program"])
 
 
-def par(shop: Workshop, path: pathlib.Path) -> measure.Peer:
-    """The PAR, which somebody else has built."""
-    shop.once("PAR", lambda home: None)
-    return shop.peer("PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
+def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
+    """A PAR, which somebody else has built."""
+    shop.once(name, lambda home: None)
+    caches = {"PAR_CACHE_DIR": "cache"}
+    return shop.peer(name, [path.resolve(strict=True)], caches=caches, interpreter=True)
+
+
+def idle(peer: measure.Peer) -> measure.Peer:
+    """The interpreter of a peer with nothing to do: a process that does not import torch."""
+    return dataclasses.replace(
+        peer,
+        command=(peer.command[0], "-c", "pass"),
+        environment={**peer.environment, "PAR_INTERPRETER": "1"},
+        expected=b"",
+    )
+
+
+def torch_release(peer: measure.Peer) -> str:
+    """What the interpreter of a peer imports as torch: peers of one table may differ in it."""
+    bare = idle(peer)
+    words = [*bare.command[:2], "import torch; print(torch.__version__)"]
+    done = subprocess.run(
+        words,
+        env=dict(bare.environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip()[-500:]
+        raise BuildError(f"`{' '.join(words)}` ended with status {done.returncode}: {said}")
+    return done.stdout.decode().strip()
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which wheels the peers are made of: what third_party/ pins, or another release of torch."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import Any
+
+_THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
+
+
+def requirements(release: str | None = None) -> list[str]:
+    """torch and NumPy as pip understands them; torch is the pinned one unless another is named."""
+    numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
+    return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
+
+
+def index() -> str:
+    """The index that has torch's own builds for processors alone."""
+    address: str = _read("torch/pin.json")["wheel"]["extra_index"]
+    return address
+
+
+def compiled_release() -> str:
+    """The release that --config=static compiles, as that index names its wheel."""
+    return f"{_read('torch/source/pin.json')['version']}+cpu"
+
+
+def _read(path: str) -> Any:
+    return json.loads((_THIRD_PARTY / path).read_text())

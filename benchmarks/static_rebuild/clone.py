@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A clone of this workspace with outputs of its own, and what its builds cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.static_rebuild.usage import MemoryWatch, cpu
+
+TARGET = "//examples:train.par"
+_PROGRAM = "bazel-bin/examples/train.par"
+# In Bazel's own process, and the sum of all.
+_NO_PROCESS = ("internal", "total")
+
+
+class BuildFailed(RuntimeError):
+    """Bazel or git did not do what it was asked for; the message has the end of what it said."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Seconds and MiB of one build.
+
+    `cpu` is that of the actions, `bazel_cpu` Bazel's own. `together` and `largest` are those of
+    `MemoryWatch`, of actions alone. `runners` says how many actions ran in which way.
+    """
+
+    wall: float
+    cpu: float
+    bazel_cpu: float
+    together: float
+    largest: float
+    runners: Mapping[str, int]
+
+
+class Clone:
+    """The last commit of a workspace, in work/clone; the outputs are in work/`outputs`."""
+
+    def __init__(
+        self, source: Path, work: Path, *, outputs: str = "outputs", options: tuple[str, ...] = ()
+    ) -> None:
+        self.work = work.absolute()
+        self.root = self.work / "clone"
+        self.output_base = self.work / outputs
+        self.log = self.work / "bazel.log"
+        self._options = options
+        self.work.mkdir(parents=True, exist_ok=True)
+        if not (self.root / ".git").is_dir():
+            self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
+        # What an interrupted run has left goes with it.
+        for words in (
+            ["fetch", "--quiet", str(source.absolute()), "HEAD"],
+            ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
+            ["clean", "--quiet", "--force", "-d"],
+        ):
+            self._run("git", "-C", self.root, *words)
+        if (source / ".bazelrc.user").is_file():
+            shutil.copy(source / ".bazelrc.user", self.root)
+
+    @property
+    def series(self) -> Path:
+        """The patches of the release that is compiled."""
+        pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
+        return self.root / "patches/torch" / str(pin["tag"])
+
+    @property
+    def source(self) -> Path:
+        """`@torch_source`, as the last build unpacked it."""
+        found = sorted((self.output_base / "external").glob("*[~+]torch_source"))
+        if len(found) != 1:
+            raise BuildFailed(
+                f"{self.output_base}/external: found {len(found)} directories of @torch_source, "
+                "expected one. Remove --work to start from nothing."
+            )
+        return found[0]
+
+    def own_tree(self) -> tuple[Path, str]:
+        """A fresh copy of `source` to edit in, and the option that makes builds take it."""
+        tree = self.work / "torch_source"
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(self.source, tree, symlinks=True)
+        return tree, f"--override_repository={self.source.name}={tree}"
+
+    def build(self, *words: str) -> Build:
+        """Build the program, and measure it. Raises `BuildFailed`."""
+        events = self.work / "events.json"
+        events.unlink(missing_ok=True)
+        pid = int(self._bazel("info", "server_pid").split()[-1])
+        before, begin = cpu(pid), time.perf_counter()
+        with MemoryWatch(pid) as memory:
+            self._bazel(
+                "build",
+                "--config=static",
+                "--color=no",
+                "--curses=no",
+                "--show_progress_rate_limit=60",
+                f"--build_event_json_file={events}",
+                *self._options,
+                *words,
+                TARGET,
+            )
+        wall = time.perf_counter() - begin
+        spent = cpu(pid).since(before)
+        return Build(
+            wall, spent.children, spent.own, memory.together, memory.largest, runners(events)
+        )
+
+    def digest(self) -> str:
+        """Of the program that was built last."""
+        with (self.root / _PROGRAM).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
+    def close(self) -> None:
+        """Stop its Bazel. The outputs stay, so that a later run starts warm."""
+        self._bazel("shutdown")
+
+    def remove_outputs(self) -> None:
+        """Stop its Bazel, and delete what it made."""
+        self.close()
+        # Bazel takes away the permission to do so.
+        for folder, _, _ in os.walk(self.output_base):
+            os.chmod(folder, 0o755)
+        shutil.rmtree(self.output_base)
+
+    def _bazel(self, *words: str) -> str:
+        bazelw = self.root / "bazelw"
+        return self._run(bazelw, f"--output_base={self.output_base}", *words, cwd=self.root)
+
+    def _run(self, *words: str | os.PathLike[str], cwd: Path | None = None) -> str:
+        """Returns what the command prints; what it says of its progress goes to the log."""
+        with self.log.open("a+") as log:
+            begin = log.tell()
+            done = subprocess.run(
+                words,
+                cwd=cwd,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                check=False,
+            )
+            log.seek(begin)
+            said = log.read().strip().splitlines()[-20:]
+        if done.returncode:
+            line = " ".join(os.fspath(word) for word in words)
+            raise BuildFailed(f"`{line}` ended with status {done.returncode}:\n" + "\n".join(said))
+        return done.stdout
+
+
+def runners(events: Path) -> dict[str, int]:
+    """How many actions each way of running them had, by Bazel's names, of a file of its events."""
+    for line in events.read_text().splitlines():
+        summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
+        if "runnerCount" in summary:
+            return {
+                row["name"]: int(row["count"])
+                for row in summary["runnerCount"]
+                if row["name"] not in _NO_PROCESS
+            }
+    return {}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes each edit some times over and builds after each; and builds once from nothing."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.static_rebuild.clone import Build, Clone
+from benchmarks.static_rebuild.edits import Edit, EditError, Places, Way, editing
+
+NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Medians over the rounds: seconds and MiB, as in `Build`; `walls` has each round's.
+
+    `runners` is that of the last round.
+    """
+
+    name: str
+    title: str
+    way: str
+    goal: float | None
+    wall: float
+    cpu: float
+    bazel_cpu: float
+    together: float
+    largest: float
+    runners: Mapping[str, int]
+    walls: tuple[float, ...]
+
+
+def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Figure]:
+    """Yield what it costs to build when nothing has changed, then after each edit."""
+    clone.build()  # Takes as long as the caches say, and is no figure.
+    yield _figure(NOTHING, "nothing", "", None, [clone.build() for _ in range(rounds)])
+    option: tuple[str, ...] = ()
+    tree = clone.work
+    if any(edit.way is Way.TREE for edit in edits):
+        tree, word = clone.own_tree()
+        option = (word,)
+    places = Places(clone.root, tree, clone.source, clone.series)
+    for edit in edits:
+        words = option if edit.way is Way.TREE else ()
+        clone.build(*words)  # What the last edit changed is as it was.
+        with editing(edit, places) as make:
+            builds = [_after(edit, make, clone, words) for _ in range(rounds)]
+        yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)
+
+
+def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
+    """Yield what fetching and loading cost, then a build without any cache. Deletes all of it."""
+    cache = work.absolute() / "cold_cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    without = (f"--disk_cache={cache}", "--remote_cache=", *options)
+    clone = Clone(source, work, outputs="cold_outputs", options=without)
+    try:
+        if clone.output_base.exists():
+            clone.remove_outputs()
+        fetched = clone.build("--nobuild")
+        yield _figure("fetch", "fetching, unpacking, loading", "", None, [fetched])
+        yield _figure("cold", "every action, no cache", "", None, [clone.build()])
+    finally:
+        clone.remove_outputs()
+        shutil.rmtree(cache, ignore_errors=True)
+
+
+def _after(edit: Edit, make: Callable[[str], None], clone: Clone, words: Sequence[str]) -> Build:
+    before = clone.digest()
+    make(f"{time.time_ns():x}")  # No cache has seen it.
+    build = clone.build(*words)
+    if clone.digest() == before:
+        raise EditError(
+            f"{edit.name}: the program is the same with another {edit.path}. Choose a place in "
+            "benchmarks/static_rebuild/edits.py that is part of the program"
+        )
+    return build
+
+
+def _figure(name: str, title: str, way: str, goal: float | None, builds: Sequence[Build]) -> Figure:
+    return Figure(
+        name,
+        title,
+        way,
+        goal,
+        statistics.median(build.wall for build in builds),
+        statistics.median(build.cpu for build in builds),
+        statistics.median(build.bazel_cpu for build in builds),
+        statistics.median(build.together for build in builds),
+        statistics.median(build.largest for build in builds),
+        builds[-1].runners,
+        tuple(build.wall for build in builds),
+    )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a Bazel server and the actions that it started have used, by /proc."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+_PROC = Path("/proc")
+_TICK = 1 / os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
+# Fields of /proc/PID/stat behind the program's name, which may have spaces.
+_PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """Seconds of CPU: of the process, and of the children that have ended, with all of theirs."""
+
+    own: float
+    children: float
+
+    def since(self, before: Cpu) -> Cpu:
+        return Cpu(self.own - before.own, self.children - before.children)
+
+
+def cpu(pid: int) -> Cpu:
+    """Until now. Raises OSError when there is no such process."""
+    fields = _fields(pid)
+    own = int(fields[_USER]) + int(fields[_SYSTEM])
+    children = int(fields[_CHILDREN_USER]) + int(fields[_CHILDREN_SYSTEM])
+    return Cpu(own * _TICK, children * _TICK)
+
+
+def resident_below(pid: int) -> list[float]:
+    """MiB of each process that descends from `pid`."""
+    parents: dict[int, list[int]] = {}
+    resident: dict[int, float] = {}
+    for entry in _PROC.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            fields = _fields(int(entry.name))
+        except OSError:  # It has ended.
+            continue
+        parents.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
+        resident[int(entry.name)] = int(fields[_RESIDENT]) * _PAGE
+    below, found = list(parents.get(pid, [])), []
+    while below:
+        child = below.pop()
+        found.append(resident[child])
+        below += parents.get(child, [])
+    return found
+
+
+class MemoryWatch:
+    """Within `with`, looks twice a second. All figures are MiB; what two processes share counts twice.
+
+    together: the most that all descendants had at one time.
+    largest: the most that one of them had.
+    """
+
+    def __init__(self, pid: int, *, interval: float = 0.5) -> None:
+        self.together = self.largest = 0.0
+        self._pid = pid
+        self._interval = interval
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+
+    def __enter__(self) -> MemoryWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _look(self) -> None:
+        while not self._done.wait(self._interval):
+            found = resident_below(self._pid)
+            self.together = max(self.together, sum(found))
+            self.largest = max(self.largest, max(found, default=0))
+
+
+def _fields(pid: int) -> list[str]:
+    return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

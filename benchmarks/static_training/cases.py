@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is trained: a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """One training. Its cost is that of one `unit`; `count` of them are measured in a process."""
+
+    name: str
+    title: str
+    unit: str
+    count: int
+
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("digits", "The digits of examples/train, batches of 32", "epoch", 10),
+        Case("gpt", "GPT, 4 layers of 256, batches of 8x128", "step", 10),
+    )
+}

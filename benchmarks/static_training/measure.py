@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs one training in every peer in turn, each in a fresh process, and takes medians."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+class RunError(RuntimeError):
+    """A peer did not train; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A torch: how `program.py` starts with it, and what the environment has beside the usual."""
+
+    name: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one process found: seconds of a unit, the last loss, what its torch is made of."""
+
+    cpu: float
+    wall: float
+    loss: float
+    made_of: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Medians over the rounds, in seconds. Speeds are those within each round, the first peer's 1."""
+
+    peer: str
+    cpu: float
+    wall: float
+    speed: float
+    wall_speed: float
+    loss: float
+    rounds: int
+
+
+def interleaved(
+    case: str, peers: Sequence[Peer], *, threads: int, rounds: int
+) -> dict[str, list[Sample]]:
+    """Run every peer once a round, each round from another one on, so that load hits all."""
+    samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
+    for number in range(rounds):
+        first = number % len(peers)
+        for peer in (*peers[first:], *peers[:first]):
+            samples[peer.name].append(train(peer, case, threads=threads))
+    return samples
+
+
+def train(peer: Peer, case: str, *, threads: int) -> Sample:
+    """Run one training, on as many processors as it has threads. Raises `RunError`."""
+    command = [*peer.command, case, f"--threads={threads}"]
+    done = subprocess.run(
+        command,
+        env={**peer.environment, "OMP_NUM_THREADS": str(threads)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: _pin(threads),
+    )
+    if done.returncode:
+        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        raise RunError(
+            f"{peer.name}: `{' '.join(command)}` ended with status {done.returncode} and said: "
+            f"{said}. Run that command by itself."
+        )
+    return Sample(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
+    """In the order of `samples`."""
+    base = next(iter(samples.values()))
+    return [
+        Figure(
+            peer,
+            statistics.median(sample.cpu for sample in taken),
+            statistics.median(sample.wall for sample in taken),
+            statistics.median(its.cpu / mine.cpu for mine, its in zip(taken, base, strict=True)),
+            statistics.median(its.wall / mine.wall for mine, its in zip(taken, base, strict=True)),
+            taken[-1].loss,
+            len(taken),
+        )
+        for peer, taken in samples.items()
+    ]
+
+
+def _pin(threads: int) -> None:
+    """Keep this process on the last processors that it may use."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The torches that train: wheels in virtual environments, and the PAR of the static build."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import subprocess
+
+from benchmarks.par_startup import measure as startup
+from benchmarks.par_startup.peers import Workshop
+from benchmarks.static_training.measure import Peer, RunError
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
+    """The program from its sources, with the torch of a virtual environment."""
+    command = (venv.command[0], "-m", "benchmarks.static_training.program", f"--data={data}")
+    return Peer(venv.name, command, {**venv.environment, "PYTHONPATH": str(_ROOT)})
+
+
+def par(shop: Workshop, path: pathlib.Path) -> Peer:
+    """The program as the static build packs it."""
+    made = shop.peer("static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
+    return Peer(made.name, made.command, made.environment)
+
+
+def lesser(peer: Peer) -> list[Peer]:
+    """The same torch less what the static build does not have: one thing taken away, then both."""
+    avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
+    without = (*peer.command, "--without-onednn")
+    return [
+        dataclasses.replace(peer, name=f"{peer.name}, AVX2", environment=avx2),
+        dataclasses.replace(peer, name=f"{peer.name}, no oneDNN", command=without),
+        Peer(f"{peer.name}, AVX2, no oneDNN", without, avx2),
+    ]
+
+
+def packed_data(peer: Peer, target: pathlib.Path) -> pathlib.Path:
+    """Write the digits that a PAR carries to `target`, for the peers that carry none."""
+    done = subprocess.run(
+        [*peer.command, "data"],
+        env=dict(peer.environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RunError(
+            f"{peer.command[0]}: `data` ended with status {done.returncode}: "
+            f"{done.stderr.decode(errors='replace').strip()[-300:]}. "
+            "Give --static-par=bazel-bin/benchmarks/static_training/program.par"
+        )
+    staged = target.with_name(f".{target.name}.{os.getpid()}")
+    staged.write_bytes(done.stdout)
+    return staged.replace(target)

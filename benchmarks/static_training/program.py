@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training in a fresh process: prints its cost, and what torch is made of, as JSON.
+
+`program.py CASE --threads N`, and `program.py data` for the digits that are packed into a PAR.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import pathlib
+import re
+import sys
+from typing import Any
+
+import torch
+
+from benchmarks.static_training.cases import CASES
+from benchmarks.static_training.trainings import TRAININGS
+from examples import digits
+
+
+def main(arguments: list[str]) -> int:
+    options = _parse(arguments)
+    if options.case == "data":
+        sys.stdout.buffer.write(digits.packed().read_bytes())
+        return 0
+    with _onednn(not options.without_onednn):
+        count = options.count or CASES[options.case].count
+        cost = TRAININGS[options.case](count, threads=options.threads, data=options.data)
+    onednn = torch.backends.mkldnn.is_available() and not options.without_onednn
+    print(json.dumps({**dataclasses.asdict(cost), "made_of": made_of(onednn=onednn)}))
+    return 0
+
+
+def made_of(*, onednn: bool) -> dict[str, Any]:
+    """What decides torch's speed, in a word each; `show` is torch's own account of its build."""
+    show = torch.__config__.show()
+    blas = re.search(r"\bBLAS_INFO=(\w+)", show)
+    threads = re.search(r"parallel backend: (.+)", torch.__config__.parallel_info())
+    return {
+        "version": torch.__version__,
+        "blas": blas[1] if blas else "not said",
+        "onednn": onednn,
+        "capability": torch.backends.cpu.get_cpu_capability(),
+        "threads_by": threads[1].strip() if threads else "not said",
+        "show": show,
+    }
+
+
+def _onednn(enabled: bool) -> contextlib.AbstractContextManager[None]:
+    if enabled:
+        return contextlib.nullcontext()
+    off: contextlib.AbstractContextManager[None] = torch.backends.mkldnn.flags(enabled=False)
+    return off
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=[*CASES, "data"])
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--data", type=pathlib.Path, help="digits, where no PAR packs them")
+    parser.add_argument("--count", type=int, help="epochs or steps that are measured")
+    parser.add_argument("--without-onednn", action="store_true", help="as if it were not linked")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

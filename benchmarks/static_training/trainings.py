@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trainings of `CASES`, in torch: each warms up, then measures, and returns what it cost."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.static_training.cases import CASES
+from benchmarks.tpu_eager.models import workload
+from examples import digits, training
+
+# Steps before any is measured: torch's libraries choose and make their kernels in the first ones.
+_WARM = 3
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one unit, of the processors and of the clock; `loss` is the last one."""
+
+    cpu: float
+    wall: float
+    loss: float
+
+
+def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
+    """Train as examples/train does: `count` epochs of its network on its data."""
+    rows = digits.read(data or digits.packed())
+
+    def epochs(number: int) -> float:
+        options = training.Options(
+            epochs=number,
+            batch_size=32,
+            learning_rate=1e-3,
+            seed=0,
+            device="cpu",
+            threads=threads,
+        )
+        return training.train(rows, options).losses[-1]
+
+    epochs(1)
+    return _timed(lambda: epochs(count), count)
+
+
+def gpt_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
+    """Take `count` steps of AdamW with one batch."""
+    del data  # It is made from a seed.
+    torch.set_num_threads(threads)
+    work = workload("gpt")
+    optimizer = work.optimizer(work.model)
+
+    def steps(number: int) -> float:
+        last = 0.0
+        for _ in range(number):
+            optimizer.zero_grad()
+            loss = work.loss(work.model, work.inputs, work.targets)
+            loss.backward()
+            optimizer.step()
+            last = loss.item()
+        return last
+
+    steps(_WARM)
+    return _timed(lambda: steps(count), count)
+
+
+TRAININGS: dict[str, Callable[..., Cost]] = {"digits": digits_training, "gpt": gpt_training}
+assert TRAININGS.keys() == CASES.keys()
+
+
+def _timed(work: Callable[[], float], count: int) -> Cost:
+    cpu, wall = time.process_time(), time.perf_counter()
+    loss = work()
+    return Cost((time.process_time() - cpu) / count, (time.perf_counter() - wall) / count, loss)
