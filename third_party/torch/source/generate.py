@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import os
 import runpy
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -88,7 +87,8 @@ def distribute(made: Path, headers: Path, sources: dict[str, Path]) -> None:
                 "third_party/torch/source/lists.bzl, or to what generate.py passes over"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, target)
+        # Some sources name their headers by the folder that the generator was told to write to.
+        target.write_bytes(file.read_bytes().replace(f"{made}/".encode(), b""))
     for name in wanted:
         raise GenerateError(
             f"the generator made no {name}. Take it out of third_party/torch/source/lists.bzl"

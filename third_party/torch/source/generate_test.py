@@ -30,6 +30,14 @@ def test_sources_go_to_their_files_and_the_rest_below_the_headers(tmp_path: Path
     ]
 
 
+def test_nothing_names_the_folder_that_the_generator_wrote_to(tmp_path: Path) -> None:
+    root = made(tmp_path, "lazy/A.cpp")
+    (root / "lazy/A.cpp").write_text(f'#include "{root}/lazy/A.h"')
+    source = tmp_path / "out" / "A.cpp"
+    generate.distribute(root, tmp_path / "headers", {"lazy/A.cpp": source})
+    assert source.read_text() == '#include "lazy/A.h"'
+
+
 def test_a_source_that_no_list_has_is_named(tmp_path: Path) -> None:
     root = made(tmp_path, "ATen/RegisterNew.cpp")
     with pytest.raises(generate.GenerateError, match=r"made ATen/RegisterNew\.cpp.*lists\.bzl"):
