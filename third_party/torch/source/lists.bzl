@@ -147,6 +147,7 @@ ALONE = [
     "aten/src/ATen/native/RangeFactories.cpp",
     "aten/src/ATen/native/SobolEngineOps.cpp",
     "aten/src/ATen/native/SobolEngineOpsUtils.cpp",
+    "aten/src/ATen/native/TensorCompare.cpp",
     "aten/src/ATen/native/TensorConversions.cpp",
     "aten/src/ATen/native/TensorFactories.cpp",
     "aten/src/ATen/native/TensorProperties.cpp",
