@@ -170,6 +170,7 @@ ALONE = [
     "torch/csrc/jit/frontend/ir_emitter.cpp",
     "torch/csrc/jit/frontend/tracer.cpp",
     "torch/csrc/jit/runtime/register_ops_utils.cpp",
+    "torch/csrc/jit/runtime/register_special_ops.cpp",
     "torch/csrc/jit/runtime/static/fusion.cpp",
     "torch/csrc/jit/runtime/static/impl.cpp",
     "torch/csrc/jit/runtime/symbolic_shape_registry.cpp",
