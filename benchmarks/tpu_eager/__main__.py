@@ -24,6 +24,7 @@ def main(arguments: list[str]) -> int:
             peers,
             pythons=pythons,
             threads=threads,
+            processes=options.processes,
             rounds=options.rounds,
             seconds=options.seconds,
         ):
@@ -51,7 +52,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--torchax", help="python of an environment with torchax; else it is absent"
     )
     parser.add_argument("--threads", type=_threads, nargs="+", default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--processes", type=int, default=3, help="of each peer, one after another")
+    parser.add_argument("--rounds", type=int, default=5, help="with each process")
     parser.add_argument("--seconds", type=float, default=0.5, help="of each peer in each round")
     trained = [name for name, case in CASES.items() if case.kind == "train"]
     parser.add_argument(

@@ -19,12 +19,17 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
+# Of one process of each peer: its answers, a round each.
+Answers = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
 @dataclass(frozen=True)
 class Figure:
-    """What one run of a case costs a peer: medians over the rounds, in seconds.
+    """What one run of a case costs a peer: medians over the rounds of all its processes, in seconds.
 
-    `ratio` is the median of the ratios within each round to the case's first peer, of CPU time.
-    `value` is what its third run returned, so that a reader sees the peers agree. Where a peer has
+    `ratio` is to the case's first peer, of CPU time: of the ratios within each round the median for
+    each process, and of those the median. `lowest` and `highest` are the processes that differ most:
+    a process keeps its figure, and another one may have another. `value` is what its third run returned, so that a reader sees the peers agree. Where a peer has
     no figures, `error` says why.
     """
 
@@ -32,6 +37,8 @@ class Figure:
     cpu: float | None = None
     wall: float | None = None
     ratio: float | None = None
+    lowest: float | None = None
+    highest: float | None = None
     value: float | None = None
     error: str | None = None
 
@@ -98,55 +105,65 @@ def interleaved(
     *,
     pythons: Mapping[str, str],
     threads: int,
+    processes: int,
     rounds: int,
     seconds: float,
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """Yield each case with its figures. Each round begins with another peer, so load hits all."""
-    workers = {
-        peer: Worker(peer, python=pythons.get(peer, sys.executable), threads=threads)
-        for peer in peers
-    }
-    try:
-        for name in cases:
-            case = CASES[name]
-            taking = [peer for peer in case.peers if peer in workers]
-            answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
-            for number in range(-1, rounds):  # the first round warms, and does not count
-                first = number % len(taking)
-                for peer in (*taking[first:], *taking[:first]):
-                    if not any("error" in answer for answer in answers[peer]):
-                        answer = workers[peer].ask(name, seconds)
-                        if number >= 0 or "error" in answer:
-                            answers[peer].append(answer)
-            yield name, summarize(case, answers)
-    finally:
-        for worker in workers.values():
-            worker.close()
+    """Yield each case with its figures, when the last of `processes` of each peer has answered."""
+    answers: dict[str, list[Answers]] = {name: [] for name in cases}
+    for number in range(processes):
+        workers = {
+            peer: Worker(peer, python=pythons.get(peer, sys.executable), threads=threads)
+            for peer in peers
+        }
+        try:
+            for name in cases:
+                answers[name].append(_asked(name, workers, rounds, seconds))
+                if number == processes - 1:
+                    yield name, summarize(CASES[name], answers[name])
+        finally:
+            for worker in workers.values():
+                worker.close()
 
 
-def summarize(case: Case, answers: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[Figure]:
+def _asked(name: str, workers: Mapping[str, Worker], rounds: int, seconds: float) -> Answers:
+    """Return the rounds of a case. Each begins with another peer, so load hits all."""
+    taking = [peer for peer in CASES[name].peers if peer in workers]
+    answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
+    for number in range(-1, rounds):  # the first round warms, and does not count
+        first = number % len(taking)
+        for peer in (*taking[first:], *taking[:first]):
+            if not any("error" in answer for answer in answers[peer]):
+                answer = workers[peer].ask(name, seconds)
+                if number >= 0 or "error" in answer:
+                    answers[peer].append(answer)
+    return answers
+
+
+def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
     """Return a figure for each peer of a case; one that was not asked is absent."""
-    figures = []
-    base = answers.get(case.peers[0], [])
-    for peer in case.peers:
-        found = answers.get(peer)
-        if not found:
-            figures.append(Figure(peer, error="absent"))
-            continue
-        errors = [answer["error"] for answer in found if "error" in answer]
-        if errors:
-            figures.append(Figure(peer, error=errors[0]))
-            continue
-        ratios = [
-            mine["cpu"] / its["cpu"] for mine, its in zip(found, base, strict=False) if "cpu" in its
-        ]
-        figures.append(
-            Figure(
-                peer,
-                statistics.median(answer["cpu"] for answer in found),
-                statistics.median(answer["wall"] for answer in found),
-                statistics.median(ratios) if ratios else None,
-                found[-1]["value"],
-            )
-        )
-    return figures
+    return [_figure(peer, case.peers[0], processes) for peer in case.peers]
+
+
+def _figure(peer: str, base: str, processes: Sequence[Answers]) -> Figure:
+    found = [answer for answers in processes for answer in answers.get(peer, [])]
+    if not found:
+        return Figure(peer, error="absent")
+    errors = [answer["error"] for answer in found if "error" in answer]
+    if errors:
+        return Figure(peer, error=errors[0])
+    ratios = []
+    for answers in processes:
+        rounds = zip(answers[peer], answers.get(base, []), strict=False)
+        within = [mine["cpu"] / its["cpu"] for mine, its in rounds if "cpu" in its]
+        if within:
+            ratios.append(statistics.median(within))
+    return Figure(
+        peer,
+        statistics.median(answer["cpu"] for answer in found),
+        statistics.median(answer["wall"] for answer in found),
+        statistics.median(ratios) if ratios else None,
+        min(ratios, default=None),
+        max(ratios, default=None),
+        found[-1]["value"],
+    )

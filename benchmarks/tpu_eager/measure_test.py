@@ -18,14 +18,12 @@ def answers(*seconds: float) -> list[dict[str, float]]:
 
 
 def test_ratios_are_those_of_a_round() -> None:
-    figures = summarize(
-        CASES["add"],
-        {
-            "torch": answers(1e-6, 10e-6, 2e-6),  # the second round was a slow one, for all
-            "strict": answers(4e-6, 50e-6, 10e-6),
-            "jax": [{"error": "ValueError: no"}],
-        },
-    )
+    rounds = {
+        "torch": answers(1e-6, 10e-6, 2e-6),  # the second round was a slow one, for all
+        "strict": answers(4e-6, 50e-6, 10e-6),
+        "jax": [{"error": "ValueError: no"}],
+    }
+    figures = summarize(CASES["add"], [rounds])
     by_peer = {figure.peer: figure for figure in figures}
     assert [figure.peer for figure in figures] == list(CASES["add"].peers)
     assert by_peer["strict"].cpu == pytest.approx(10e-6)
@@ -34,14 +32,24 @@ def test_ratios_are_those_of_a_round() -> None:
     assert by_peer["fused"].error == "absent"
     table = report.markdown("add", figures, threads=2)
     assert "x + y of 8x8; threads: 2" in table
-    assert "| strict | 10.00 | 5.00 | 20.00 | 0.5 |" in table
-    assert "| jax | ValueError: no | | | |" in table
+    assert "| strict | 10.00 | 5.00 | 5.00 to 5.00 | 20.00 | 0.5 |" in table
+    assert "| jax | ValueError: no | | | | |" in table
+
+
+def test_processes_that_differ_show() -> None:
+    rounds = [
+        {"torch": answers(1e-6, 2e-6), "strict": answers(each * 1e-6, 2 * each * 1e-6)}
+        for each in (4, 2, 5)
+    ]
+    (_, strict, *_) = summarize(CASES["add"], rounds)
+    assert (strict.ratio, strict.lowest, strict.highest) == pytest.approx((4, 2, 5))
+    assert "| 4.00 | 2.00 to 5.00 |" in report.markdown("add", [strict], threads=1)
 
 
 def test_without_the_first_peer_there_are_no_ratios() -> None:
-    (_, strict, *_) = summarize(CASES["add"], {"strict": answers(1e-6)})
+    (_, strict, *_) = summarize(CASES["add"], [{"strict": answers(1e-6)}])
     assert (strict.cpu, strict.ratio) == (1e-6, None)
-    assert "| strict | 1.00 |  | 2.00 | 0.5 |" in report.markdown("add", [strict], threads=1)
+    assert "| strict | 1.00 |  |  | 2.00 | 0.5 |" in report.markdown("add", [strict], threads=1)
 
 
 def test_fresh_processes_and_json() -> None:

@@ -22,18 +22,21 @@ def markdown(name: str, figures: Sequence[Figure], *, threads: int) -> str:
     lines = [
         f"{case.title}; threads: {threads}",
         "",
-        f"| | CPU {unit} | CPU / {base} | wall {unit} | value |",
-        "|---|---:|---:|---:|---:|",
+        f"| | CPU {unit} | CPU / {base} | lowest to highest process | wall {unit} | value |",
+        "|---|---:|---:|---:|---:|---:|",
     ]
     for figure in figures:
         if figure.cpu is None or figure.wall is None:
-            lines.append(f"| {figure.peer} | {figure.error} | | | |")
+            lines.append(f"| {figure.peer} | {figure.error} | | | | |")
             continue
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
+        between = ""
+        if figure.lowest is not None and figure.highest is not None:
+            between = f"{figure.lowest:.2f} to {figure.highest:.2f}"
         value = "" if figure.value is None else f"{figure.value:.4g}"
         lines.append(
             f"| {figure.peer} | {figure.cpu / case.unit:.2f} | {ratio} "
-            f"| {figure.wall / case.unit:.2f} | {value} |"
+            f"| {between} | {figure.wall / case.unit:.2f} | {value} |"
         )
     return "\n".join(lines) + "\n"
 

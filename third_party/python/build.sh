@@ -67,12 +67,17 @@ PYTHONDONTWRITEBYTECODE=1
 LC_ALL=C
 export PATH CC AR SOURCE_DATE_EPOCH PYTHONHASHSEED PYTHONDONTWRITEBYTECODE LC_ALL
 
+# clang 19 merges the interpreter's jumps from one bytecode to the next into a few, unless its limit for
+# that is raised: half as much time again for Python code. Older ones have no such limit.
+jumps="-mllvm -tail-dup-pred-size=5000"
+"$CC" $jumps -x c -c /dev/null -o "$work/probe.o" 2> /dev/null || jumps=
+
 # The prefix exists nowhere: a program that lost its library must fail, not take up the host's.
 # The ac_cv_ lines are libraries that this build leaves out whether or not the host has them.
 ./configure --prefix=/nonexistent --disable-shared --disable-test-modules --without-ensurepip \
   --with-readline=no --with-dbmliborder= --with-openssl=deps \
   PKG_CONFIG=false PYTHON_FOR_REGEN=false \
-  OPT="-fwrapv -O3" CFLAGS_NODIST="-fno-pie -w" \
+  OPT="-fwrapv -O3" CFLAGS_NODIST="-fno-pie -w $jumps" \
   CPPFLAGS=-Ideps/include LDFLAGS="-Ldeps/lib -no-pie" LIBS="-lm -lpthread" ARFLAGS=rcsD \
   ac_cv_header_bluetooth_bluetooth_h=no ac_cv_header_bluetooth_h=no ac_cv_header_crypt_h=no \
   ac_cv_header_curses_h=no ac_cv_header_libintl_h=no ac_cv_header_ncurses_h=no \

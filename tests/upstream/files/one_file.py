@@ -2,7 +2,7 @@
 """One of torch's test files, in this process: FILE [options of pytest].
 
 What is known not to pass is in exceptions.json. With UPSTREAM_SHARE=INDEX/SHARES only a share of the
-file's tests; with FBCODE_RESULTS=FILE each outcome is a line there, and what it has is not run again.
+file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with FBCODE_RESULTS=FILE each outcome is a line there, and what it has is not run again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Sequence
 
 from tests.fbcode import recording
-from tests.upstream.files import catalogue, exceptions, limits
+from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
 # As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite.
@@ -32,7 +32,12 @@ def main(argv: Sequence[str]) -> int:
     folder = catalogue.root()
     # Before torch's machinery for tests is imported, which asks.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    plugins = [exceptions.__name__, limits.__name__]
+    try:
+        device.prepare()
+    except ValueError as error:
+        print(f"one_file: {error}", file=sys.stderr)
+        return 1
+    plugins = [device.__name__, exceptions.__name__, limits.__name__]
     if os.environ.get(recording.FILE):
         plugins.append(recording.__name__)
     sys.argv[1:] = [*_OPTIONS, *(f"-p{plugin}" for plugin in plugins)]

@@ -4,6 +4,7 @@
     run.par whole --results whole.jsonl                   # goes on where it was
     run.par full --share 5/96 -- -k linalg
     run.par full --results full.jsonl --page TABLE.md
+    run_on_tpu.par test_shape_ops --device tpu            # what of it is for any device, on tpu
 
 Names are upstream's (`test_nn`), or `whole`, `further` and `full` for sets of them. Behind `--` are
 pytest's own options. Exit status 0: something ran, and all is as exceptions.json has it.
@@ -22,7 +23,7 @@ from pathlib import Path
 import pytest
 
 from tests.fbcode import outcomes, recording
-from tests.upstream.files import catalogue, limits, page
+from tests.upstream.files import catalogue, device, limits, page
 from tools.presubmit.account import Account
 from tools.presubmit.results import Outcome
 
@@ -39,10 +40,12 @@ def main(argv: Sequence[str]) -> int:
     try:
         files = catalogue.chosen(options.files)
         limits.share(options.share)
+        device.check(options.device)
         catalogue.root()
     except (FileNotFoundError, ValueError) as error:
         print(f"run: {error}", file=sys.stderr)
         return 1
+    os.environ[device.DEVICE] = options.device
     with tempfile.TemporaryDirectory() as scratch:
         results = (options.results or Path(scratch, "results.jsonl")).absolute()
         for file in files:
@@ -99,6 +102,7 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", help=f"torch's test files; {', '.join(catalogue.SETS)}")
     parser.add_argument("--share", default="0/1", help="INDEX/SHARES of each file's tests")
+    parser.add_argument("--device", default="cpu", help=f"{' or '.join(device.DEVICES)}")
     parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
     parser.add_argument("--again", action="store_true", help="but for what failed")
     parser.add_argument("--page", type=Path, help="write the tables there, in Markdown")

@@ -9,7 +9,8 @@ load("@rules_python//python:defs.bzl", "PyInfo")
 
 def _torch_codegen_impl(ctx):
     headers = ctx.actions.declare_directory(ctx.attr.headers)
-    sources = {path: ctx.actions.declare_file(ctx.attr.sources_below + path) for path in ctx.attr.outs}
+    below = ctx.attr.sources + "/"
+    sources = {file.short_path.partition(below)[2]: file for file in ctx.outputs.outs}
     python = ctx.file._python
     root = ctx.file.root.dirname
     imports = [dep[DefaultInfo].files.to_list()[0] for dep in ctx.attr.deps]
@@ -45,13 +46,13 @@ torch_codegen = rule(
         "deps": attr.label_list(doc = "Wheels that the generator imports.", providers = [PyInfo]),
         "generator": attr.string(mandatory = True, values = ["aten", "autograd"]),
         "headers": attr.string(mandatory = True, doc = "The directory of headers: a root of includes."),
-        "outs": attr.string_list(mandatory = True, doc = "Sources, by their paths below the root."),
+        "outs": attr.output_list(mandatory = True, doc = "Sources, each below `sources`."),
         "root": attr.label(
             allow_single_file = True,
             doc = "A file at the root of the source tree.",
             mandatory = True,
         ),
-        "sources_below": attr.string(mandatory = True, doc = "Where sources are put."),
+        "sources": attr.string(mandatory = True, doc = "The directory of sources."),
         "srcs": attr.label_list(allow_files = True, mandatory = True),
         "_python": attr.label(
             default = Label("//third_party/python:python3"),

@@ -139,13 +139,17 @@ ALONE = [
     # Macros or `using` declarations at file level that change what comes after.
     "aten/src/ATen/ParallelThreadPoolNative.cpp",
     "aten/src/ATen/core/register_symbols.cpp",
+    "aten/src/ATen/functorch/BatchRulesBinaryOps.cpp",
     "aten/src/ATen/native/BlasKernel.cpp",
+    "aten/src/ATen/native/ConvolutionMM3d.cpp",
     "aten/src/ATen/native/Distributions.cpp",
     "aten/src/ATen/native/LossNLL2d.cpp",
     "aten/src/ATen/native/SobolEngineOps.cpp",
     "aten/src/ATen/native/SobolEngineOpsUtils.cpp",
     "aten/src/ATen/native/TensorConversions.cpp",
     "aten/src/ATen/native/TensorFactories.cpp",
+    "aten/src/ATen/native/TensorProperties.cpp",
+    "aten/src/ATen/native/TensorShape.cpp",
     "aten/src/ATen/native/TensorTransformations.cpp",
     "aten/src/ATen/native/group_norm.cpp",
     "aten/src/ATen/native/layer_norm.cpp",
@@ -171,6 +175,10 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/external_functions.cpp",
     "torch/csrc/jit/tensorexpr/operators/quantization.cpp",
     "torch/csrc/utils/tensor_numpy.cpp",
+    # torch/csrc/jit/runtime/graph_iterator.h, which they and a neighbour include, has no guard.
+    "torch/csrc/jit/passes/add_if_then_else.cpp",
+    "torch/csrc/jit/passes/batch_mm.cpp",
+    "torch/csrc/jit/passes/concat_opt.cpp",
     # Large enough to be a unit: a chunk would only take longer, and more memory.
     "torch/csrc/autograd/FunctionsManual.cpp",
     "torch/csrc/distributed/c10d/init.cpp",
@@ -201,6 +209,26 @@ INDUCTOR_HEADERS = [
     "torch/csrc/inductor/aoti_runtime/*.h",
     "torch/csrc/inductor/aoti_torch/c/*.h",
     "torch/csrc/inductor/aoti_torch/generated/*.h",
+]
+
+# Python code that `import torch` does not import: half of it.
+COLD = [
+    "torch/_dynamo",
+    "torch/_export",
+    "torch/_functorch/_aot_autograd",
+    "torch/_inductor",
+    "torch/_numpy",
+    "torch/ao/ns",
+    "torch/distributed/_shard",
+    "torch/distributed/_tools",
+    "torch/distributed/checkpoint",
+    "torch/distributed/elastic",
+    "torch/distributed/fsdp",
+    "torch/distributed/pipelining",
+    "torch/distributed/tensor",
+    "torch/onnx",
+    "torch/testing",
+    "torch/utils/hipify",
 ]
 
 # What upstream's own tests are, import, and open.
