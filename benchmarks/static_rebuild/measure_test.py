@@ -39,7 +39,7 @@ for word; do
     --nobuild) exit 0 ;;
   esac
 done
-[ "$(cat interrupt 2>/dev/null)" != "$(grep -c build "$output/../calls")" ] || kill -INT $PPID
+[ "$(cat interrupt 2>/dev/null)" != "$(grep -c build "$output/../calls")" ] || kill -"$(cat signal)" $PPID
 mkdir -p bazel-bin/examples
 find patches "$tree" -type f -exec cat examples/training.py {} + >bazel-bin/examples/train.par
 echo '{"buildMetrics": {"actionSummary": {"runnerCount":
@@ -62,9 +62,12 @@ def _git(root: Path, *words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    before = signal.getsignal(signal.SIGTERM)
+    """As in a terminal: what starts tests may have Python ignore Ctrl-C."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
@@ -126,11 +129,13 @@ def test_every_edit_is_built_and_taken_back(
     assert _git(source, "status", "--porcelain") == ""
 
 
+@pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_an_interrupt_takes_the_edit_back(
-    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # The fourth build: one before all, one of nothing, one before the edit, and then its own.
     (source / "interrupt").write_text("4")
+    (source / "signal").write_text(name)
     _commit(source)
     work = tmp_path / "work"
     arguments = ["--source", str(source), "--work", str(work), "--rounds=1", "--edits", "cpp_patch"]
