@@ -194,27 +194,6 @@ ALONE = [
     "torch/csrc/Module.cpp",
 ]
 
-# What Inductor's kernels and models include: all of it is in headers, or C functions that the
-# interpreter exports.
-INDUCTOR_HEADERS = [
-    "aten/src/ATen/AccumulateType.h",
-    "aten/src/ATen/NumericUtils.h",
-    "aten/src/ATen/core/Array.h",
-    "aten/src/ATen/core/PhiloxRNGEngine.h",
-    "aten/src/ATen/cpu/vec/**/*.h",
-    "aten/src/ATen/jiterator_macros.h",
-    "aten/src/ATen/native/Math.h",
-    "aten/src/ATen/native/cpu/zmath.h",
-    "aten/src/ATen/native/quantized/AffineQuantizerBase.h",
-    "c10/core/DeviceType.h",
-    "c10/core/ScalarType.h",
-    "c10/macros/*.h",
-    "c10/util/*.h",
-    "torch/csrc/inductor/aoti_runtime/*.h",
-    "torch/csrc/inductor/aoti_torch/c/*.h",
-    "torch/csrc/inductor/aoti_torch/generated/*.h",
-]
-
 # Python code that `import torch` does not import: half of it.
 COLD = [
     "torch/_dynamo",
