@@ -57,11 +57,16 @@ def _linked(linker_inputs):
     ))]
 
 def _deferred_registrations_impl(ctx):
-    ours = ctx.label.workspace_name
-    return _linked([
-        _deferred(ctx, each, _SECTION) if each.owner.workspace_name == ours else each
-        for each in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
-    ])
+    here = ctx.label.workspace_name
+    inputs = ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
+    ours = [each for each in inputs if each.owner.workspace_name == here]
+
+    # Bazel links what depends before what it depends on. Constructors run in the order of linking, and
+    # theirs have to run the other way round.
+    return _linked(
+        [_deferred(ctx, each, _SECTION) for each in reversed(ours)] +
+        [each for each in inputs if each.owner.workspace_name != here],
+    )
 
 deferred_registrations = rule(
     implementation = _deferred_registrations_impl,
