@@ -17,6 +17,10 @@ store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
 store.set("key", "value")
 print(store.get("key").decode(), store.libuvBackend)
 """
+_RPC = """
+import torch.distributed, torch.distributed.rpc
+print(torch.distributed.rpc.is_available(), torch.distributed.is_available())
+"""
 _WORKER = """
 import json, pathlib, sys
 import torch, torch.distributed as dist
@@ -27,6 +31,11 @@ record = {"workers": dist.get_world_size(), "total": total.item()}
 pathlib.Path(sys.argv[1], f"rank{dist.get_rank()}").write_text(json.dumps(record))
 dist.destroy_process_group()
 """
+
+
+def test_there_is_no_rpc(tmp_path: pathlib.Path) -> None:
+    outcome = program.interpreter(tmp_path / "cache", "-c", _RPC)
+    assert (outcome.status, outcome.out) == (0, "False True\n"), outcome.err
 
 
 def test_a_store_is_made_as_anywhere(tmp_path: pathlib.Path) -> None:
