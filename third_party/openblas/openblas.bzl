@@ -18,8 +18,6 @@ def _openblas_library_impl(ctx):
         tools = [ctx.executable.make],
         outputs = [ctx.outputs.library],
         use_default_shell_env = True,
-        # make runs two jobs at a time.
-        execution_requirements = {"resources:cpu:2": ""},
         mnemonic = "OpenBLAS",
         progress_message = "Building OpenBLAS (several minutes)",
     )
