@@ -51,9 +51,15 @@ def _deferred(ctx, linker_input, section):
         user_link_flags = depset(linker_input.user_link_flags),
     )
 
-def _linked(linker_inputs):
+def _linked(ctx, linker_inputs):
+    # A linker that drops unused sections has to keep the constructors, which nobody names but by the
+    # ends of their section.
+    kept = cc_common.create_linker_input(
+        owner = ctx.label,
+        user_link_flags = depset(["-Wl,-z,nostart-stop-gc"]),
+    )
     return [CcInfo(linking_context = cc_common.create_linking_context(
-        linker_inputs = depset(linker_inputs),
+        linker_inputs = depset([kept] + linker_inputs),
     ))]
 
 def _deferred_registrations_impl(ctx):
@@ -64,6 +70,7 @@ def _deferred_registrations_impl(ctx):
     # Bazel links what depends before what it depends on. Constructors run in the order of linking, and
     # theirs have to run the other way round.
     return _linked(
+        ctx,
         [_deferred(ctx, each, _SECTION) for each in reversed(ours)] +
         [each for each in inputs if each.owner.workspace_name != here],
     )
@@ -77,7 +84,7 @@ deferred_registrations = rule(
 )
 
 def _deferred_library_impl(ctx):
-    return _linked([
+    return _linked(ctx, [
         _deferred(ctx, each, ctx.attr.section)
         for each in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
         if each.owner == ctx.attr.library.label
