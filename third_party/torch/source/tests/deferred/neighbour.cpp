@@ -2,12 +2,12 @@
 // What the library depends on: nobody deferred it.
 #include "third_party/torch/source/tests/deferred/registers.h"
 
-int neighbours = 0;
+volatile int neighbours = 0;
 
 namespace {
 
 struct Neighbour {
-  Neighbour() { ++neighbours; }
+  Neighbour() { neighbours = neighbours + 1; }
 } neighbour;
 
 }  // namespace

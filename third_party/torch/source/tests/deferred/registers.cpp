@@ -2,12 +2,12 @@
 // A library that does something as it loads.
 #include "third_party/torch/source/tests/deferred/registers.h"
 
-int registered = 0;
+volatile int registered = 0;
 
 namespace {
 
 struct Registration {
-  Registration() { ++registered; }
+  Registration() { registered = registered + 1; }
 } registration;
 
 }  // namespace

@@ -2,6 +2,6 @@
 #pragma once
 
 // How many constructors have run: of the library that is deferred, and of one
-// that it depends on.
-extern int registered;
-extern int neighbours;
+// that it depends on. Volatile: a compiler would run them itself.
+extern volatile int registered;
+extern volatile int neighbours;
