@@ -123,7 +123,9 @@ def _regions(
         our_marks = ours.marks[ours_start:ours_stop]
         base_marks = base.marks[group.start : group.stop]
         same = our_marks == their_marks or (
-            group.ours != () and _holds(base_marks, our_marks, their_marks)
+            group.ours != ()
+            and not _doubtful(base.marks, our_marks, group.start, group.stop)
+            and _holds(base_marks, our_marks, their_marks)
         )
         region = Region(
             group.start,
@@ -206,6 +208,15 @@ def _holds(base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark]) -
     removed = Counter(base) - Counter(theirs)
     kept = Counter(ours)
     return not any(kept[line] for line in removed)
+
+
+def _doubtful(base: Sequence[Mark], ours: Sequence[Mark], start: int, stop: int) -> bool:
+    """Whether a line beside base[start:stop] is also upstream's line at that end of its version.
+
+    Then which of the two is the base's is a guess, and so is what upstream added to the patch's.
+    """
+    before = start > 0 and base[start - 1] in ours[:1]
+    return before or (stop < len(base) and base[stop] in ours[-1:])
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:

@@ -58,6 +58,13 @@ def _git(directory: Path, base: bytes, ours: bytes, theirs: bytes) -> bytes | No
     return done.stdout if done.returncode == 0 else None
 
 
+def test_what_upstream_added_to_a_patchs_change_is_no_guess() -> None:
+    """Upstream's second `1` is before the base's, or behind it, where the patch has one as well."""
+    base, ours, theirs = b"1\nlast", b"0\n1\n1\nlast", b"0\n1\n1\n"
+    merge = merge_texts(Text.of(base), Text.of(ours), Text.of(theirs))
+    assert merge.conflicts
+
+
 @_SOME
 @given(three=_three())
 def test_where_git_is_without_doubt_we_say_the_same_or_nothing(
