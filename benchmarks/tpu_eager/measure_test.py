@@ -9,7 +9,7 @@ import pytest
 from benchmarks.tpu_eager import report
 from benchmarks.tpu_eager.cases import CASES, PEERS
 from benchmarks.tpu_eager.first_steps import FirstSteps
-from benchmarks.tpu_eager.measure import Figure, Worker, summarize
+from benchmarks.tpu_eager.measure import Answers, Figure, Worker, summarize
 from benchmarks.tpu_eager.torch_peers import SETTINGS
 
 
@@ -18,7 +18,7 @@ def answers(*seconds: float) -> list[dict[str, float]]:
 
 
 def test_ratios_are_those_of_a_round() -> None:
-    rounds = {
+    rounds: Answers = {
         "torch": answers(1e-6, 10e-6, 2e-6),  # the second round was a slow one, for all
         "strict": answers(4e-6, 50e-6, 10e-6),
         "jax": [{"error": "ValueError: no"}],

@@ -87,3 +87,10 @@ CAFFE2_MACROS = {
     "USE_ROCM": "OFF",
     "USE_ROCM_KERNEL_ASSERT": "OFF",
 }
+
+# torch/csrc/api/include/torch/version.h.
+VERSION = {
+    "TORCH_VERSION_MAJOR": "2",
+    "TORCH_VERSION_MINOR": "6",
+    "TORCH_VERSION_PATCH": "0",
+}
