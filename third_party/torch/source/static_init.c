@@ -19,8 +19,8 @@ extern constructor __stop_torch_init_array[];
 
 extern char** environ;
 
-// With the GIL: only one thread comes here at a time. Also for whoever registers
-// something with torch.
+// With the GIL: only one thread comes here at a time. Also for whoever
+// registers something with torch.
 void torch_static_constructors(void) {
   static int done;
   if (done) return;
@@ -43,7 +43,8 @@ PyObject* functorch_static_init(void) {
 }
 
 // C++'s name for manager.cpp's main, which is no longer main.
-extern int torch_manager_main(int, char**) __asm__("_Z22torch_shm_manager_mainiPPc");
+extern int torch_manager_main(int,
+                              char**) __asm__("_Z22torch_shm_manager_mainiPPc");
 
 int torch_static_shm_manager(int argc, char** argv) {
   return torch_manager_main(argc, argv);

@@ -95,8 +95,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 #endif
   c10::DeviceIndex deviceCount() const noexcept override { return devices; }
 
-  c10::Stream getStream(
-      c10::Device device) const TORCH_GOOGLE_STREAM_NOEXCEPT override {
+  c10::Stream getStream(c10::Device device) const
+      TORCH_GOOGLE_STREAM_NOEXCEPT override {
     return current_stream(device.index());
   }
   c10::Stream getDefaultStream(c10::Device device) const override {
@@ -111,8 +111,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
     return getNewStream(device, 0);
   }
-  c10::Stream exchangeStream(
-      c10::Stream stream) const TORCH_GOOGLE_STREAM_NOEXCEPT override {
+  c10::Stream exchangeStream(c10::Stream stream) const
+      TORCH_GOOGLE_STREAM_NOEXCEPT override {
     const auto old = current_stream(stream.device_index());
     these_streams[stream.device_index()] = stream.id();
     return old;

@@ -71,9 +71,8 @@ void register_hooks() {
   at::RegisterPrivateUse1HooksInterface(&hooks);
 #if TORCH_GOOGLE_TORCH_2_6
   // torch.Generator("tpu") asks here and not the hooks.
-  static const at::_GeneratorRegister generators([](c10::DeviceIndex device) {
-    return hooks.getNewGenerator(device);
-  });
+  static const at::_GeneratorRegister generators(
+      [](c10::DeviceIndex device) { return hooks.getNewGenerator(device); });
 #endif
   register_pinned_allocator();
 }

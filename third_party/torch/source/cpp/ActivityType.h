@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch's profiler names of Kineto, which is not linked: kinds of events. Records of torch's own
-// profiler carry these numbers, and they are Kineto's.
+// What torch's profiler names of Kineto, which is not linked: kinds of events.
+// Records of torch's own profiler carry these numbers, and they are Kineto's.
 
 #pragma once
 

@@ -19,10 +19,11 @@ int main(int argc, char** argv) {
   if (before == 0 && registered == 1 && neighbours == 1) {
     return 0;
   }
-  std::fprintf(stderr,
-               "deferred_library: the constructor had run %d times before it "
-               "was called and %d after, that of a dependency %d times; "
-               "expected 0, 1 and 1. See third_party/torch/source/deferred.bzl\n",
-               before, registered, neighbours);
+  std::fprintf(
+      stderr,
+      "deferred_library: the constructor had run %d times before it "
+      "was called and %d after, that of a dependency %d times; "
+      "expected 0, 1 and 1. See third_party/torch/source/deferred.bzl\n",
+      before, registered, neighbours);
   return 1;
 }
