@@ -26,7 +26,6 @@ _MODULES = [
     Label("//tools/importer:unified.py"),
 ]
 
-_ORIG = "source.orig"
 _TREE = "upstream"
 
 def _from_debian(rctx, pin):
