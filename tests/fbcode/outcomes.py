@@ -6,10 +6,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
+
+# How the reason begins of a test that was run and is known not to pass.
+KNOWN = "known: "
 
 # What the line says that is written before a test. Where it stays the last, somebody ended the run, or
 # the test its process: `confirm` says the latter.
@@ -33,6 +37,10 @@ class Ran:
     @property
     def key(self) -> tuple[str, str]:
         return self.suite, self.test
+
+    @property
+    def is_known(self) -> bool:
+        return self.outcome is Outcome.SKIPPED and self.reason.startswith(KNOWN)
 
     def case(self) -> Case:
         """As the tables of `tools/presubmit/account.py` count it."""
@@ -75,3 +83,15 @@ def confirm(file: Path, status: int) -> None:
     begun = [row for row in read(file).values() if row.reason == BEGUN]
     words = f"ended its process with status {status}"
     append(file, [dataclasses.replace(row, reason=words) for row in begun])
+
+
+def announce(found: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
+    """Print how many of each group ran, and what failed. Return whether something ran and all is well."""
+    account = Account()
+    for ran in found:
+        account.add(group(ran), [ran.case()])
+    print("\n".join(account.lines()))
+    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
+    for ran in failed:
+        print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
+    return bool(found) and not failed

@@ -7,11 +7,9 @@ import collections
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.fbcode.outcomes import Ran
+from tests.fbcode.outcomes import KNOWN, Ran
 from tools.presubmit.results import Outcome
 
-# How known.py begins the reason of a test that is run and does not pass.
-_KNOWN = "known: "
 _HEAD = """# What the suites gave
 
 Written by `tests/fbcode/run.py --page`, of the tests that its results file has; the
@@ -22,9 +20,7 @@ Written by `tests/fbcode/run.py --page`, of the tests that its results file has;
 
 def write(found: Iterable[Ran], file: Path) -> None:
     """Write the page. Raises OSError."""
-    aside = file.with_name(f"{file.name}.part")
-    aside.write_text(text(list(found)), encoding="utf-8")
-    aside.replace(file)
+    put(text(list(found)), file)
 
 
 def text(found: Sequence[Ran]) -> str:
@@ -36,14 +32,10 @@ def text(found: Sequence[Ran]) -> str:
         rows[_suite(ran.suite), ran.device or "none"].append(ran)
     lines += [_row(*name, rows[name]) for name in sorted(rows)]
     lines.append(_row("all", "", found))
-    lines += _reasons("Known not to pass", [ran for ran in found if _is_known(ran)])
-    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not _is_known(ran)]
+    lines += _reasons("Known not to pass", [ran for ran in found if ran.is_known])
+    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not ran.is_known]
     lines += _reasons("Skipped", skipped)
-    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
-    if failed:
-        lines += ["", "## Failed", ""]
-        lines += [f"- `{ran.suite}::{ran.test}`: {_cell(ran.reason)}" for ran in failed]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + failures(found)) + "\n"
 
 
 def _suite(name: str) -> str:
@@ -54,7 +46,7 @@ def _suite(name: str) -> str:
 
 def _row(suite: str, device: str, found: Sequence[Ran]) -> str:
     counts = collections.Counter(ran.outcome for ran in found)
-    known = sum(map(_is_known, found))
+    known = sum(ran.is_known for ran in found)
     passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
     numbers = (passed + failed + known, passed, failed, known, counts[Outcome.SKIPPED] - known)
     return f"| {suite} | {device} | " + " | ".join(f"{number:,}" for number in numbers) + " |"
@@ -65,17 +57,29 @@ def _reasons(title: str, found: Sequence[Ran]) -> list[str]:
         return []
     lines = ["", f"## {title}", "", "| reason | device | tests |", "|---|---|---|"]
     counts = collections.Counter(
-        (ran.reason.removeprefix(_KNOWN), ran.device or "none") for ran in found
+        (ran.reason.removeprefix(KNOWN), ran.device or "none") for ran in found
     )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    lines += [f"| {_cell(reason)} | {device} | {n:,} |" for (reason, device), n in ordered]
+    lines += [f"| {cell(reason)} | {device} | {n:,} |" for (reason, device), n in ordered]
     return lines
 
 
-def _is_known(ran: Ran) -> bool:
-    return ran.outcome is Outcome.SKIPPED and ran.reason.startswith(_KNOWN)
+def failures(found: Sequence[Ran]) -> list[str]:
+    """Return the lines about what failed, in order; none where nothing did."""
+    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
+    if not failed:
+        return []
+    names = [f"- `{ran.suite}::{ran.test}`: {cell(ran.reason)}" for ran in failed]
+    return ["", "## Failed", "", *names]
 
 
-def _cell(words: str) -> str:
+def put(words: str, file: Path) -> None:
+    """Write a page, whole or not at all. Raises OSError."""
+    aside = file.with_name(f"{file.name}.part")
+    aside.write_text(words, encoding="utf-8")
+    aside.replace(file)
+
+
+def cell(words: str) -> str:
     """Return words that end no cell and begin no tag."""
     return words.replace("|", "\\|").replace("<", "\\<")

@@ -22,8 +22,6 @@ import pytest
 
 from tests.fbcode import outcomes, page, recording
 from tests.fbcode.share import SUITES
-from tools.presubmit.account import Account
-from tools.presubmit.results import Outcome
 
 # Programs are never given back: shares of this size keep a process at a few GB.
 _SHARES = {"devices": 32, "distributed": 1}
@@ -45,16 +43,10 @@ def main(argv: Sequence[str]) -> int:
                 if status:
                     return status
         found = list(outcomes.read(results).values())
-    account = Account()
-    for ran in found:
-        account.add(ran.suite, [ran.case()])
-    print("\n".join(account.lines()))
-    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
-    for ran in failed:
-        print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
+    fine = outcomes.announce(found, lambda ran: ran.suite)
     if options.page:
         page.write(found, options.page)
-    return 0 if found and not failed else 1
+    return 0 if fine else 1
 
 
 def _run(suites: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:

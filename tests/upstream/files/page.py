@@ -8,11 +8,10 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.fbcode.outcomes import Ran
+from tests.fbcode.outcomes import KNOWN, Ran
+from tests.fbcode.page import cell, failures, put
 from tools.presubmit.results import Outcome
 
-# How exceptions.py begins the reason of a test that is run and does not pass.
-_KNOWN = "known: "
 # What differs between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
 _WIDTH = 150
@@ -26,9 +25,7 @@ reason. `passed` in per cent is of those that ran. Time is of the clock, in the 
 
 def write(found: Iterable[Ran], file: Path) -> None:
     """Write the page. Raises OSError."""
-    aside = file.with_name(f"{file.name}.part")
-    aside.write_text(text(list(found)), encoding="utf-8")
-    aside.replace(file)
+    put(text(list(found)), file)
 
 
 def text(found: Sequence[Ran]) -> str:
@@ -40,30 +37,26 @@ def text(found: Sequence[Ran]) -> str:
         rows[ran.suite.partition("::")[0], ran.device or "none"].append(ran)
     lines += [_row(*name, rows[name]) for name in sorted(rows)]
     lines.append(_row("all", "", found))
-    known = sorted((ran for ran in found if _is_known(ran)), key=lambda ran: ran.key)
+    known = sorted((ran for ran in found if ran.is_known), key=lambda ran: ran.key)
     if known:
         lines += ["", "## Known not to pass", "", "| reason | tests |", "|---|---|"]
         by_reason = collections.defaultdict(list)
         for ran in known:
-            by_reason[ran.reason.removeprefix(_KNOWN)].append(f"`{ran.suite}::{ran.test}`")
+            by_reason[ran.reason.removeprefix(KNOWN)].append(f"`{ran.suite}::{ran.test}`")
         lines += [
-            f"| {_cell(reason)} | {len(names)}: {', '.join(names)} |"
+            f"| {cell(reason)} | {len(names)}: {', '.join(names)} |"
             for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))
         ]
-    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not _is_known(ran)]
+    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not ran.is_known]
     if skipped:
         lines += ["", "## Skipped", "", "| reason | files | tests |", "|---|---|---|"]
         lines += _skips(skipped)
-    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
-    if failed:
-        lines += ["", "## Failed", ""]
-        lines += [f"- `{ran.suite}::{ran.test}`: {_cell(ran.reason)}" for ran in failed]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines + failures(found)) + "\n"
 
 
 def _row(file: str, device: str, found: Sequence[Ran]) -> str:
     counts = collections.Counter(ran.outcome for ran in found)
-    known = sum(map(_is_known, found))
+    known = sum(ran.is_known for ran in found)
     passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
     ran = passed + failed + known
     part = f"{100 * passed / ran:.2f} %" if ran else ""
@@ -79,7 +72,7 @@ def _skips(skipped: Sequence[Ran]) -> list[str]:
         groups[_grouped(ran.reason)].append(ran.suite.partition("::")[0])
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     return [
-        f"| {_cell(reason)} | {', '.join(sorted(set(files)))} | {len(files):,} |"
+        f"| {cell(reason)} | {', '.join(sorted(set(files)))} | {len(files):,} |"
         for reason, files in ordered
     ]
 
@@ -88,12 +81,3 @@ def _grouped(reason: str) -> str:
     first = (reason.splitlines() or [""])[0]
     words = _VARYING.sub("N", first) or "no reason was given"
     return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
-
-
-def _is_known(ran: Ran) -> bool:
-    return ran.outcome is Outcome.SKIPPED and ran.reason.startswith(_KNOWN)
-
-
-def _cell(words: str) -> str:
-    """Return words that end no cell and begin no tag."""
-    return words.replace("|", "\\|").replace("<", "\\<")

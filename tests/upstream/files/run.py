@@ -24,8 +24,6 @@ import pytest
 
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
-from tools.presubmit.account import Account
-from tools.presubmit.results import Outcome
 
 # What a process of a file runs.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
@@ -53,16 +51,10 @@ def main(argv: Sequence[str]) -> int:
             if status:
                 return status
         found = list(outcomes.read(results).values())
-    account = Account()
-    for ran in found:
-        account.add(ran.suite.partition("::")[0], [ran.case()])
-    print("\n".join(account.lines()))
-    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
-    for ran in failed:
-        print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
+    fine = outcomes.announce(found, lambda ran: ran.suite.partition("::")[0])
     if options.page:
         page.write(found, options.page)
-    return 0 if found and not failed else 1
+    return 0 if fine else 1
 
 
 def run_file(file: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:
