@@ -8,6 +8,7 @@ that holds the interpreter's lock.
 from __future__ import annotations
 
 import ctypes
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,8 +21,9 @@ from typing import Any
 
 from absl import flags
 
-from torch_google import logging
+from torch_google import logging as stream
 from torch_google import multiprocessing as family
+from torch_google.multiprocessing import reports
 
 FLAGS = flags.FLAGS
 
@@ -49,7 +51,7 @@ def main(argv: list[str]) -> int | None:
 def flags_and_log() -> None:
     """A child that says what it knows, by the default method."""
     family.spawn(talk, nprocs=2, name="talker")
-    logging.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
+    stream.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
 
 
 @scene
@@ -81,6 +83,12 @@ def plain() -> int | None:
     child.start()
     child.join()
     return child.exitcode
+
+
+@scene
+def ends_at_once() -> None:
+    """Children that fail, one of them a child's, where writing to the log takes long; nobody waits."""
+    fail_below(2)
 
 
 @scene
@@ -152,7 +160,7 @@ def siblings() -> None:
 def loader() -> None:
     """Two DataLoader workers, by the default method."""
     total = sum(int(batch.sum()) for batch in _loader(Squares()))
-    logging.info("total %d", total)
+    stream.info("total %d", total)
 
 
 @scene
@@ -173,7 +181,7 @@ def isolated() -> None:
     from torch.onnx._internal.exporter import _isolated
 
     parent: int = _isolated.safe_call(os.getppid)
-    logging.info("isolated in a child: %s", parent == os.getpid())
+    stream.info("isolated in a child: %s", parent == os.getpid())
 
 
 @scene
@@ -187,7 +195,7 @@ def rank() -> int:
 def elastic() -> None:
     """Two workers of which one fails once."""
     results = family.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
-    logging.info("results %s", results)
+    stream.info("results %s", results)
 
 
 @scene
@@ -204,7 +212,7 @@ def elastic_crashes() -> None:
 
 def talk(index: int) -> None:
     """Say which flags there are, in the log."""
-    logging.info("child %d says %s by %s", index, _TEXT.value, multiprocessing.get_start_method())
+    stream.info("child %d says %s by %s", index, _TEXT.value, multiprocessing.get_start_method())
 
 
 def leave(index: int) -> None:
@@ -223,6 +231,17 @@ def fail(index: int) -> None:
     if index:
         time.sleep(1000)
     raise ValueError(f"child {index} says no")
+
+
+def fail_below(depth: int) -> None:
+    """Start a child that does the same, `depth` deep, and fail at once."""
+    logging.getLogger(reports.LOGGER).addFilter(_take_long)
+    if depth:
+        below = multiprocessing.Process(
+            target=fail_below, args=(depth - 1,), name=f"depth-{depth - 1}"
+        )
+        below.start()
+    raise ValueError(f"depth {depth} says no")
 
 
 def arrive(index: int, directory: str) -> None:
@@ -292,7 +311,7 @@ class Squares:
         return 10
 
     def __getitem__(self, index: int) -> int:
-        logging.log_first_n(logging.INFO, "worker says %s", 1, _TEXT.value)
+        stream.log_first_n(stream.INFO, "worker says %s", 1, _TEXT.value)
         return index * index
 
 
@@ -328,6 +347,12 @@ def _loader(data: Squares) -> Iterable[Any]:
         num_workers=2,
         multiprocessing_context=_METHOD.value,
     )
+
+
+def _take_long(record: logging.LogRecord) -> bool:
+    del record
+    time.sleep(0.5)
+    return True
 
 
 def _start(child: family.Process, *, wait: bool = True) -> None:

@@ -88,6 +88,19 @@ def test_a_process_of_multiprocessings_own_reports_too(method: str) -> None:
 
 
 @every_method
+def test_nothing_said_is_lost_when_the_program_ends_at_once(method: str) -> None:
+    done = _run("ends_at_once", method)
+    assert done.returncode == 1
+    for depth in range(3):
+        assert done.stderr.count(f"ValueError: depth {depth} says no") == 1, done.stderr
+    for depth in range(2):
+        # Of the stream, not of the handler that Abseil leaves behind.
+        assert re.search(
+            rf"^E\d{{4}} .* depth-{depth} \(pid \d+\) failed:$", done.stderr, re.MULTILINE
+        )
+
+
+@every_method
 def test_a_crash_in_c_is_logged_with_its_traceback(method: str) -> None:
     done = _run("crash", method)
     assert done.returncode == 1

@@ -8,6 +8,7 @@ the parent logs what it said, once, and keeps it for whoever waits for that chil
 
 from __future__ import annotations
 
+import atexit
 import faulthandler
 import logging
 import os
@@ -18,6 +19,7 @@ import struct
 import sys
 import threading
 from dataclasses import dataclass, field
+from multiprocessing import util
 
 # Of one child, in bytes; the rest of a longer report is left out.
 MOST_BYTES = 1 << 20
@@ -27,6 +29,9 @@ MOST_KEPT = 256
 SETTLE_SECONDS = 10.0
 
 LOGGER = "torch_google.multiprocessing"
+
+# multiprocessing joins what is left of its children at 0, in descending order.
+_AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
 
@@ -126,7 +131,20 @@ def listener() -> Listener:
     global _listener
     if _listener is None:
         _listener = Listener()
+        _settle_at_exit()
     return _listener
+
+
+def _settle_at_exit() -> None:
+    """Have this process not end before its log has what its children said.
+
+    The listener's thread does not keep it alive. A child of multiprocessing ends without atexit, but
+    like every process by multiprocessing's own end, which first joins the children that are left. In
+    the main process that is to come before the log's end, which was imported later.
+    """
+    util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
+    atexit.unregister(util._exit_function)  # type: ignore[attr-defined]
+    atexit.register(util._exit_function)  # type: ignore[attr-defined]
 
 
 def settle() -> None:
