@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.static_rebuild.usage import MemoryWatch, cpu
+from tools.bazel.events import runners
 
 TARGET = "//examples:train.par"
 _PROGRAM = "bazel-bin/examples/train.par"
-# In Bazel's own process, and the sum of all.
-_NO_PROCESS = ("internal", "total")
 
 
 class BuildFailed(RuntimeError):
@@ -153,16 +152,3 @@ class Clone:
             line = " ".join(os.fspath(word) for word in words)
             raise BuildFailed(f"`{line}` ended with status {done.returncode}:\n" + "\n".join(said))
         return done.stdout
-
-
-def runners(events: Path) -> dict[str, int]:
-    """How many actions each way of running them had, by Bazel's names, of a file of its events."""
-    for line in events.read_text().splitlines():
-        summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
-        if "runnerCount" in summary:
-            return {
-                row["name"]: int(row["count"])
-                for row in summary["runnerCount"]
-                if row["name"] not in _NO_PROCESS
-            }
-    return {}

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import subprocess
@@ -11,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.bazel.events import runners
+
 # What a test is given that a person's shell does not have.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
-# In Bazel's own process, and the sum of all.
-_NO_ACTION = ("internal", "total")
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Clone:
             f"--build_event_json_file={events}",
         ]
         done = self._bazel("build", *options, *words)
-        return Build(done.returncode, done.stdout, _runners(events))
+        return Build(done.returncode, done.stdout, runners(events))
 
     def file(self, path: str) -> Path:
         """What a build made."""
@@ -69,15 +68,3 @@ class Clone:
             text=True,
             check=False,
         )
-
-
-def _runners(events: Path) -> dict[str, int]:
-    for line in events.read_text().splitlines():
-        summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
-        if "runnerCount" in summary:
-            return {
-                row["name"]: int(row["count"])
-                for row in summary["runnerCount"]
-                if row["name"] not in _NO_ACTION
-            }
-    return {}
