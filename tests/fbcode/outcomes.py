@@ -48,15 +48,18 @@ class Ran:
         return Case(f"{self.suite}::{self.test}", self.outcome, reason, self.device)
 
 
-def read(file: Path) -> dict[tuple[str, str], Ran]:
-    """Return the last line for each test; none where there is no file.
+def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
+    """Return the last line for each test, of those behind `since` bytes; none where there is no file.
 
     Raises ValueError, with the number of the line, for one that is not of this form.
     """
     if not file.exists():
         return {}
     found = {}
-    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+    text = file.read_bytes()
+    before = text.count(b"\n", 0, since)
+    lines = text[since:].decode().splitlines()
+    for number, line in enumerate(lines, start=before + 1):
         try:
             row = json.loads(line)
             ran = Ran(**{**row, "outcome": Outcome(row["outcome"])})
@@ -78,11 +81,16 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
         os.close(place)
 
 
-def confirm(file: Path, status: int) -> None:
-    """Say that tests which began ended their process, with a status as `subprocess` has it."""
-    begun = [row for row in read(file).values() if row.reason == BEGUN]
+def confirm(file: Path, status: int, since: int = 0) -> bool:
+    """Say that tests which began ended their process, with a status as `subprocess` has it.
+
+    `since` is how many bytes the file had when that process began: a test that another one was at is
+    not this one's. Return whether there were any.
+    """
+    begun = [row for row in read(file, since).values() if row.reason == BEGUN]
     words = f"ended its process with status {status}"
     append(file, [dataclasses.replace(row, reason=words) for row in begun])
+    return bool(begun)
 
 
 def announce(found: Sequence[Ran], group: Callable[[Ran], str]) -> bool:

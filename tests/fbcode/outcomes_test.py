@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,19 @@ def test_what_began_and_did_not_end(tmp_path: Path) -> None:
     assert found[_PASSED.key] == _PASSED
     assert found[_BEGUN.key].reason == "ended its process with status -11"
     assert found[_BEGUN.key].outcome is Outcome.FAILED
+
+
+def test_what_another_process_was_at_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    other = dataclasses.replace(_BEGUN, test="test_other")
+    outcomes.append(file, [other])
+    size = file.stat().st_size
+    assert not outcomes.confirm(file, -9, size)
+    outcomes.append(file, [_BEGUN])
+    assert outcomes.confirm(file, -9, size)
+    found = outcomes.read(file)
+    assert found[other.key] == other
+    assert found[_BEGUN.key].reason == "ended its process with status -9"
 
 
 def test_a_case_has_the_reason_of_a_skip_alone() -> None:

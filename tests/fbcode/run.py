@@ -68,7 +68,7 @@ def _run(suites: str, share: str, results: Path, again: bool, behind: Sequence[s
         if status > 0 or _size(results) == before:
             print(f"run: share {share} of {suites} ended with {status}, as above", file=sys.stderr)
             return abs(status)
-        outcomes.confirm(results, status)
+        outcomes.confirm(results, status, before)
         # What failed before the end of this process is not run a third time.
         environment[recording.AGAIN] = ""
 

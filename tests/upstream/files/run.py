@@ -75,8 +75,7 @@ def run_file(file: str, share: str, results: Path, again: bool, behind: Sequence
         status = subprocess.run(command, env=environment, check=False).returncode
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         wrote = _size(results) > size
-        if any(ran.reason == outcomes.BEGUN for ran in outcomes.read(results).values()):
-            outcomes.confirm(results, status)
+        if outcomes.confirm(results, status, size):
             # What failed before the end of this process is not run a third time.
             environment[recording.AGAIN] = ""
         elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
