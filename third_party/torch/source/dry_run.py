@@ -95,10 +95,20 @@ class Overlay:
         file = label.rpartition(":")[2]
         if file == _VARIABLES:
             return self._variables(names)
+        if file == "version.bzl":
+            return {"VERSION": self._version()}
         if file in ("lists.bzl", "settings.bzl"):
             values = self._starlark(self._lists if file == "lists.bzl" else _ROOM / file)
             return {name: values[name] for name in names}
         return {name: self._rule(name) for name in names}
+
+    def _version(self) -> str:
+        """Return the release's number: a checkout has `2.6.0a0`, or with a commit behind that."""
+        text = (self._tree / "version.txt").read_text(encoding="utf-8")
+        match = re.match(r"\d+\.\d+\.\d+", text)
+        if match is None:
+            self.faults.append(f"version.txt: '{text.strip()}' begins with no number of a release")
+        return match[0] if match else "0.0.0"
 
     def _variables(self, names: Iterable[str]) -> dict[str, Any]:
         values = self._starlark(self._tree / _VARIABLES)

@@ -235,6 +235,17 @@ INDUCTOR_HEADERS = [
     "torch/csrc/inductor/aoti_torch/generated/*.h",
 ]
 
+# Of other devices and processors.
+NO_INDUCTOR_HEADERS = [
+    "aten/src/ATen/cpu/vec/sve/*",
+    "aten/src/ATen/cpu/vec/vec256/vsx/*",
+    "aten/src/ATen/cpu/vec/vec256/zarch/*",
+    "torch/csrc/inductor/aoti_runtime/sycl_runtime_wrappers.h",
+    "torch/csrc/inductor/aoti_runtime/utils_cuda.h",
+    "torch/csrc/inductor/aoti_torch/generated/c_shim_cuda.h",
+    "torch/csrc/inductor/aoti_torch/generated/c_shim_xpu.h",
+]
+
 # What upstream's own tests are, import, and open.
 TEST_FILES = [
     "test/autograd/*.py",

@@ -72,7 +72,6 @@ CAFFE2_MACROS = {
     "CUDNN_VERSION": "",
     "LAPACK_INFO": "open",
     "ROCM_VERSION": "",
-    "TORCH_VERSION": "2.6.0",
     "USE_CUDA": "OFF",
     "USE_CUDNN": "OFF",
     "USE_CUSPARSELT": "OFF",
@@ -88,9 +87,11 @@ CAFFE2_MACROS = {
     "USE_ROCM_KERNEL_ASSERT": "OFF",
 }
 
-# torch/csrc/api/include/torch/version.h.
-VERSION = {
-    "TORCH_VERSION_MAJOR": "2",
-    "TORCH_VERSION_MINOR": "6",
-    "TORCH_VERSION_PATCH": "0",
-}
+def version_macros(version):
+    """Returns what torch/csrc/api/include/torch/version.h defines."""
+    major, minor, patch = version.split(".")
+    return {
+        "TORCH_VERSION_MAJOR": major,
+        "TORCH_VERSION_MINOR": minor,
+        "TORCH_VERSION_PATCH": patch,
+    }

@@ -96,6 +96,7 @@ def _torch_source_impl(rctx):
     )
     if result.return_code:
         fail(result.stderr.strip() or "%s: ended with status %d" % (_SCRIPT, result.return_code))
+    rctx.file("version.bzl", 'VERSION = "%s"\n' % pin["version"])
     rctx.symlink(_OVERLAY, "BUILD.bazel")
 
 torch_source_repository = repository_rule(

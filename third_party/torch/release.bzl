@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What says something of one release of torch alone."""
+
+# The value of a rule's `target_compatible_with`. Elsewhere a wildcard leaves the target out, and who
+# names it reads `needs_config_static`.
+ONLY_FROM_SOURCE = select({
+    "//third_party/torch:from_source": [],
+    "//conditions:default": ["//third_party/torch:needs_config_static"],
+})
