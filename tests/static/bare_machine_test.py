@@ -39,6 +39,24 @@ for _ in range(100):
     losses.append(loss.item())
 print(losses[-1] < losses[0] / 4)
 """
+_SHARED = """
+import os
+import torch
+os.environ["TMPDIR"] = "/dev/shm"
+torch.multiprocessing.set_sharing_strategy("file_system")
+values = torch.multiprocessing.SimpleQueue()
+values.put(torch.arange(3.0))
+print(values.get().tolist())
+"""
+# As READ_ONLY_CHROOT, with a place for shared memory.
+_READ_ONLY_WITH_MEMORY = """
+mount --bind "$1" "$1"
+mount -t tmpfs none "$1/dev/shm"
+mount --rbind /proc "$1/proc"
+mount -o remount,bind,ro "$1"
+unset PATH
+exec /usr/sbin/chroot "$@"
+"""
 _IMPORT = "import torch; print(torch.arange(4.0).view(2, 2).exp().sum().item() > 30)"
 
 
@@ -102,6 +120,20 @@ def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None
     )
     _assert_trained(outcome)
     assert _files(root) == before
+
+
+def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
+    """A process keeps it that is this program by another name, and there is no link to that."""
+    root = _root(tmp_path, _WITH_NUMPY)
+    (root / "dev" / "shm").mkdir(parents=True)
+    outcome = namespaces.run(
+        _READ_ONLY_WITH_MEMORY,
+        root,
+        *("/train.par", "-c", _SHARED),
+        environment={"PAR_INTERPRETER": "1"},
+        network=False,
+    )
+    assert (outcome.status, outcome.out, outcome.err) == (0, "[0.0, 1.0, 2.0]\n", "")
 
 
 @pytest.mark.parametrize("code", ["import torch", _IMPORT])

@@ -17,9 +17,15 @@ _SOURCES = """
 from torch.utils import cpp_extension
 cpp_extension.load("three", ["three.cpp"], is_python_module=False)
 """
+_SETUP = """
+from torch.utils import cpp_extension
+cpp_extension.CppExtension("three", ["three.cpp"])
+"""
 
 
-@pytest.mark.parametrize("code", [_INLINE, _SOURCES], ids=["inline", "sources"])
+@pytest.mark.parametrize(
+    "code", [_INLINE, _SOURCES, _SETUP], ids=["inline", "sources", "setuptools"]
+)
 def test_an_extension_says_what_it_needs(code: str, tmp_path: pathlib.Path) -> None:
     outcome = program.interpreter(
         tmp_path / "cache", "-c", code, TORCH_EXTENSIONS_DIR=str(tmp_path / "extensions")
@@ -28,4 +34,5 @@ def test_an_extension_says_what_it_needs(code: str, tmp_path: pathlib.Path) -> N
     line = outcome.err.splitlines()[-1]
     assert line.startswith("RuntimeError: C++ extension three: torch is part of ")
     assert "Link the extension into that program when it is built" in line
-    assert [*tmp_path.rglob("*.so"), *tmp_path.rglob("build.ninja")] == []
+    written = tmp_path / "extensions"
+    assert [*written.rglob("*.so"), *written.rglob("build.ninja")] == []

@@ -145,7 +145,11 @@ def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:
 @pytest.mark.parametrize(
     ("caches", "line", "targets"),
     [
-        ("all", "static: every object of torch is in a cache", "//tests/upstream:smoke"),
+        (
+            "all",
+            "static: every object of torch is in a cache",
+            "//third_party/torch/source/tests //tests/static/... //tests/upstream:smoke",
+        ),
         (
             _LACKING,
             "static: not every object of torch is in a cache",

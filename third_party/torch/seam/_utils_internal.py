@@ -38,8 +38,9 @@ USE_GLOBAL_DEPS = False
 _loader: Any = __spec__.loader
 _TORCH_DIR = os.path.dirname(__file__)
 
-# Linked into the interpreter: what is a program beside torch elsewhere is the interpreter itself, when
-# it is called by the program's name.
+# Linked into the interpreter. What is a program beside torch elsewhere is the interpreter itself, when
+# it is called by the program's name: by its file, since `sys.executable` may be a script in memory, of
+# which the kernel drops that name. And there is no library beside torch.
 _STATIC = "torch._C" in sys.builtin_module_names
 
 
@@ -47,12 +48,14 @@ def get_file_path(*path_components: str) -> str:
     """Return where a file or directory of the installation is on disk, by its path below the root.
 
     `import torch` asks for "torch" alone, only to name it: that unpacks nothing, and in an archive the
-    answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files.
+    answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files; a static
+    program has no "torch", "lib", whether it is packed or not.
     """
     if _STATIC and path_components[:2] == ("torch", "bin"):
-        return sys.executable
+        return "/proc/self/exe"
     native_path = getattr(_loader, "native_path", None)
-    if native_path is None or path_components == ("torch",):
+    no_file = path_components == ("torch",) or (_STATIC and path_components == ("torch", "lib"))
+    if native_path is None or no_file:
         return os.path.join(os.path.dirname(_TORCH_DIR), *path_components)
     return native_path("/".join(path_components))
 

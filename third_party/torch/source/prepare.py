@@ -57,6 +57,8 @@ class SourceError(UserError):
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
 # But of these packages: what they compile at run time is made from C++ files beside them.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
+# What upstream's own builds say of a folder: no part of a wheel either.
+_OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
         for file in sorted((out / root).rglob("*")):
             path = file.relative_to(out).as_posix()
             if not file.is_file():
+                continue
+            if file.name in _OF_BUILDS:
                 continue
             if file.suffix in _COMPILED and not path.startswith(_TEMPLATES):
                 continue

@@ -50,6 +50,7 @@ def inputs(tmp_path: Path) -> prepare.Inputs:
         "torch/_inductor/codegen/prefix.h": "",
         "torch/csrc/T.cpp": "",
         "torch/extension.h": "",
+        "torch/lib/libshm/CMakeLists.txt": "",
         "torch/csrc/jit/serialization/mobile_bytecode_generated.h": "of another release",
         "torch/word.py": 'WORD = "old"\n',
         "torchgen/gen.py": "",
@@ -83,6 +84,8 @@ def test_the_tree_is_patched_and_apart(inputs: prepare.Inputs, tmp_path: Path) -
     assert (out / "torch/csrc/T.cpp").exists()
     assert not (out / "site/torch/csrc").exists()
     assert not (out / "site/torch/extension.h").exists()
+    # A static program asks whether there is such a folder.
+    assert not (out / "site/torch/lib").exists()
     assert (out / "site/torch/_inductor/codegen/prefix.h").exists()
     assert (out / "site/torch/_utils_internal.py").read_text() == "OURS = 1\n"
     assert (out / "site/torch/_utils_internal_upstream.py").read_text() == "UPSTREAM = 1\n"

@@ -136,6 +136,7 @@ _OF_SOURCES = {
         "onnx-export-apart.patch": Outcome.NOT_APPLICABLE,
         "opcode-tables-of-a-static-python.patch": Outcome.NOT_APPLICABLE,
         "rpc-only-with-tensorpipe.patch": Outcome.NOT_APPLICABLE,
+        "threads-after-fork.patch": Outcome.NOT_APPLICABLE,
     },
     "v2.14.1": {},
 }

@@ -17,8 +17,9 @@ import pytest
 _TAKEN = """
 import socket
 import torch
-taken = socket.socket(socket.AF_INET6)
-taken.bind(("::", 0))
+dual = socket.has_dualstack_ipv6()
+taken = socket.socket(socket.AF_INET6 if dual else socket.AF_INET)
+taken.bind(("::" if dual else "", 0))
 taken.listen()
 try:
     torch.distributed.TCPStore("localhost", taken.getsockname()[1], is_master=True, use_libuv=False)

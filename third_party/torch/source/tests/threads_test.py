@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch's own pool of threads, which is OpenMP's in a release: after a fork, and when it is resized."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable
+
+import torch
+
+_COUNT = 1 << 22
+_SECONDS = 120
+
+
+def _add() -> None:
+    """Work for all threads: an element is too little for one of them, and this is not."""
+    ones = torch.ones(_COUNT)
+    assert ones.add_(1).sum().item() == 2 * _COUNT
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _exit_status(function: Callable[[], None]) -> int | None:
+    """That of a forked process; None if it did not end."""
+    child = multiprocessing.get_context("fork").Process(target=function)
+    child.start()
+    child.join(_SECONDS)
+    status = child.exitcode
+    child.kill()
+    return status
+
+
+def _as_inherited() -> None:
+    assert (torch.get_num_threads(), _threads()) == (4, 1)
+    _add()
+    assert _threads() == 4
+
+
+def _as_a_loaders_worker() -> None:
+    torch.set_num_threads(1)
+    _add()
+    assert (torch.get_num_threads(), _threads()) == (1, 1)
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    torch.set_num_threads(4)
+    _add()
+    assert _threads() >= 4
+    assert _exit_status(_as_inherited) == 0
+    assert _exit_status(_as_a_loaders_worker) == 0
+    _add()
+
+
+def test_loaders_workers_compute() -> None:
+    torch.set_num_threads(4)
+    for _ in range(2):
+        rows = torch.utils.data.DataLoader(_Rows(), num_workers=2, timeout=_SECONDS)
+        assert [row.item() for row in rows] == [0.0, _COUNT, 2.0 * _COUNT]
+
+
+def test_the_number_may_change() -> None:
+    for number in (2, 5, 3, 1):
+        torch.set_num_threads(number)
+        before = _threads()
+        _add()
+        assert torch.get_num_threads() == number
+    torch.set_num_threads(5)
+    _add()
+    assert _threads() == before  # as before: it is the pool of then
+
+
+class _Rows(torch.utils.data.Dataset[torch.Tensor]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.full((_COUNT,), float(index)).sum()
