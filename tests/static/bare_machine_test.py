@@ -94,7 +94,7 @@ def test_torch_runs_beside_libc_and_libm_alone(tmp_path: pathlib.Path) -> None:
     assert _files(root) == before
 
 
-def test_it_trains_and_unpacks_numpy_alone(tmp_path: pathlib.Path) -> None:
+def test_it_trains_and_unpacks_nothing_of_torchs(tmp_path: pathlib.Path) -> None:
     root = _root(tmp_path, _WITH_NUMPY)
     before = _files(root)
     outcome = namespaces.run(
@@ -106,9 +106,10 @@ def test_it_trains_and_unpacks_numpy_alone(tmp_path: pathlib.Path) -> None:
     unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
     libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
     assert any(name.startswith("_multiarray_umath") for name in libraries)
-    # A directory for each bundle, with its lock beside it: NumPy, and what its wheel takes from a machine.
+    # A directory for each bundle, with its lock beside it: NumPy, what its wheel takes from a machine, and
+    # what draws the curve, which opens style sheets beside it.
     bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
-    assert bundles == {"cc_runtime", "numpy"}
+    assert bundles == {"cc_runtime", "numpy", "pygal"}
 
 
 def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None:

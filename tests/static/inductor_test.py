@@ -37,7 +37,8 @@ results, wanted = compiled(x, y), model(x, y)
 (gradient,) = torch.autograd.grad(results[0].square().sum() + results[2].sum(), x)
 (expected,) = torch.autograd.grad(wanted[0].square().sum() + wanted[2].sum(), x)
 for got, want in zip((*results, gradient), (*wanted, expected)):
-    torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
+    # A kernel keeps what is a bfloat16 in between as it is in a register.
+    torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-3)
 with open("/proc/self/maps") as maps:
     places = {line.split()[-1] for line in maps if ".so" in line}
 kernels = [place for place in places if place.startswith(os.environ["TORCHINDUCTOR_CACHE_DIR"])]

@@ -32,11 +32,9 @@ torch.distributed.TCPStore("localhost", 0, is_master=True, wait_for_workers=Fals
 """
 _VERBOSE = """
 import _absl, torch
-@torch.jit.script
-def double(x: torch.Tensor) -> torch.Tensor:
-    return (x + x).relu()
+traced = torch.jit.trace(lambda x: (x + x).relu(), torch.ones(2))
 _absl.set_module_level("impl", 1)
-torch._C._jit_to_static_module(double.graph)
+torch._C._jit_to_static_module(traced.graph)
 """
 _LINE = re.compile(r"([IWE])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ (\w+)\.cpp:\d+\] (.*)")
 
@@ -76,7 +74,8 @@ def test_torchs_variable_is_the_level(level: str | None, shown: str) -> None:
 
 
 def test_information_is_shown_when_it_is_asked_for() -> None:
-    assert not _lines(_LISTENS)
+    # There may be warnings: not every machine has a name.
+    assert "I" not in {severity for severity, _, _ in _lines(_LISTENS)}
     assert any("has started to listen" in text for _, _, text in _lines(_LISTENS, "INFO"))
 
 

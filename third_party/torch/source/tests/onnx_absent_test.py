@@ -28,7 +28,7 @@ def test_the_graphs_own_export_says_why_not() -> None:
         return x + x
 
     with pytest.raises(NotImplementedError, match="export_onnx: this build"):
-        double.graph._export_onnx({}, 17, {}, False, torch.onnx.OperatorExportTypes.ONNX)
+        double.graph._export_onnx({}, 17, {}, custom_opsets={})
 
 
 def test_torchscript_itself_is_whole() -> None:
