@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.resources
+import importlib.util
 import inspect
 import linecache
 import os
@@ -54,6 +55,15 @@ def test_modules_of_a_package_are_listed() -> None:
     names = {module.name for module in pkgutil.iter_modules(torch.nn.__path__)}
     assert {"modules", "functional", "parameter"} <= names
     assert [m.name for m in pkgutil.iter_modules(sys.modules["tests.par"].__path__, "par.")] != []
+
+
+def test_a_packages_init_is_a_module_of_it_too() -> None:
+    """torch's C++ code imports `torch.onnx.__init__` by that name."""
+    again = importlib.import_module("json.__init__")
+    assert (again.__name__, again.__package__) == ("json.__init__", "json")
+    assert again.loads("[1]") == [1]
+    assert again is not sys.modules["json"]
+    assert importlib.util.find_spec("json.decoder.__init__") is None
 
 
 def test_get_source_of_a_library_and_of_our_own() -> None:

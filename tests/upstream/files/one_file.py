@@ -16,13 +16,16 @@ from tests.fbcode import recording
 from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
-# As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite.
+# As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite. They
+# log what is no format, and count the handlers: pytest's are not for them.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",
     "--override-ini=xfail_strict=true",
     "--override-ini=markers=serial: upstream's runner starts nothing beside it",
     "--assert=plain",
+    "-pno:logging",
+    "-pno:warnings",
 ]
 
 

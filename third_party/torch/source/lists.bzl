@@ -170,6 +170,8 @@ ALONE = [
     "torch/csrc/jit/frontend/ir_emitter.cpp",
     "torch/csrc/jit/frontend/tracer.cpp",
     "torch/csrc/jit/runtime/register_ops_utils.cpp",
+    # Between the two that upstream has it between, in the order of their constructors.
+    "torch/csrc/jit/runtime/register_prim_ops_fulljit.cpp",
     "torch/csrc/jit/runtime/register_special_ops.cpp",
     "torch/csrc/jit/runtime/static/fusion.cpp",
     "torch/csrc/jit/runtime/static/impl.cpp",
@@ -193,6 +195,10 @@ ALONE = [
     "torch/csrc/jit/tensorexpr/tensorexpr_init.cpp",
     "torch/csrc/Module.cpp",
 ]
+
+# Files of `torch` whose constructors run before those of the others. TorchScript tries the overloads of
+# a name in the order of their registration: the dispatcher's operators, then its own.
+FIRST = ["torch/csrc/jit/runtime/register_c10_ops.cpp"]
 
 # Python code that `import torch` does not import: half of it.
 COLD = [

@@ -41,28 +41,36 @@ def _chunks(srcs, size):
         chunks += [files[i:i + each] for i in range(0, len(files), each)]
     return chunks
 
-def torch_objects(name, srcs, size = 7, alone = [], **kwargs):
+def torch_objects(name, srcs, size = 7, alone = [], first = [], **kwargs):
     """A library of `srcs`, in chunks.
+
+    Its constructors run in this order: those of `first`, those of files by themselves, the chunks'.
 
     Args:
       name: of the library. Chunk N is `<name>.<N>`.
       srcs: paths of C and C++ files.
       size: the most files of a chunk. 1 compiles each file by itself.
+      first: those of `srcs` that are compiled by themselves, and initialised before the others.
       alone: those of `srcs` that are compiled by themselves: see lists.bzl for the reasons.
       **kwargs: of every cc_library (copts, local_defines, deps).
     """
-    single = {src: None for src in srcs if size == 1 or src in alone or src.endswith(".c")}
+    by_itself = {src: None for src in srcs if size == 1 or src in alone or src.endswith(".c")}
     kwargs = dict(kwargs, linkstatic = True, alwayslink = True)
     parts = []
-    if single:
-        cc_library(
-            name = name + ".single",
-            srcs = sorted(single),
-            visibility = ["//visibility:private"],
-            **kwargs
-        )
-        parts.append(name + ".single")
-    for number, members in enumerate(_chunks([src for src in srcs if src not in single], size)):
+    for part, members in {
+        name + ".first": first,
+        name + ".single": [src for src in by_itself if src not in first],
+    }.items():
+        if members:
+            cc_library(
+                name = part,
+                srcs = sorted(members),
+                visibility = ["//visibility:private"],
+                **kwargs
+            )
+            parts.append(part)
+    apart = {src: None for src in first} | by_itself
+    for number, members in enumerate(_chunks([src for src in srcs if src not in apart], size)):
         part = "%s.%d" % (name, number)
         _unity_source(name = part + ".source", srcs = members, visibility = ["//visibility:private"])
         cc_library(
@@ -85,6 +93,6 @@ def torch_objects(name, srcs, size = 7, alone = [], **kwargs):
     )
     native.test_suite(
         name = name + ".agreement",
-        tests = [part + ".agreement" for part in parts if not part.endswith(".single")],
+        tests = [part + ".agreement" for part in parts if part[-1].isdigit()],
     )
     cc_library(name = name, deps = parts)

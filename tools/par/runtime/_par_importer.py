@@ -238,7 +238,18 @@ class Finder:
         row = runtime.extensions.get(name)
         if row is not None:
             return self._extension_spec(name, row)
+        if name.endswith(".__init__"):
+            return self._package_again(name)
         return None
+
+    def _package_again(self, name):
+        """The spec of a package's __init__.py as a module in it, as on disk: torch's C++ asks so."""
+        real = name.rpartition(".")[0]
+        row = self.runtime.modules.get(real)
+        if row is None or not row[2]:
+            return None
+        loader = AliasLoader(self.runtime.bundles[row[0]], real)
+        return self._module_spec(name, (row[0], row[1], False), loader)
 
     def aliased(self, name, directory):
         """The spec of a module that is found by its place and gets another name."""
