@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which dtype of JAX stands for which of torch: the same bits, or none."""
+"""Which dtype of JAX stands for which of torch: the same bits, or none. And torch's default one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -49,3 +53,35 @@ def to_torch(dtype: object) -> torch.dtype:
         return _TO_TORCH[np.dtype(dtype)]
     except KeyError:
         raise TypeError(f"tpu: no dtype of torch for {dtype}") from None
+
+
+def default_dtype() -> torch.dtype:
+    """Return the dtype of numbers with fractions, and of tensors for which nobody names one.
+
+    It is torch's, unless a program is made later than it was asked for: see `defaulting_to`.
+    """
+    asked = _ASKED.get()
+    return torch.get_default_dtype() if asked is None else asked
+
+
+@contextmanager
+def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
+    """Let this thread make a program as if torch's default dtype, which all threads share, was this."""
+    token = _ASKED.set(dtype)
+    try:
+        yield
+    finally:
+        _ASKED.reset(token)
+
+
+def check_default(what: str) -> None:
+    """Raise RuntimeError where torch's own functions would not see the dtype of `defaulting_to`."""
+    asked, found = default_dtype(), torch.get_default_dtype()
+    if asked != found:
+        raise RuntimeError(
+            f"tpu: {what} was called while torch's default dtype was {asked}, and its program cannot "
+            f"be made now that it is {found}. Set it back with torch.set_default_dtype({asked})"
+        )
+
+
+_ASKED: ContextVar[torch.dtype | None] = ContextVar("ASKED", default=None)

@@ -87,7 +87,8 @@ class Program:
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]
         assert options.precision is not None
-        with jax.default_matmul_precision(options.precision):
+        precision = jax.default_matmul_precision(options.precision)
+        with precision, dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.carrier().needs(self._run)
 
@@ -218,6 +219,7 @@ class Program:
             orders,
             donated,
             options,
+            signature.default_dtype,
         )
         carrier.count("compile")
         said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None

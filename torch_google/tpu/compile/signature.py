@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from torch_google.tpu import dtypes
 from torch_google.tpu.compile.carrier import Carrier, carrier_of
 from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
 from torch_google.tpu.compile.symbols import is_symbolic
@@ -20,11 +21,14 @@ class Signature:
     """`written`: for each input that the graph writes at its end, its place and its new value.
 
     `outputs`: what the graph returns, in order: nodes, or what is no tensor. In an `inference`
-    graph they may share storage, which AOTAutograd leaves to the backend there.
+    graph they may share storage, which AOTAutograd leaves to the backend there. `default_dtype`: torch's,
+    as the graph came about.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
+        # Dynamo guards it; AOTAutograd's cache has it in its keys.
+        self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         self.metas = [node.meta.get("val") for node in self.inputs]

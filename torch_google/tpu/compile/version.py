@@ -86,7 +86,7 @@ class Version:
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _Seen) for result in self._results)
         self._givers = self._plans()
-        with _precision(options.precision):
+        with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.carrier().needs(self._run)
         # Only what is baked is still of use, and tensors must not be kept alive.
@@ -207,7 +207,16 @@ class Version:
             return (traced if quicker is None else trace(quicker)).lower()
 
         baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
-        kept = (specs, self._layouts, baked, self._results, self._made, donated, options)
+        kept = (
+            specs,
+            self._layouts,
+            baked,
+            self._results,
+            self._made,
+            donated,
+            options,
+            signature.default_dtype,
+        )
         carrier.count("compile")
         # Other libraries' operators may change under one name: the lowered text tells.
         said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None

@@ -2,6 +2,7 @@
 #include "torch_google/tpu/csrc/key.h"
 
 #include <ATen/ops/_local_scalar_dense.h>
+#include <c10/core/DefaultDtype.h>
 
 #include <bit>
 
@@ -33,6 +34,7 @@ enum Word : int64_t {
   kShared,
   kLazyBits,  // a tensor is to be read conjugated or negated
   kPrecision,
+  kDefaultDtype,
 };
 
 class Describer {
@@ -291,6 +293,11 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
   }
   if (precision) {
     call.key.insert(call.key.end(), {kPrecision, precision});
+  }
+  if (const auto dtype = c10::get_default_dtype_as_scalartype();
+      dtype != at::kFloat) {
+    call.key.insert(call.key.end(),
+                    {kDefaultDtype, static_cast<int64_t>(dtype)});
   }
 }
 

@@ -56,7 +56,8 @@ struct Call {
 };
 
 // Fills a call from the operator's arguments on the stack. Tensors on several
-// devices raise. `precision` is of products, where it is not the platform's.
+// devices raise. `precision` is of products, where it is not the platform's;
+// the key has it, and torch's default dtype, where that is not float32.
 void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
               bool lift, int precision, Call& call);
 

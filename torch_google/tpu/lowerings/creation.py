@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from torch_google.tpu.dtypes import to_jax, to_torch
+from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import Array, Operand, Real, convert, dtype_of
 from torch_google.tpu.lowerings.table import lowering
 
 
 def _or_default(dtype: torch.dtype | None) -> np.dtype:
-    return to_jax(torch.get_default_dtype() if dtype is None else dtype)
+    return to_jax(default_dtype() if dtype is None else dtype)
 
 
 def _filled(size: Sequence[int], value: Operand, dtype: torch.dtype) -> Array:
@@ -43,7 +43,7 @@ def new_full(
 
 @lowering("aten::scalar_tensor")
 def scalar_tensor(s: Operand, *, dtype: torch.dtype | None = None) -> Array:
-    return convert(s, torch.get_default_dtype() if dtype is None else dtype)
+    return convert(s, default_dtype() if dtype is None else dtype)
 
 
 @lowering("aten::zeros", "aten::empty.memory_format", "aten::_efficientzerotensor")
@@ -106,7 +106,7 @@ def arange_step(
 ) -> Array:
     whole = all(isinstance(number, int) for number in (start, end, step))
     if dtype is None:
-        dtype = torch.int64 if whole else torch.get_default_dtype()
+        dtype = torch.int64 if whole else default_dtype()
     if not dtype.is_floating_point:
         start, end, step = int(start), int(end), int(step)
         whole = True
@@ -122,7 +122,7 @@ def range_step(
     length = math.floor((end - start) / step) + 1
     whole = isinstance(start, int) and isinstance(step, int)
     numbers = start + jnp.arange(length, dtype=_wide(whole)) * step
-    return convert(numbers, torch.get_default_dtype() if dtype is None else dtype)
+    return convert(numbers, default_dtype() if dtype is None else dtype)
 
 
 @lowering("aten::range")
@@ -169,7 +169,7 @@ def logspace(
 def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.dtype:
     if dtype is not None:
         return dtype
-    default = torch.get_default_dtype()
+    default = default_dtype()
     return default.to_complex() if any(dtype_of(end).is_complex for end in ends) else default
 
 
@@ -226,7 +226,7 @@ def kaiser_window(
     width = beta * jnp.sqrt(jnp.maximum(1 - place * place, 0))
     # Scaled Bessel functions, as a large beta overflows.
     top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
-    return convert(top / bottom * jnp.exp(width - beta), dtype or torch.get_default_dtype())
+    return convert(top / bottom * jnp.exp(width - beta), dtype or default_dtype())
 
 
 @lowering("aten::kaiser_window", "aten::kaiser_window.periodic")

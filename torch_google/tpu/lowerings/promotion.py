@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from jax import lax
 
-from torch_google.tpu.dtypes import to_jax, to_torch
+from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
 
 Array: TypeAlias = jax.Array
 Number: TypeAlias = bool | int | float | complex
@@ -41,15 +41,15 @@ def dtype_of(value: Operand) -> torch.dtype:
     if isinstance(value, int):
         return torch.int64
     if isinstance(value, float):
-        return torch.get_default_dtype()
+        return default_dtype()
     if isinstance(value, complex):
-        return torch.get_default_dtype().to_complex()
+        return default_dtype().to_complex()
     dtype = to_torch(value.dtype)
     if is_number(value):
         if dtype.is_complex:
-            return torch.get_default_dtype().to_complex()
+            return default_dtype().to_complex()
         if dtype.is_floating_point:
-            return torch.get_default_dtype()
+            return default_dtype()
     return dtype
 
 
@@ -72,7 +72,7 @@ def floating(dtype: torch.dtype) -> torch.dtype:
     """Return the dtype itself, or torch's default one where it has no fractions."""
     if dtype.is_floating_point or dtype.is_complex:
         return dtype
-    return torch.get_default_dtype()
+    return default_dtype()
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:

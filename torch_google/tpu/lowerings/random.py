@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from jax import random
 
-from torch_google.tpu.dtypes import to_jax, to_torch
+from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import Array, Operand, floats, wide
 from torch_google.tpu.lowerings.table import lowering
 
@@ -24,7 +24,7 @@ def _real(x: Array) -> np.dtype:
 
 
 def _or_default(dtype: torch.dtype | None) -> np.dtype:
-    return to_jax(wide(torch.get_default_dtype() if dtype is None else dtype))
+    return to_jax(wide(default_dtype() if dtype is None else dtype))
 
 
 def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
@@ -92,7 +92,7 @@ def randn_like(
 def rand(
     size: Sequence[int], *, generator: Any = None, dtype: torch.dtype | None = None, key: Array
 ) -> Array:
-    wanted = torch.get_default_dtype() if dtype is None else dtype
+    wanted = default_dtype() if dtype is None else dtype
     if wanted.is_complex:
         parts = random.uniform(key, (2, *size), to_jax(wanted.to_real()))
         return jax.lax.complex(parts[0], parts[1])

@@ -33,7 +33,9 @@ def lower_op(
 
     Raises NotImplementedError, which names what has no lowering; BakedNumber where the program
     depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
+    RuntimeError where torch's default dtype is no longer what the program is made for.
     """
+    dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
     if "generator" in kwargs:
         kwargs["generator"] = None  # a generator belongs to a device that is not meta

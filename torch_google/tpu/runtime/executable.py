@@ -58,18 +58,22 @@ class Compiled:
 
 
 class Body:
-    """A function of arrays, and the kinds of these. It is traced when somebody asks."""
+    """A function of arrays, and the kinds of these. It is traced when somebody asks.
+
+    That may be in another thread, and later: the settings of the thread that makes it hold.
+    """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
         self._function = function
         self._specs = specs
         self._on = on
         self._precision = get_precision()
+        self._default = dtypes.default_dtype()
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
         """Return the function as JAX has traced it."""
-        with lowering_at(self._precision):
+        with lowering_at(self._precision), dtypes.defaulting_to(self._default):
             found = self._trace(self._function)
             quicker = program.reordered(found.jaxpr) if platform.name() == "cpu" else None
             return found if quicker is None else self._trace(quicker)
@@ -332,4 +336,5 @@ def fingerprint_of(call: Call, device: int, *, placed: bool = True) -> str:
         return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
 
     arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
-    return f"{call.op.name()} tpu:{device} precision {_C.precision()} {arguments}"
+    kind = f"precision {_C.precision()} default {dtypes.default_dtype()}"
+    return f"{call.op.name()} tpu:{device} {kind} {arguments}"
