@@ -43,6 +43,8 @@ py::object value_of(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
+  // For each call of a graph, as for each operator.
+  collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
     values.append(value_of(tensor));

@@ -1,24 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/python.h"
 
+#include <atomic>
 #include <mutex>
 #include <vector>
 
 namespace torch_google::tpu {
 namespace {
 
+// What was given back without the GIL.
 std::mutex abandoned_mutex;
 std::vector<PyObject*> abandoned;
+bool scheduled = false;
+// Whether there is any: asked for each operator.
+std::atomic<bool> any_abandoned{false};
 
-int collect(void*) {
+void collect() {
   std::vector<PyObject*> dead;
   {
     std::lock_guard<std::mutex> lock(abandoned_mutex);
     dead.swap(abandoned);
+    any_abandoned.store(false, std::memory_order_relaxed);
   }
+  // This may run anything.
   for (PyObject* object : dead) {
     Py_DECREF(object);
   }
+}
+
+int collect_scheduled(void*) {
+  {
+    std::lock_guard<std::mutex> lock(abandoned_mutex);
+    scheduled = false;
+  }
+  collect();
   return 0;
 }
 
@@ -41,14 +56,17 @@ void release(PyObject* object) {
   }
   // Waiting for the GIL here could deadlock with whoever holds a lock of the
   // caller's.
-  bool first;
-  {
-    std::lock_guard<std::mutex> lock(abandoned_mutex);
-    first = abandoned.empty();
-    abandoned.push_back(object);
-  }
-  if (first) {
-    Py_AddPendingCall(collect, nullptr);
+  std::lock_guard<std::mutex> lock(abandoned_mutex);
+  abandoned.push_back(object);
+  any_abandoned.store(true, std::memory_order_relaxed);
+  // The interpreter makes pending calls in the main thread alone, which may
+  // wait for another one, and takes 32 at most.
+  scheduled = scheduled || Py_AddPendingCall(collect_scheduled, nullptr) == 0;
+}
+
+void collect_released() {
+  if (any_abandoned.load(std::memory_order_relaxed)) {
+    collect();
   }
 }
 

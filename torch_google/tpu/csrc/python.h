@@ -35,9 +35,12 @@ struct Callbacks {
 
 Callbacks& callbacks();
 
-// Gives a reference back; may be called without the GIL.
+// Gives a reference back; may be called without the GIL. It is then kept until
+// the main thread runs Python, or anybody collects.
 void release(PyObject* object);
 
+// Gives back what was released without the GIL, which this needs.
+void collect_released();
 // Throws, for the Python error that is set, what runtime/errors.py makes of it
 // for the user.
 [[noreturn]] void explain(const std::string& program);

@@ -107,6 +107,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   start();
   Gil gil;
   ++counters.operators;
+  // A backward pass gives its values back in a thread that never runs Python,
+  // while the main one waits.
+  collect_released();
   if (self.crosses_devices && transferred(stack)) {
     return;
   }

@@ -336,6 +336,8 @@ void run(Trace& trace, Reason reason) {
 void resolve_fused(uint64_t token, PyObject* executable) {
   // Asked before the map is in use: Python may give the GIL away.
   size_t scratch = 0;
+  // A reference of who has died is no reason to copy what is donated.
+  collect_released();
   if (executable != Py_None) {
     const Ref bytes = Ref::checked(
         PyObject_CallFunction(callbacks().scratch, "O", executable));
