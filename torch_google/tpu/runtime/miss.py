@@ -25,6 +25,7 @@ from torch_google.tpu.runtime.executable import (
     keep_baked,
     kept_call,
 )
+from torch_google.tpu.runtime.misses import CacheMissError
 from torch_google.tpu.runtime.operators import takes_numbers
 
 
@@ -33,8 +34,8 @@ def miss(
 ) -> Compiled | list[Any] | None:
     """Return a program, or the results where the host made them, or None: look again.
 
-    Raises NotImplementedError for an operator that has neither, and what torch's own kernels raise
-    for wrong arguments.
+    Raises NotImplementedError for an operator that has neither, what torch's own kernels raise for
+    wrong arguments, and what is said of a program that may not or cannot be compiled.
     """
     with (
         torch._C.DisableTorchFunction(),
@@ -53,6 +54,8 @@ def miss(
             if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
+        except (CacheMissError, torch.OutOfMemoryError, jax.errors.JaxRuntimeError):
+            raise  # nothing about the arguments, as what zeros lead to on the CPU would be
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # The kernels for meta tensors have words of their own: the CPU's are the known ones.
             fallback.rehearse(op, args)

@@ -3,9 +3,16 @@
 
 from __future__ import annotations
 
+from typing import Any, NoReturn
+
+import jax
 import pytest
 import torch
 from torch.utils.data import DataLoader
+
+from torch_google.tpu import _C
+from torch_google.tpu.runtime import compiler
+from torch_google.tpu.runtime.misses import CacheMissError
 
 
 def test_a_negative_size_is_refused_in_torchs_words() -> None:
@@ -36,3 +43,28 @@ def test_products_of_two_dtypes_are_refused_in_the_words_of_the_cpu() -> None:
         a @ b
     with pytest.raises(RuntimeError, match="mat1 and mat2 must have the same dtype"):
         torch.nn.functional.linear(a.bfloat16(), a, a[0])
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        CacheMissError("a program", "a key"),
+        torch.OutOfMemoryError("no room for a program"),
+        jax.errors.JaxRuntimeError("INTERNAL: no program"),
+    ],
+    ids=lambda refusal: type(refusal).__name__,
+)
+def test_what_is_said_of_a_program_is_not_hidden_by_what_the_cpu_says_of_zeros(
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise refusal
+
+    a = torch.tensor([7, 8, 9, 10, 11]).to("tpu")
+    _C.clear_programs()
+    monkeypatch.setattr(compiler, "compiled", refuse)
+    with pytest.raises(type(refusal)) as said:
+        a % a
+    assert str(said.value) == str(refusal)
+    monkeypatch.undo()
+    assert (a % a).tolist() == [0] * 5
