@@ -82,7 +82,7 @@ def test_options_are_refused() -> None:
 
 def test_one_carrier_for_a_device() -> None:
     with pytest.raises(ValueError, match="serves tensors of 'cpu' already"):
-        carry("cpu", carrier_of(torch.device("cpu")))
+        carry("cpu", type(carrier_of(torch.device("cpu")))())
 
 
 def test_tensors_of_other_devices_are_refused() -> None:

@@ -216,8 +216,8 @@ _CARRIERS: dict[str, Carrier] = {"cpu": _Host()}
 
 
 def carry(device_type: str, carrier: Carrier) -> None:
-    """Let a carrier serve a type of device. A second one for the same type raises ValueError."""
-    if device_type in _CARRIERS:
+    """Let a carrier serve a type of device. Another one for the same type raises ValueError."""
+    if _CARRIERS.get(device_type, carrier) is not carrier:
         raise ValueError(
             f"tpu: {type(_CARRIERS[device_type]).__name__} serves tensors of '{device_type}' "
             f"already. Do not register {type(carrier).__name__}"

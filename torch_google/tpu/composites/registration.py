@@ -12,7 +12,7 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Give torch every composite. To be called once, when the device starts."""
+    """Give torch every composite, when the device starts. A second call does nothing."""
     from torch_google.tpu.composites import (
         attention,
         recurrent,
@@ -32,4 +32,5 @@ def register() -> None:
 def _register(kernels: Mapping[str, Callable[..., Any]], *keys: str) -> None:
     for name, kernel in kernels.items():
         for key in keys:
-            _ATEN.impl(name, kernel, key)
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
+                _ATEN.impl(name, kernel, key)

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -202,7 +203,11 @@ void record_operators(const std::vector<std::string>& names) {
   static auto* library =
       new torch::Library(torch::Library::IMPL, "aten",
                          c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* recorded = new std::unordered_set<std::string>;
   for (const auto& name : names) {
+    if (!recorded->insert(name).second) {
+      continue;
+    }
     library->impl(name.c_str(),
                   torch::CppFunction::makeFromBoxedFunctor(
                       std::make_unique<Recorder>(operator_named(name))));

@@ -11,7 +11,7 @@ namespace torch_google::tpu {
 
 // Registers the recorder for operators by name. A backend fallback alone would
 // not do: the kernels that torch makes for structured operators win over it,
-// and lose results in silence.
+// and lose results in silence. A name that is registered already is left alone.
 void record_operators(const std::vector<std::string>& names);
 
 // Whether numbers among an operator's arguments are inputs of its programs, or

@@ -53,12 +53,13 @@ def lowering(
 ) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
-    A name that the table already has raises ValueError: an operator is lowered in one place.
+    A name that the table already has raises ValueError: an operator is lowered in one place. That
+    place may come again, as a module does whose import was interrupted.
     """
 
     def register(function: _F) -> _F:
         for name in names:
-            if name in _TABLE:
+            if name in _TABLE and _place(_TABLE[name].function) != _place(function):
                 raise ValueError(
                     f"{function.__module__}: '{name}' is lowered in "
                     f"{_TABLE[name].function.__module__} already. Keep one of them"
@@ -104,3 +105,9 @@ def names() -> frozenset[str]:
 
 def _is_ours(row: Lowering) -> bool:
     return str(row.function.__module__).startswith(f"{__package__}.")
+
+
+def _place(function: Callable[..., Any]) -> tuple[Any, ...]:
+    """Return where a function is written, or the function itself where nothing says."""
+    code = getattr(function, "__code__", None)
+    return (function,) if code is None else (code.co_filename, code.co_firstlineno)

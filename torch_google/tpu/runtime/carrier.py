@@ -127,9 +127,12 @@ class _Device(Carrier):
         metrics.exact(reason)
 
 
+_DEVICE = _Device()
+
+
 def register() -> None:
-    """Let torch.compile take tensors of this device."""
-    carry("tpu", _Device())
+    """Let torch.compile take tensors of this device. A second call does nothing."""
+    carry("tpu", _DEVICE)
     # Programs of operators are called by C++; JAX's way to their executables is Python at first.
     untraced(jax.stages.Compiled.__call__)
 

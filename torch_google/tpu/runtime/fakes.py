@@ -19,11 +19,14 @@ from torch_google.tpu.lowerings.layouts import convolution_format
 
 
 def register() -> None:
-    """Let fake convolutions of this device have the strides of real ones."""
+    """Let fake convolutions of this device have the strides of real ones.
+
+    A second call does nothing.
+    """
     for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
         theirs = fake_impls.op_implementations_dict[op]
-        fake_impls._deregister_op_impl(op)
-        fake_impls.register_op_impl(op)(_laid_out(theirs))
+        if theirs.__module__ != __name__:
+            fake_impls.op_implementations_dict[op] = _laid_out(theirs)
 
 
 def _laid_out(theirs: Callable[..., Any]) -> Callable[..., Any]:

@@ -73,8 +73,12 @@ def attempt(
 
 
 def register() -> None:
-    """Let a trace end where an optimizer has stepped, so that steps have the same programs."""
-    register_optimizer_step_post_hook(_after_step)
+    """Let a trace end where an optimizer has stepped, so that steps have the same programs.
+
+    A second call does nothing.
+    """
+    if not _hooks:
+        _hooks.append(register_optimizer_step_post_hook(_after_step))
 
 
 def wait_for_compiles() -> None:
@@ -170,3 +174,4 @@ def _after_step(*_: object) -> None:
 
 
 _background = Background("tpu-compile")
+_hooks: list[Any] = []

@@ -16,7 +16,7 @@ _library = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Register them for the device."""
+    """Register them for the device. A second call does nothing."""
     kernels: dict[str, Callable[..., Any]] = {
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
@@ -25,11 +25,15 @@ def register() -> None:
         "_has_compatible_shallow_copy_type": _can_become,
     }
     for name, kernel in kernels.items():
-        _library.impl(name, untraced(kernel), "PrivateUse1")
+        _register(name, kernel, "PrivateUse1")
     if V2_6:
         # It stops at the key of autograd, for which this operator has no kernel there.
-        name = "_has_compatible_shallow_copy_type"
-        _library.impl(name, untraced(_can_become), "AutogradPrivateUse1")
+        _register("_has_compatible_shallow_copy_type", _can_become, "AutogradPrivateUse1")
+
+
+def _register(name: str, kernel: Callable[..., Any], key: str) -> None:
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
+        _library.impl(name, untraced(kernel), key)
 
 
 def _copy_from(

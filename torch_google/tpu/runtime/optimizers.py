@@ -27,12 +27,13 @@ _alone = False
 def install() -> None:
     """Let optimizers do without Dynamo from now on; nothing changes where it is loaded."""
     global _alone
-    if _DYNAMO in sys.modules or _alone:
+    if _DYNAMO in sys.modules or _WATCH in sys.meta_path:
         return
     _alone = True
     for member in vars(Optimizer).values():
         if getattr(member, "__globals__", None) is vars(torch._compile):
-            _untold.append(member.__wrapped__)
+            if member.__wrapped__ not in _untold:
+                _untold.append(member.__wrapped__)
             # Where torch keeps what Dynamo makes of the function.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
     Optimizer._patch_step_function = _patch_step_alone

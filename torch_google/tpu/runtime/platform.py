@@ -25,13 +25,18 @@ _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
 _lock = threading.Lock()
 _devices: list[jax.Device] = []
+_ready = False
 
 
 def start() -> int:
-    """Start the platform, unless it runs. Return how many devices it has."""
+    """Start the platform, unless it runs. Return how many devices it has.
+
+    What interrupts it may come anywhere, as Ctrl-C does: the next call begins anew.
+    """
+    global _ready
     with _lock:
-        if not _devices:
-            found = _start()
+        if not _ready:
+            _devices[:] = _start()
             # Imported here, as these load JAX, or register kernels that only we need.
             from torch_google.tpu import composites
             from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
@@ -45,16 +50,17 @@ def start() -> int:
                 optimizers,
             )
 
+            # A second call of any of these does nothing.
             carrier.register()
             kernels.register()
             fakes.register()
             # The recorder takes what has no kernel yet.
             composites.register()
-            operators.record(found[:1])
+            operators.record(_devices[:1])
             fused.register()
             optimizers.install()
-            _devices.extend(found)
-            memory.limit_all(len(found))
+            memory.limit_all(len(_devices))
+            _ready = True
     return len(_devices)
 
 
@@ -95,8 +101,10 @@ def _start() -> list[jax.Device]:
     jax.config.update("jax_enable_x64", True)
     # Without the variable JAX may have been in use: its clients stay as they are.
     if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
-        # XLA reads this when the first client of the CPU is made.
-        jax.config.update("jax_num_cpu_devices", _cpu_devices())
+        count = _cpu_devices()
+        # XLA reads this when the first client of the CPU is made; JAX refuses a change from then on.
+        if count != jax.config.jax_num_cpu_devices:
+            jax.config.update("jax_num_cpu_devices", count)
     with _quiet():
         for platform in _PLATFORMS if wanted is None else (wanted,):
             if platform == "cpu":

@@ -177,3 +177,71 @@ print(registration._autograd_lives())
 registration._autograd_lives = lambda: live.pop(0)
 """
     assert run(program) == "True\n[]"
+
+
+def test_a_start_that_is_interrupted_begins_anew() -> None:
+    """Once before each step and once behind it, as Ctrl-C does."""
+    program = """
+import warnings
+warnings.filterwarnings("error", message="(?s).*verrid")
+from torch_google.tpu.compile import carrier
+from torch_google.tpu.composites import registration
+from torch_google.tpu.runtime import fakes, fused, kernels, memory, operators, optimizers
+
+def interrupt(owner, name):
+    whole, moments = getattr(owner, name), ["before", "behind"]
+    def interrupted(*args, **kwargs):
+        moment = moments.pop(0) if moments else "never"
+        if moment == "before":
+            raise KeyboardInterrupt
+        result = whole(*args, **kwargs)
+        if moment == "behind":
+            raise KeyboardInterrupt
+        return result
+    setattr(owner, name, interrupted)
+
+STEPS = [
+    (carrier, "carry"),
+    (registration._ATEN, "impl"),
+    (fakes, "_laid_out"),
+    (fused, "register"),
+    (kernels._library, "impl"),
+    (memory, "limit_all"),
+    (operators, "record"),
+    (optimizers, "install"),
+]
+for owner, name in STEPS:
+    interrupt(owner, name)
+count = 0
+while not torch.tpu.is_initialized():
+    try:
+        torch.ones(2, device="tpu")
+    except KeyboardInterrupt:
+        count += 1
+print(count, torch.tpu.device_count())
+x = torch.ones(2, device="tpu", requires_grad=True)
+torch.nn.functional.scaled_dot_product_attention(*[x.view(1, 1, 1, 2)] * 3).sum().backward()
+print(x.grad.tolist(), x.cpu().tolist())
+"""
+    printed = run(_LOAD + program, TORCH_TPU_CPU_DEVICES="2").splitlines()
+    assert printed == ["16 2", "[1.0, 1.0] [1.0, 1.0]"]
+
+
+def test_a_module_of_lowerings_whose_import_was_interrupted_is_imported_anew() -> None:
+    program = """
+from torch_google.tpu.lowerings import table
+found, left = table.lowering, [10]
+def interrupted(*names, **options):
+    if not left[0]:
+        table.lowering = found
+        raise KeyboardInterrupt
+    left[0] -= 1
+    return found(*names, **options)
+table.lowering = interrupted
+try:
+    import torch_google.tpu.lowerings.creation
+except KeyboardInterrupt:
+    print("interrupted")
+print(torch.arange(0, 1, 0.5, device="tpu").tolist())
+"""
+    assert run(_LOAD + program).splitlines() == ["interrupted", "[0.0, 0.5]"]
