@@ -69,7 +69,12 @@ class Bucketed:
             for place, at in self._sources.values()
         ]
         static = [
-            (arrays[place].shape, args[place].storage_offset(), args[place].stride())
+            (
+                arrays[place].shape,
+                arrays[place].dtype,
+                args[place].storage_offset(),
+                args[place].stride(),
+            )
             for place in signature.unsized
         ]
         key = (precision, *sizes, *static)

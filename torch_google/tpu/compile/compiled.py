@@ -31,8 +31,8 @@ class Compiled(OutputCode):
     """Call it with a list of arguments, which it empties: what is dead may be freed.
 
     Dynamo's guards are trusted: where a graph has no symbols, only what they leave open tells two
-    calls apart, which is how tensors lie in their storages. AOTAutograd's cache holds the graph; a
-    graph that comes from there has no programs yet.
+    calls apart, which is how tensors lie in their storages, and of what dtype these are. AOTAutograd's
+    cache holds the graph; a graph that comes from there has no programs yet.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class Compiled(OutputCode):
         for place, is_tensor in enumerate(signature.tensors):
             value = args[place]
             if is_tensor:
-                seen.append((arrays[place].shape, value.storage_offset(), value.stride()))
+                array = arrays[place]
+                seen.append((array.shape, array.dtype, value.storage_offset(), value.stride()))
             else:
                 seen.append(type(value) if place in signature.numbers else value)
         if signature.symbolic:
