@@ -42,12 +42,16 @@ Cache& cache() {
 FusedCounts counters{};
 
 // While a trace runs, boxes are without values that exist: no finalizer of
-// Python's should look.
+// Python's should look. Several threads may run one each: the last one ends it.
 class NoCollection {
  public:
-  NoCollection() : was_enabled_(PyGC_Disable() == 1) {}
+  NoCollection() {
+    if (count_++ == 0) {
+      was_enabled_ = PyGC_Disable() == 1;
+    }
+  }
   ~NoCollection() {
-    if (was_enabled_) {
+    if (--count_ == 0 && was_enabled_) {
       PyGC_Enable();
     }
   }
@@ -55,7 +59,9 @@ class NoCollection {
   NoCollection& operator=(const NoCollection&) = delete;
 
  private:
-  const bool was_enabled_;
+  // Read and written under the GIL.
+  static inline size_t count_ = 0;
+  static inline bool was_enabled_ = false;
 };
 
 bool is_deleted(PyObject* array) {
@@ -330,14 +336,14 @@ class Run {
 void run(Trace& trace, Reason reason) {
   ++counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
+  // A reference of who has died is no reason to copy what is donated.
+  collect_released();
   Run(trace).run();
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {
   // Asked before the map is in use: Python may give the GIL away.
   size_t scratch = 0;
-  // A reference of who has died is no reason to copy what is donated.
-  collect_released();
   if (executable != Py_None) {
     const Ref bytes = Ref::checked(
         PyObject_CallFunction(callbacks().scratch, "O", executable));

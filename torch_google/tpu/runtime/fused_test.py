@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import fused
+from torch_google.tpu.runtime import compiler, fused
 
 
 @pytest.fixture(autouse=True)
@@ -287,6 +287,35 @@ def test_copies_and_clears() -> None:
     _C.clear_programs()
     assert torch.equal(y.cpu(), z.cpu())
     assert torch.equal(model(x).cpu(), y.cpu())
+
+
+def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, leave = threading.Semaphore(0), [threading.Event(), threading.Event()]
+    waiting = iter(leave)
+    kept = compiler.kept
+    found: list[bool] = []
+
+    def wait(fingerprint: str, device: int) -> Any:
+        if fingerprint.startswith("fused "):
+            inside.release()
+            assert next(waiting).wait(60)
+            found.append(gc.isenabled())
+        return kept(fingerprint, device)
+
+    monkeypatch.setattr(compiler, "kept", wait)
+    threads = []
+    for number in range(2):
+        x = torch.ones(3 + number).to("tpu")
+        for _ in range(4):  # fewer would be no program
+            x = x * 2 + 1
+        threads.append(threading.Thread(target=x.cpu))
+        threads[-1].start()
+        assert inside.acquire(timeout=60)
+    for event, thread in zip(leave, threads, strict=True):
+        event.set()
+        thread.join()
+    assert found == [False, False]
+    assert gc.isenabled()
 
 
 def test_resize_and_storages_of_what_is_pending() -> None:
