@@ -94,8 +94,13 @@ void Box::settle(const c10::TensorImpl& tensor) {
     for (const size_t dimension : order) {
       shape.push_back(sizes[dimension]);
     }
-  } else {
+  } else if (bytes_ % item == 0) {
     shape.assign({static_cast<int64_t>(bytes_ / item)});
+  } else {
+    // No elements of this kind have all of the bytes.
+    shape.assign({static_cast<int64_t>(bytes_)});
+    dtype = c10::ScalarType::Byte;
+    return;
   }
 #if TORCH_GOOGLE_TORCH_2_6
   dtype = c10::typeMetaToScalarType(tensor.dtype());
@@ -156,14 +161,18 @@ void Box::resize(size_t bytes) {
     Allocator::get().check_room(device, bytes - bytes_, "a tensor that grows");
   }
   if (has_shape()) {
-    const int64_t elements =
-        static_cast<int64_t>(bytes / c10::elementSize(dtype));
     if (value_ || writer_) {
+      const auto kept = bytes % c10::elementSize(dtype) == 0
+                            ? dtype
+                            : c10::ScalarType::Byte;
+      const auto elements =
+          static_cast<int64_t>(bytes / c10::elementSize(kept));
       Ref grown = Ref::checked(PyObject_CallFunction(
-          callbacks().resized, "OL", value(Reason::host_read),
-          static_cast<long long>(elements)));
+          callbacks().resized, "OLO", value(Reason::host_read),
+          static_cast<long long>(elements), torch::getTHPDtype(kept)));
       store(grown.give());
       shape.assign({elements});
+      dtype = kept;
     } else {
       // Nothing was written: the next tensor that looks may choose the shape.
       dtype = c10::ScalarType::Undefined;

@@ -43,7 +43,8 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The natural shape: elements in the order of the storage's bytes.
+  // The natural shape: elements in the order of the storage's bytes, all of
+  // which they have.
   Sizes shape;
   // Undefined until a first tensor lies over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;

@@ -21,7 +21,8 @@ struct Callbacks {
   PyObject* debug =
       nullptr;  // (operator, function, arguments) -> results, all of them ready
   PyObject* zeros = nullptr;    // (shape, dtype, device) -> jax.Array
-  PyObject* resized = nullptr;  // (array, number of elements) -> flat jax.Array
+  // (array, number of elements, their dtype) -> flat jax.Array
+  PyObject* resized = nullptr;
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
   // (arrays, timing, device, stream or -1 for all) -> Marker
@@ -38,9 +39,9 @@ Callbacks& callbacks();
 // Gives a reference back; may be called without the GIL. It is then kept until
 // the main thread runs Python, or anybody collects.
 void release(PyObject* object);
-
 // Gives back what was released without the GIL, which this needs.
 void collect_released();
+
 // Throws, for the Python error that is set, what runtime/errors.py makes of it
 // for the user.
 [[noreturn]] void explain(const std::string& program);

@@ -177,6 +177,27 @@ def test_resize_keeps_the_beginning() -> None:
     same(*both(make))
 
 
+def test_a_storage_keeps_the_bytes_behind_its_last_whole_element() -> None:
+    def cut(device: str) -> torch.Tensor:
+        x = torch.tensor([0.1, 0.2, 0.3]).to(device)
+        x.untyped_storage().resize_(10)
+        assert (x[:2] * 1).tolist() == torch.tensor([0.1, 0.2]).tolist()
+        x.untyped_storage().resize_(12)
+        return x.view(torch.uint8)[:10]
+
+    def odd(device: str, dtype: torch.dtype) -> torch.Tensor:
+        storage = torch.UntypedStorage(10, device=device)
+        numbers = torch.empty(0, device=device).set_(storage, 0, (2,))
+        numbers * 1  # the first to look
+        seen = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
+        seen.fill_(7)
+        return seen if dtype == seen.dtype else numbers * 1
+
+    same(*both(cut))
+    for dtype in (torch.uint8, torch.float32):
+        same(*both(lambda device, dtype=dtype: odd(device, dtype)))
+
+
 def test_set_shares_a_storage() -> None:
     def make(device: str) -> torch.Tensor:
         x = torch.zeros(4).to(device)

@@ -14,6 +14,7 @@ import torch
 from torch_google.tpu import dtypes
 from torch_google.tpu.program import host_array, tensor_of
 from torch_google.tpu.runtime import errors, platform
+from torch_google.tpu.runtime.strides import View, read
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
@@ -27,8 +28,11 @@ def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
         raise
 
 
-def resized(array: jax.Array, elements: int) -> jax.Array:
-    """Return the first elements of an array, with zeros after its end."""
+def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
+    """Return the first bytes of an array, as so many elements, with zeros after its end."""
+    if dtypes.to_jax(dtype) != array.dtype:
+        held = array.nbytes // dtype.itemsize
+        array = read(array, View((held,), (1,), 0, dtype))
     flat = array.reshape(-1)[:elements]
     grown = jnp.pad(flat, (0, elements - flat.size))
     return jax.device_put(grown, next(iter(array.devices())))
