@@ -107,10 +107,10 @@ void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
   Gil gil;
-  ++counters.operators;
   // A backward pass gives its values back in a thread that never runs Python,
   // while the main one waits.
   collect_released();
+  ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {
     return;
   }
@@ -215,10 +215,7 @@ void record_operators(const std::vector<std::string>& names) {
 }
 
 void set_lift(const std::string& name, bool lift) {
-  auto& changed = operator_named(name);
-  if (changed.lift != lift) {
-    changed.lift = lift;
-  }
+  operator_named(name).lift = lift;
 }
 
 Counts counts() { return counters; }

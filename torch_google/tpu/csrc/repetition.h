@@ -57,11 +57,6 @@ class Repetition {
     return whole_.size() > kLong && recent_.add(word, 4) &&
            recent_.size() >= kLong / 2;
   }
-  void clear() {
-    whole_.clear();
-    recent_.clear();
-    next_ = kLong;
-  }
 
  private:
   static constexpr size_t kShort = 64;
