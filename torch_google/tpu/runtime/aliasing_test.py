@@ -221,6 +221,45 @@ def test_complex_parts_and_booleans() -> None:
     assert bits.cpu().tolist() == [True, True]
 
 
+# A view of bytes that are not a whole number of its elements.
+ODD: dict[str, Callable[[str], tuple[torch.Tensor, torch.Tensor]]] = {
+    "bytes": lambda d: (x := torch.arange(9, dtype=torch.int8).to(d), x[:8].view(torch.int32)),
+    "a part": lambda d: (x := torch.arange(15, dtype=torch.int8).to(d), x[4:12].view(torch.int16)),
+    "floats": lambda d: (x := torch.arange(5.0).to(d), torch.view_as_complex(x[:4].view(2, 2))),
+    "bytes for pairs": lambda d: (
+        x := torch.zeros(13, dtype=torch.int8).to(d),
+        x[:8].view(torch.complex64),
+    ),
+    "pairs": lambda d: (
+        x := torch.full((3,), 1 + 1j, dtype=torch.complex64).to(d),
+        x[:2].view(torch.complex128),
+    ),
+    "flags": lambda d: (x := torch.ones(5, dtype=torch.bool).to(d), x[:4].view(torch.int16)),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_bytes_that_are_no_whole_number_of_elements(name: str) -> None:
+    def kept(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.cpu().clone()
+
+    found = []
+    for device in ("cpu", "tpu"):
+        base, view = ODD[name](device)
+        seen = [kept(view), kept(view + 1)]
+        if name != "flags":
+            view.add_(1)
+            seen.append(kept(base))
+            view[1:].fill_(2)
+        else:
+            view[1:].zero_()
+        seen += [kept(base), kept(view), kept(base.clone())]
+        view.zero_()
+        found.append([*seen, kept(base)])
+    for theirs, ours in zip(*found, strict=True):
+        same(ours, theirs)
+
+
 def test_nothing_at_all() -> None:
     x = torch.empty(0, 3, device="tpu")
     assert (x + x).shape == (0, 3)

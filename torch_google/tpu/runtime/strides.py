@@ -89,11 +89,10 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     sizes = view.sizes
     if 0 in sizes:
         return base
-    shape, dtype = base.shape, dtypes.to_torch(base.dtype)
     values = view.bits(jnp.broadcast_to(values, sizes))
     whole = _as_dtype(base, view.dtype)
     if is_plain(whole.shape, view):
-        return _as_dtype(values, dtype).reshape(shape)
+        return _ended(values, base)
     kept = [d for d, size in enumerate(sizes) if size > 1]
     grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
     if grid is None:
@@ -108,7 +107,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
             flat = jax.lax.dynamic_update_slice(
                 padded.reshape([rows, *grid.shape[1:]]), block.reshape(grid.sizes), grid.starts
             ).reshape(-1)[: whole.size]
-    return _as_dtype(flat, dtype).reshape(shape)
+    return _ended(flat, base)
 
 
 def is_plain(shape: Sequence[int], view: View) -> bool:
@@ -221,8 +220,19 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
     return indices
 
 
+def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
+    """Return values as a storage has them; it keeps the bytes that are behind their end."""
+    flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
+    if flat.size < base.size:
+        flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
+    return flat.reshape(base.shape)
+
+
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
-    """Return the same bytes as elements of another dtype: flat, unless nothing changes."""
+    """Return the same bytes as elements of another dtype: flat, unless nothing changes.
+
+    What is no whole element at the end is left out.
+    """
     wanted = dtypes.to_jax(dtype)
     if array.dtype == wanted:
         return array
@@ -241,6 +251,7 @@ def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
     if wanted == jnp.bool_:
         return flat != 0
     if wanted.kind == "c":
+        flat = flat[: flat.size // 2 * 2]
         return jax.lax.complex(flat[0::2], flat[1::2])
     return flat
 

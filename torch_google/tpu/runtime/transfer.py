@@ -45,11 +45,21 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
         return arrays.to_host(read(value, view)).reshape(view.sizes)
-    flat = arrays.to_host(value)
-    if flat.dtype != tensor.dtype:
-        flat = flat.view(tensor.dtype)
-    seen = flat.as_strided(view.sizes, view.strides, view.offset)
-    return _signed(seen, tensor)
+    return seen(arrays.to_host(value), tensor)
+
+
+def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return all elements of a tensor's storage on the host; nobody may write to them."""
+    return arrays.to_host(_C.value(tensor))
+
+
+def seen(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """Return a view of a storage's elements, which are on the host, as a tensor of tpu sees its own."""
+    if storage.dtype != like.dtype:
+        # The bytes at the end need not be a whole element.
+        usable = storage.nbytes // like.itemsize * like.itemsize
+        storage = storage[: usable // storage.itemsize].view(like.dtype)
+    return _signed(storage.as_strided(like.shape, like.stride(), like.storage_offset()), like)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
