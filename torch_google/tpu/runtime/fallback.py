@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu.program import Number, taken
 from torch_google.tpu.runtime import metrics
+from torch_google.tpu.runtime.transfer import seen, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
@@ -28,12 +30,21 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     """Return the results of an operator, computed on the CPU; what it writes is written back."""
     metrics.fallback(op.name())
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-    devices = [leaf.device for leaf in pytree.tree_leaves(args) if _is_ours(leaf)]
-    device = devices[0] if devices else torch.device("tpu", torch.tpu.current_device())
+    ours = _tensors(args)
+    device = ours[0].device if ours else torch.device("tpu", torch.tpu.current_device())
+    written = _tensors([args[at] for at in _written(op)])
+    often = Counter(_storage(tensor) for tensor in ours)
+    # What is written through one argument and seen through others is one memory on the CPU, too.
+    shared = {
+        storage: storage_to_host(tensor).clone()
+        for tensor in written
+        if often[storage := _storage(tensor)] > 1
+    }
 
     def to_cpu(leaf: Any) -> Any:
         if _is_ours(leaf):
-            copies.append((leaf, leaf.cpu()))
+            memory = shared.get(_storage(leaf))
+            copies.append((leaf, leaf.cpu() if memory is None else seen(memory, leaf)))
             return copies[-1][1]
         if isinstance(leaf, Number):
             return leaf.value
@@ -43,21 +54,21 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
             )
         return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
-    schema = op._schema
     results = _call(op, [pytree.tree_map(to_cpu, arg) for arg in args])
-    written = {id(copy): ours for ours, copy in copies}
-    if schema.is_mutable:
-        for ours, copy in copies:
-            if ours.shape != copy.shape:
-                ours.resize_(copy.shape)
-            ours.copy_(copy)
+    targets = {id(tensor) for tensor in written}
+    for tensor, copy in copies:
+        if id(tensor) in targets:
+            if tensor.shape != copy.shape:
+                tensor.resize_(copy.shape)
+            tensor.copy_(copy)
+    originals = {id(copy): tensor for tensor, copy in copies}
 
     def to_tpu(leaf: Any) -> Any:
         if not isinstance(leaf, torch.Tensor):
             return leaf
-        return written[id(leaf)] if id(leaf) in written else leaf.to(device)
+        return originals[id(leaf)] if id(leaf) in originals else leaf.to(device)
 
-    if len(schema.returns) == 1:
+    if len(op._schema.returns) == 1:
         return [pytree.tree_map(to_tpu, results)]
     return [pytree.tree_map(to_tpu, result) for result in results or ()]
 
@@ -89,6 +100,23 @@ def _call(op: OpOverload, values: list[Any]) -> Any:
         *(v for a, v in zip(arguments, values, strict=True) if not a.kwarg_only),
         **{a.name: v for a, v in zip(arguments, values, strict=True) if a.kwarg_only},
     )
+
+
+def _written(op: OpOverload) -> list[int]:
+    """Return the positions of the arguments that an operator writes to."""
+    return [
+        at
+        for at, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
+
+
+def _tensors(args: list[Any]) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(args) if _is_ours(leaf)]
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage()._cdata
 
 
 def _is_ours(leaf: Any) -> bool:

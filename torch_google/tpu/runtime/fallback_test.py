@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that run on the CPU: they write what their schemas say, as they would there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+
+# One, where its bits are seen as a float.
+_ONE = 0x3F800000
+
+_library = torch.library.Library("tpu_fallback_test", "FRAGMENT")
+_library.define("add_(Tensor(a!) x, Tensor y) -> Tensor(a!)")
+_library.define("fill_and_read(Tensor(a!) x, Tensor y) -> Tensor")
+_library.define("fill_both_(Tensor(a!) x, Tensor(b!) y) -> ()")
+_library.define("fill_all_(Tensor(a!)[] xs, Tensor y) -> ()")
+_library.impl("add_", lambda x, y: x.copy_(x + y), "CPU")
+_library.impl("fill_and_read", lambda x, y: (x.fill_(_ONE), y.clone())[1], "CPU")
+_library.impl("fill_both_", lambda x, y: (x.fill_(1), y.fill_(2), None)[2], "CPU")
+_library.impl("fill_all_", lambda xs, y: [x.copy_(y) for x in xs].clear(), "CPU")
+ours = torch.ops.tpu_fallback_test
+
+
+@pytest.fixture(autouse=True)
+def _allowed() -> Iterator[None]:
+    with torch.tpu.cpu_fallback():
+        yield
+
+
+# Each takes six numbers, and writes some of them.
+OVERLAPS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "a tensor twice": lambda x: ours.add_(x, x),
+    "views that overlap": lambda x: ours.add_(x[1:4], x[2:5]),
+    "a view and its whole": lambda x: ours.fill_and_read(x[1:4], x),
+    "a transposition": lambda x: ours.fill_and_read(x.view(2, 3).t()[1], x),
+    "another dtype": lambda x: ours.fill_and_read(x.view(torch.int32)[::2], x),
+    "conjugated": lambda x: ours.add_(torch.view_as_complex(x.view(3, 2)).conj(), x[:3]),
+    "two writes": lambda x: ours.fill_both_(x[:4], x[2:]),
+    "a list": lambda x: ours.fill_all_([x[:2], x[1:3]], x[4:]),
+    "no overlap": lambda x: ours.add_(x[:3], x[3:].clone()),
+}
+
+
+@pytest.mark.parametrize("name", OVERLAPS)
+def test_arguments_of_one_storage_are_one_memory(name: str) -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        x = torch.arange(6.0).to(device)
+        result = OVERLAPS[name](x)
+        found.append([x.cpu(), None if result is None else result.cpu()])
+    assert found[1][0].tolist() == found[0][0].tolist()
+    if found[0][1] is not None:
+        assert torch.equal(found[1][1], found[0][1])
+    assert sum(torch.tpu.metrics().fallbacks.values()) == 1
+
+
+def test_what_is_only_read_stays_what_a_backward_pass_has_saved() -> None:
+    w = torch.ones(3, device="tpu", requires_grad=True)
+    x = torch.zeros(3, device="tpu")
+    loss = (w * w).sum()
+    version = w._version
+    assert ours.add_(x, w.detach()) is x
+    assert (x.tolist(), w._version) == ([1, 1, 1], version)
+    loss.backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [2, 2, 2]
