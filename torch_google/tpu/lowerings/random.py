@@ -31,11 +31,12 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
     return random.normal(key, tuple(shape), dtype)
 
 
-def _below(x: Array, limit: Operand, dtype: np.dtype) -> Array:
+def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
+    """Return draws as numbers of [low, high) in a dtype; where that is empty, they are `low`."""
     # A draw just under the limit may round up to it in half precision.
-    narrow = x.astype(dtype)
-    least = jnp.nextafter(jnp.asarray(limit, dtype), jnp.asarray(-jnp.inf, dtype))
-    return jnp.where(narrow >= jnp.asarray(limit, dtype), least, narrow)
+    narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
+    last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
+    return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
 
 
 @lowering("aten::normal_functional", random=True)
@@ -96,7 +97,8 @@ def rand(
     if wanted.is_complex:
         parts = random.uniform(key, (2, *size), to_jax(wanted.to_real()))
         return jax.lax.complex(parts[0], parts[1])
-    return _below(random.uniform(key, tuple(size), to_jax(wide(wanted))), 1.0, to_jax(wanted))
+    draw = random.uniform(key, tuple(size), to_jax(wide(wanted)))
+    return _between(draw, 0.0, 1.0, to_jax(wanted))
 
 
 @lowering("aten::rand_like", "aten::rand_like.generator", random=True)
@@ -117,7 +119,7 @@ def uniform(
         parts = [uniform(self.real, low, high, key=k) for k in random.split(key)]
         return jax.lax.complex(parts[0], parts[1])
     draw = random.uniform(key, self.shape, _real(self))
-    return _below(low + (high - low) * draw, high, self.dtype)
+    return _between(low + (high - low) * draw, low, high, self.dtype)
 
 
 def _whole(key: Array, shape: Sequence[int], low: Operand, high: Operand) -> Array:

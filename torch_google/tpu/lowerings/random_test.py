@@ -70,6 +70,16 @@ def test_limits() -> None:
     assert (int(eights.min()), int(eights.max())) == (0, 127)
 
 
+@pytest.mark.parametrize("limit", [0.0, 1.0, -2.5, 3e-3])
+@pytest.mark.parametrize("like", [MANY, HALF, MANY.double(), MANY.to(torch.complex64)])
+def test_limits_that_are_one_number_give_it(like: torch.Tensor, limit: float) -> None:
+    few = like[:9]
+    drawn = drawn_from(aten.uniform.default, few, limit, limit).to(few.dtype)
+    assert torch.equal(drawn, few.clone().uniform_(limit, limit))
+    above = float(torch.nextafter(torch.tensor(1.0), torch.tensor(2.0)))
+    assert drawn_from(aten.uniform.default, MANY[:99], 1.0, above).unique().tolist() == [1.0]
+
+
 def test_randperm() -> None:
     drawn = drawn_from(aten.randperm.default, 100)
     assert sorted(drawn.tolist()) == list(range(100))
