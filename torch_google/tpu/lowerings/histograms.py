@@ -35,7 +35,14 @@ def _widened(flat: Array, low: float, high: float) -> tuple[Array, Array]:
 
 @lowering("aten::bincount", host_shape=True)
 def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> Array:
-    length = max(int(np.max(np.asarray(self))) + 1 if self.size else 0, minlength)
+    values = np.asarray(self)
+    if values.ndim != 1 or (values.size and np.min(values) < 0):
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    if weights is not None and weights.shape != values.shape:
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[self].add(1)
     dtype = jnp.float32 if weights.dtype == jnp.float32 else jnp.float64

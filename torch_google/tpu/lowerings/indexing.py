@@ -344,4 +344,8 @@ def nonzero_static(self: Array, *, size: int, fill_value: int = -1) -> Array:
 @lowering("aten::repeat_interleave.Tensor", host_shape=True)
 def repeat_interleave(repeats: Array, *, output_size: int | None = None) -> Array:
     counts = np.asarray(repeats)
+    if (counts < 0).any():
+        raise RuntimeError("repeats can not be negative")
+    if output_size is not None and output_size != counts.sum():
+        raise RuntimeError("allocated size does not match required size")
     return jnp.asarray(np.repeat(np.arange(len(counts)), counts), jnp.int64)

@@ -3,16 +3,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import jax
 import pytest
 import torch
+from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import compiler
 from torch_google.tpu.runtime.misses import CacheMissError
+
+
+def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:
+    log_probs = torch.zeros(4, 2, 3).log_softmax(-1).to(device)
+    chosen = torch.ones(2, 3, dtype=torch.int64).to(device)
+    return functional.ctc_loss(
+        log_probs, chosen, torch.tensor(inputs).to(device), torch.tensor(targets).to(device)
+    )
+
+
+# Calls whose values the host looks at, for the sizes of results.
+VALUES: dict[str, Callable[[str], Any]] = {
+    "bincount": lambda on: torch.bincount(torch.tensor([-1, 2]).to(on)),
+    "bincount of other weights": lambda on: torch.bincount(
+        torch.tensor([1, 2]).to(on), torch.ones(1).to(on)
+    ),
+    "bincount of no length": lambda on: torch.bincount(torch.tensor([1]).to(on), minlength=-1),
+    "bincount of a matrix": lambda on: torch.bincount(torch.ones(2, 2, dtype=torch.int64).to(on)),
+    "repeats": lambda on: torch.arange(2).to(on).repeat_interleave(torch.tensor([-1, 2]).to(on)),
+    "repeats, sized": lambda on: torch.repeat_interleave(
+        torch.tensor([1, 2]).to(on), output_size=7
+    ),
+    "histc": lambda on: torch.histc(torch.ones(3).to(on), 3, 5, 1),
+    "ctc_loss of inputs": lambda on: _classified(on, [4, 9], [1, 1]),
+    "ctc_loss of targets": lambda on: _classified(on, [4, 4], [1, -1]),
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_that_the_host_looks_at_are_refused_as_on_the_cpu(name: str) -> None:
+    with pytest.raises(RuntimeError) as theirs:
+        VALUES[name]("cpu")
+    with pytest.raises(RuntimeError) as ours:
+        VALUES[name]("tpu")
+    # The words may go on, with the name of the CPU's function.
+    wanted = str(theirs.value).splitlines()[0].partition(" (while checking")[0]
+    assert str(ours.value).startswith(wanted)
 
 
 def test_a_negative_size_is_refused_in_torchs_words() -> None:
