@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from torch_google.tpu import _C, dtypes, lowerings
 from torch_google.tpu.program import Number
-from torch_google.tpu.runtime import arrays, metrics
+from torch_google.tpu.runtime import arrays, metrics, platform
 from torch_google.tpu.runtime.strides import natural, read
 from torch_google.tpu.runtime.transfer import from_array
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def run(program: Program, call: Call) -> list[Any]:
     """Return the operator's results, one for each that its schema has."""
     metrics.host_shapes()
-    given = [_given(call, kind, at) for kind, at in call.sources()]
-    device = given[0].devices() if given else set()
+    device = call.tensors[0].device.index
+    given = [_given(call, kind, at, device) for kind, at in call.sources()]
     made = program(given, None)
     if not call.op._schema.returns:  # a check of values, which has not raised
         return []
@@ -71,14 +71,14 @@ def index(tensor: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Ten
     return torch.ops.aten.index.Tensor(tensor, positions)
 
 
-def _given(call: Call, kind: str, at: int) -> Any:
+def _given(call: Call, kind: str, at: int, device: int) -> Any:
     if kind == "tensor":
         return read(_C.value(call.tensors[at]), call.views[at])
     number = call.numbers[at] if kind == "number" else call.constants[at]
-    return number.value if isinstance(number, Number) else arrays.from_host(number, 0)
+    return number.value if isinstance(number, Number) else arrays.from_host(number, device)
 
 
-def _tensor(array: Any, meta: torch.Tensor, devices: set[jax.Device]) -> torch.Tensor:
+def _tensor(array: Any, meta: torch.Tensor, device: int) -> torch.Tensor:
     lies = natural(meta.shape, meta.stride())
-    placed = jax.device_put(array.transpose(lies.order), next(iter(devices)))
+    placed = jax.device_put(array.transpose(lies.order), platform.device(device))
     return from_array(placed, meta.dtype).as_strided(meta.shape, lies.strides)

@@ -82,6 +82,23 @@ for name, function in {
     assert printed[5].startswith("tpu: no device tpu:9; this process has 4.")
 
 
+def test_shapes_that_depend_on_values_of_the_second_device() -> None:
+    program = """
+mask = torch.tensor([True, False, True]).to("tpu:1")
+for x in (torch.tensor(2.0), torch.arange(3.0).to("tpu:1")):
+    found = torch.masked_select(x, mask)
+    print(found.device, found.tolist(), (found + found).tolist())
+print(mask.nonzero().device)
+"""
+    assert run(_LOAD + program, TORCH_TPU_PLATFORM="cpu", TORCH_TPU_CPU_DEVICES="2").split(
+        "\n"
+    ) == [
+        "tpu:1 [2.0, 2.0] [4.0, 4.0]",
+        "tpu:1 [0.0, 2.0] [0.0, 4.0]",
+        "tpu:1",
+    ]
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "message"),
     [
