@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -161,6 +162,70 @@ def test_a_mask_wants_as_many_values_as_it_has_places() -> None:
     assert x.masked_scatter(mask, torch.ones(2, device="tpu")).tolist() == [1, 0, 1]
     with pytest.raises(RuntimeError, match="2 places are true in the mask, but the source has 1"):
         x.masked_scatter(mask, torch.ones(1, device="tpu"))
+
+
+def _backward(y: Tensor) -> None:
+    y.sum().backward()
+
+
+def _gathered(x: Tensor, at: int) -> Tensor:
+    return x.gather(0, torch.tensor([at]).to("tpu"))
+
+
+def _line(function: Callable[..., object]) -> str:
+    """Return the place of a function's only line."""
+    return f"{Path(__file__).name}:{function.__code__.co_firstlineno + 1}"
+
+
+def test_an_error_of_a_backward_pass_names_the_line_that_asked_for_it() -> None:
+    x = torch.ones(3, device="tpu", requires_grad=True)
+    y = _gathered(x, 5)  # which is clamped
+    words = r"aten::scatter_add\S*: index 5 is out of range"
+    with (
+        torch.tpu.eager_mode("debug"),
+        pytest.raises(IndexError, match=rf"{_line(_backward)} \(.* GatherBackward0\): {words}"),
+    ):
+        _backward(y)
+
+
+def test_an_error_of_a_backward_pass_names_the_forward_line_in_anomaly_mode() -> None:
+    x = torch.ones(3, device="tpu", requires_grad=True)
+    torch.autograd.set_detect_anomaly(True, check_nan=False)
+    try:
+        y = _gathered(x, 5)
+        places = rf"{_line(_backward)} \(.* GatherBackward0, made at \S*{_line(_gathered)}\): aten"
+        with (
+            torch.tpu.eager_mode("debug"),
+            pytest.warns(UserWarning, match="Error detected in GatherBackward0"),
+            pytest.raises(IndexError, match=places),
+        ):
+            _backward(y)
+    finally:
+        torch.autograd.set_detect_anomaly(False)
+
+
+def test_of_two_threads_in_backward_passes_both_are_named() -> None:
+    met, leave = threading.Barrier(2), threading.Event()
+    waiting = torch.ones(1, requires_grad=True)
+    waiting.register_hook(lambda _: (met.wait(), leave.wait(), None)[2])
+
+    def elsewhere() -> None:
+        waiting.sum().backward()
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    met.wait()
+    try:
+        both = sorted([_line(_backward), _line(elsewhere)])
+        y = _gathered(torch.ones(3, device="tpu", requires_grad=True), 5)
+        with (
+            torch.tpu.eager_mode("debug"),
+            pytest.raises(IndexError, match=rf"{both[0]} or \S*{both[1]} \("),
+        ):
+            _backward(y)
+    finally:
+        leave.set()
+        thread.join()
 
 
 @pytest.mark.usefixtures("debug")

@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
 import torch
+from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import checks
 from torch_google.tpu.runtime.misses import CacheMissError
 
 _TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
 _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
@@ -71,18 +75,48 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
 
 
 def caller() -> str:
-    """Return `file:line` of the innermost code that is neither torch's nor ours."""
-    frame = sys._getframe(1)
-    place = "unknown"
+    """Return `file:line` of the innermost code that is neither torch's nor ours.
+
+    On a thread of autograd's that is where backward() was called, with the name of the node that runs;
+    in anomaly mode with the line that made the node, too. Where several threads are within backward(),
+    nothing tells for which of them this one works: each is named.
+    """
+    own = _users_line(sys._getframe(1))
+    if own is not None:
+        return own
+    waiting = {line for frame in sys._current_frames().values() if (line := _backward_line(frame))}
+    return " or ".join(sorted(waiting) or ["unknown"]) + _node()
+
+
+def _users_line(frame: FrameType | None) -> str | None:
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_ROOTS) or file.endswith("_test.py"):
-            return f"{file}:{frame.f_lineno}"
-        place = f"{file}:{frame.f_lineno}"
-        if frame.f_back is None:
-            break
+        if _is_users(frame.f_code.co_filename):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
-    return place
+    return None
+
+
+def _backward_line(frame: FrameType | None) -> str | None:
+    """Return the line that called backward(), or grad(), of a thread that is within it."""
+    while frame is not None:
+        if frame.f_code is _engine_run_backward.__code__:
+            return _users_line(frame)
+        frame = frame.f_back
+    return None
+
+
+def _node() -> str:
+    node = torch._C._current_autograd_node()
+    if node is None:
+        return ""
+    # What anomaly mode has noted: the calls that made the node, the innermost last.
+    made = "".join(node.metadata.get("traceback_", ()))
+    lines = [f"{file}:{line}" for file, line in _FRAME.findall(made) if _is_users(file)]
+    return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"
+
+
+def _is_users(file: str) -> bool:
+    return not file.startswith(_ROOTS) or file.endswith("_test.py")
 
 
 def _first_line(error: Exception) -> str:
