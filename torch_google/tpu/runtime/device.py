@@ -45,6 +45,7 @@ from torch_google.tpu.runtime.modes import (
     set_cache_only,
     set_eager_mode,
     set_fused_limits,
+    set_thread_eager_mode,
     wait_for_compiles,
 )
 from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
@@ -134,6 +135,7 @@ __all__ = [
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_thread_eager_mode",
     "stream",
     "synchronize",
     "wait_for_compiles",

@@ -22,6 +22,15 @@ def set_eager_mode(mode: Name) -> None:
     _C.set_global_mode(_parse(mode))
 
 
+def set_thread_eager_mode(mode: Name | None) -> None:
+    """Set the mode of this thread, and of its backward passes; None takes the process's again.
+
+    It holds until it is set again. A block of `eager_mode` that is open gives back, at its end, what
+    the thread had at its beginning.
+    """
+    _C.set_thread_mode(None if mode is None else _parse(mode))
+
+
 def get_eager_mode() -> str:
     """Return the mode that holds in this thread."""
     own = _C.thread_mode()
