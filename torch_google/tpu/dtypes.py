@@ -35,6 +35,11 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {ours: np.dtype(theirs) for ours, theirs in _PAIRS}
 _TO_TORCH = {theirs: ours for ours, theirs in _TO_JAX.items()}
 
+# What a platform has not, and what to take instead. float64 is there on a TPU: slow, as pairs of float32.
+_MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
+    "tpu": {torch.complex128: torch.complex64},
+}
+
 
 def to_jax(dtype: torch.dtype) -> np.dtype:
     """Return JAX's dtype. Raises TypeError, which names the dtype, where JAX has none."""
@@ -45,6 +50,17 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
             f"tpu: no dtype of JAX for {dtype}. Use one of: "
             + ", ".join(str(known).removeprefix("torch.") for known in _TO_JAX)
         ) from None
+
+
+def check(dtype: torch.dtype, platform: str) -> None:
+    """Raise RuntimeError, which names both, for a dtype that a platform has not: tpu, gpu or cpu."""
+    instead = _MISSING.get(platform, {}).get(dtype)
+    if instead is not None:
+        # No TypeError: x + y would take it for a reason to ask y.
+        raise RuntimeError(
+            f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
+            "on the CPU"
+        )
 
 
 def to_torch(dtype: object) -> torch.dtype:

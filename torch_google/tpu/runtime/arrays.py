@@ -18,7 +18,11 @@ from torch_google.tpu.runtime.strides import View, read
 
 
 def zeros(shape: Sequence[int], dtype: torch.dtype, index: int) -> jax.Array:
-    """Return an array of zeros on a device. Raises torch.OutOfMemoryError."""
+    """Return an array of zeros on a device.
+
+    Raises torch.OutOfMemoryError, and RuntimeError for a dtype that the platform has not.
+    """
+    dtypes.check(dtype, platform.name())
     try:
         return jax.device_put(np.zeros(tuple(shape), dtypes.to_jax(dtype)), platform.device(index))
     except (MemoryError, jax.errors.JaxRuntimeError) as error:
@@ -39,7 +43,11 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
 
 
 def from_host(tensor: torch.Tensor, index: int) -> jax.Array:
-    """Return the values of a tensor on the CPU, as they are now, on a device."""
+    """Return the values of a tensor on the CPU, as they are now, on a device.
+
+    Raises RuntimeError for a dtype that the platform has not.
+    """
+    dtypes.check(tensor.dtype, platform.name())
     return jax.device_put(host_array(tensor), platform.device(index))
 
 

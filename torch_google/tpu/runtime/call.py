@@ -11,7 +11,9 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from torch_google.tpu import dtypes
 from torch_google.tpu.program import Number, mutation, taken
+from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.strides import View, natural
 
 if TYPE_CHECKING:
@@ -54,6 +56,8 @@ class Call:
         # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
+        for view in self.views:
+            dtypes.check(view.dtype, platform.name())
 
     def _source(self, leaf: Any) -> tuple[str, int]:
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
@@ -196,6 +200,7 @@ def _is_input(leaf: Any) -> bool:
 def _fresh(meta: torch.Tensor | None) -> Fresh | None:
     if meta is None:
         return None
+    dtypes.check(meta.dtype, platform.name())
     sizes = tuple(meta.shape)
     lies = natural(sizes, meta.stride())
     return Fresh(sizes, lies.strides, lies.shape, meta.dtype)

@@ -53,6 +53,7 @@ class _Device(Carrier):
         _C.store(tensor, array)
 
     def pack(self, values: jax.Array, result: Result) -> jax.Array:
+        dtypes.check(result.dtype, platform.name())
         lies = natural(result.sizes, result.strides)
         if lies.strides == result.strides:
             return values.transpose(lies.order)
