@@ -141,7 +141,8 @@ def embedding_renorm(
     wide = opmath(weight)
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
-    named = jnp.zeros((len(weight), 1), bool).at[indices.reshape(indices.size)].set(True)
+    flat = indices.reshape(indices.size)
+    named = jnp.zeros((len(weight), 1), bool).at[flat].set(True, wrap_negative_indices=False)
     return jnp.where(named & (norms > max_norm), shrunk, wide)
 
 
@@ -156,10 +157,11 @@ def _to_table(
 ) -> jax.Array:
     kept = (indices != padding_idx) if padding_idx >= 0 else jnp.ones(indices.shape, bool)
     if by_frequency:
-        counts = jnp.zeros((size,), rows.dtype).at[indices].add(1)
+        counts = jnp.zeros((size,), rows.dtype).at[indices].add(1, wrap_negative_indices=False)
         rows = rows / jnp.maximum(counts, 1)[indices][:, None]
     rows = jnp.where(kept[:, None], rows, 0)
-    return jnp.zeros((size, rows.shape[1]), rows.dtype).at[indices].add(rows)
+    table = jnp.zeros((size, rows.shape[1]), rows.dtype)
+    return table.at[indices].add(rows, wrap_negative_indices=False)
 
 
 def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:

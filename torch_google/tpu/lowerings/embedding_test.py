@@ -63,6 +63,16 @@ def test_bags_of_one_scale_by_frequency_as_rows_do() -> None:
     assert abs(ours - theirs.numpy()).max() < 1e-6
 
 
+@pytest.mark.parametrize("by_frequency", [True, False])
+def test_a_row_that_does_not_exist_gets_no_gradient(by_frequency: bool) -> None:
+    backward = aten.embedding_dense_backward.default
+    grad, indices = torch.ones(3, 2), torch.tensor([-1, 0, 7])
+    (found,) = lowered(backward, grad, indices, 4, -1, by_frequency)
+    assert found.sum(1).tolist() == [2, 0, 0, 0]
+    (found,) = lowered(aten.embedding_renorm.default, torch.ones(4, 4), indices, 1.0, 2.0)
+    assert found.sum(1).tolist() == pytest.approx([2, 4, 4, 4])
+
+
 def test_renorm() -> None:
     weight, indices = torch.randn(5, 3) * 3, torch.tensor([0, 2, 2])
     expect = lambda *args: torch.embedding_renorm_(args[0].clone(), *args[1:])  # noqa: E731

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading and writing at positions that tensors give: index, gather, scatter, take, masks.
 
-A position out of range is not seen: a read gives some element, a write is dropped.
+A position out of range is not seen: a read gives some element, a write is dropped. So it is with a
+negative one, where torch does not count from the end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +22,9 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, convert
 from torch_google.tpu.lowerings.table import lowering
 
 Indices = Sequence[Array | None]
+
+# For operators that take no negative positions: JAX would count from the end.
+_FROM_0: Any = {"wrap_negative_indices": False}
 
 
 def _is_mask(index: Array) -> bool:
@@ -135,14 +140,16 @@ def index_add(self: Array, dim: int, index: Array, source: Array, *, alpha: Oper
     x, added = opmath(at_least_1d(self)), opmath(at_least_1d(source))
     target = x.at[_rows(x, dim, index)]
     if x.dtype == jnp.bool_:
-        return target.max(added & (alpha != 0)).reshape(self.shape)
-    return target.add(added * convert(alpha, to_torch(self.dtype))).reshape(self.shape)
+        return target.max(added & (alpha != 0), **_FROM_0).reshape(self.shape)
+    added = added * convert(alpha, to_torch(self.dtype))
+    return target.add(added, **_FROM_0).reshape(self.shape)
 
 
 @lowering("aten::index_copy")
 def index_copy(self: Array, dim: int, index: Array, source: Array) -> Array:
     x = at_least_1d(self)
-    return x.at[_rows(x, dim, index)].set(at_least_1d(source)).reshape(self.shape)
+    copied = x.at[_rows(x, dim, index)].set(at_least_1d(source), **_FROM_0)
+    return copied.reshape(self.shape)
 
 
 @lowering("aten::index_fill.int_Scalar", "aten::index_fill.int_Tensor")
@@ -180,7 +187,7 @@ def gather(self: Array, dim: int, index: Array, *, sparse_grad: bool = False) ->
     x, places = at_least_1d(self), at_least_1d(index)
     if places.size == 0:
         return jnp.zeros(index.shape, self.dtype)
-    return x.at[_cells(x, dim, places)].get(mode="clip").reshape(index.shape)
+    return x.at[_cells(x, dim, places)].get(mode="clip", **_FROM_0).reshape(index.shape)
 
 
 @lowering("aten::scatter.src")
@@ -235,7 +242,7 @@ def _scattered(
     cells = _cells(x, dim, places)
     source = source.astype(x.dtype)
     if reduce is None:
-        return x.at[cells].set(source).reshape(self.shape)
+        return x.at[cells].set(source, **_FROM_0).reshape(self.shape)
     return _reduced(x, cells, source, reduce, include_self).reshape(self.shape)
 
 
@@ -247,22 +254,22 @@ def _reduced(
     x, source = opmath(x), opmath(source)
     base = x
     if not include_self:
-        hit = jnp.zeros(x.shape, jnp.bool_).at[cells].set(True)
+        hit = jnp.zeros(x.shape, jnp.bool_).at[cells].set(True, **_FROM_0)
         base = jnp.where(hit, _neutral(how, x.dtype), x)
     target = base.at[cells]
     if x.dtype == jnp.bool_:
-        return target.min(source) if how in ("prod", "amin") else target.max(source)
+        how = "amin" if how in ("prod", "amin") else "amax"
     if how == "sum":
-        return target.add(source)
+        return target.add(source, **_FROM_0)
     if how == "prod":
-        return target.multiply(source)
+        return target.multiply(source, **_FROM_0)
     if how == "amax":
-        return target.max(source)
+        return target.max(source, **_FROM_0)
     if how == "amin":
-        return target.min(source)
-    count = jnp.full(x.shape, int(include_self), x.dtype).at[cells].add(jnp.ones_like(source))
-    count = jnp.maximum(count, 1)
-    total = target.add(source)
+        return target.min(source, **_FROM_0)
+    count = jnp.full(x.shape, int(include_self), x.dtype)
+    count = jnp.maximum(count.at[cells].add(jnp.ones_like(source), **_FROM_0), 1)
+    total = target.add(source, **_FROM_0)
     whole = jnp.issubdtype(x.dtype, jnp.integer)
     return jnp.floor_divide(total, count) if whole else total / count
 

@@ -86,6 +86,25 @@ def test_gather_and_scatter() -> None:
     check(aten.scatter.src, SCALAR, 0, torch.tensor(0), torch.tensor(1.0))
 
 
+def test_a_negative_position_is_out_of_range_where_torch_has_none() -> None:
+    """A read gives some element, as at the beginning; a write is dropped."""
+    x, at, one = torch.arange(1.0, 4), torch.tensor([-1]), torch.full((1,), 9.0)
+    for op in (aten.index_add.default, aten.index_copy.default, aten.scatter_add.default):
+        assert lowered(op, x, 0, at, one)[0].tolist() == [1, 2, 3]
+    for include in (True, False):
+        for how in ("sum", "prod", "mean", "amax", "amin"):
+            for op in (aten.scatter_reduce.two, aten.index_reduce.default):
+                if (op, how) != (aten.index_reduce.default, "sum"):
+                    (found,) = lowered(op, x, 0, at, one, how, include_self=include)
+                    assert found.tolist() == [1, 2, 3]
+    assert lowered(aten.scatter.src, x, 0, at, one)[0].tolist() == [1, 2, 3]
+    assert lowered(aten.scatter.value, x, 0, at, 9.0)[0].tolist() == [1, 2, 3]
+    assert lowered(aten.gather.default, x, 0, at)[0].tolist() == [1]
+    assert lowered(aten.index_select.default, x, 0, at)[0].tolist() == [1]
+    check(aten.index_fill.int_Scalar, x, 0, at, 9)
+    check(aten.take.default, x, at)
+
+
 def test_flat() -> None:
     at = torch.tensor([[0, -1], [5, 23]])
     check(aten.take.default, X, at)
