@@ -72,8 +72,9 @@ class Compiled(OutputCode):
         for place, is_tensor in enumerate(signature.tensors):
             value = args[place]
             if is_tensor:
-                array = arrays[place]
-                seen.append((array.shape, array.dtype, value.storage_offset(), value.stride()))
+                # No name for the array: one that has several owners would be copied.
+                kind = (arrays[place].shape, arrays[place].dtype)
+                seen.append((*kind, value.storage_offset(), value.stride()))
             else:
                 seen.append(type(value) if place in signature.numbers else value)
         if signature.symbolic:
