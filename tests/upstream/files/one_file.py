@@ -35,6 +35,8 @@ def main(argv: Sequence[str]) -> int:
     folder = catalogue.root()
     # Before torch's machinery for tests is imported, which asks.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
+    # TorchScript's fuser starts the kind of compiler that torch was made with: of releases that is this.
+    os.environ.setdefault("CXX", "g++")
     try:
         device.prepare()
     except ValueError as error:
