@@ -64,15 +64,15 @@ def test_goes_on_and_does_nothing_twice(here: Path, capsys: pytest.CaptureFixtur
 
 
 def test_what_a_stopped_run_was_at_is_run_again(here: Path) -> None:
-    (here / "test_nn.py").write_text(
-        "import unittest\nclass TestNN(unittest.TestCase):\n    def test_a(self): pass\n"
+    (here / "test_indexing.py").write_text(
+        "import unittest\nclass TestIndexing(unittest.TestCase):\n    def test_a(self): pass\n"
     )
     file = here / "rows.jsonl"
-    left = outcomes.Ran("test_nn::TestNN", "test_a", "", Outcome.FAILED, outcomes.BEGUN)
+    left = outcomes.Ran("test_indexing::TestIndexing", "test_a", "", Outcome.FAILED, outcomes.BEGUN)
     outcomes.append(file, [left])
     run.main(["test_autograd", f"--results={file}"])
     assert outcomes.read(file)[left.key] == left
-    run.main(["test_nn", f"--results={file}"])
+    run.main(["test_indexing", f"--results={file}"])
     assert outcomes.read(file)[left.key].outcome is Outcome.PASSED
 
 
