@@ -2,7 +2,8 @@
 """One of torch's test files, in this process: FILE [options of pytest].
 
 What is known not to pass is in exceptions.json. With UPSTREAM_SHARE=INDEX/SHARES only a share of the
-file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with FBCODE_RESULTS=FILE each outcome is a line there, and what it has is not run again.
+file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with FBCODE_RESULTS=FILE each
+outcome is a line there, and what it has is not run again.
 """
 
 from __future__ import annotations
