@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.resources
-import importlib.util
 import inspect
 import linecache
 import os
@@ -16,6 +15,7 @@ import sys
 import traceback
 
 import numpy as np
+import pytest
 import torch
 import torch.nn
 import torch.utils.model_dump
@@ -63,7 +63,8 @@ def test_a_packages_init_is_a_module_of_it_too() -> None:
     assert (again.__name__, again.__package__) == ("json.__init__", "json")
     assert again.loads("[1]") == [1]
     assert again is not sys.modules["json"]
-    assert importlib.util.find_spec("json.decoder.__init__") is None
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("json.decoder.__init__")
 
 
 def test_get_source_of_a_library_and_of_our_own() -> None:

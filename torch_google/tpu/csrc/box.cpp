@@ -162,9 +162,8 @@ void Box::resize(size_t bytes) {
   }
   if (has_shape()) {
     if (value_ || writer_) {
-      const auto kept = bytes % c10::elementSize(dtype) == 0
-                            ? dtype
-                            : c10::ScalarType::Byte;
+      const auto kept =
+          bytes % c10::elementSize(dtype) == 0 ? dtype : c10::ScalarType::Byte;
       const auto elements =
           static_cast<int64_t>(bytes / c10::elementSize(kept));
       Ref grown = Ref::checked(PyObject_CallFunction(

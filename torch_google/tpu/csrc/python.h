@@ -20,7 +20,7 @@ struct Callbacks {
       nullptr;  // (operator, exception): raises what the user should see
   PyObject* debug =
       nullptr;  // (operator, function, arguments) -> results, all of them ready
-  PyObject* zeros = nullptr;    // (shape, dtype, device) -> jax.Array
+  PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;
   PyObject* transfer =
