@@ -129,9 +129,6 @@ def startup_options(prefix: Path) -> tuple[str, ...]:
         f"--install_base={prefix / _INSTALL_BASE}",
         "--trust_install_base",  # Debian's client carries no sums of the install base
         f"--server_javabase={prefix / _JAVA}",
-        # The first compiler tier halves the start of a cold server; builds here wait for gcc, not
-        # for Java.
-        "--host_jvm_args=-XX:TieredStopAtLevel=1",
     )
 
 

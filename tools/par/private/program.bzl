@@ -97,14 +97,12 @@ par_program_test = rule(
     test = True,
 )
 
-def _manifest(ctx, files, skipped, output):
+def _manifest(ctx, files, output):
     """Writes "name<tab>path" lines: a name is a path below its most specific import root."""
     roots = [root + "/" for root in _import_roots(ctx)]
     workspace = ctx.workspace_name
 
     def row(file):
-        if file.path in skipped:
-            return None
         where = runfiles_path_in(workspace, file)
         for root in roots:
             if where.startswith(root):
@@ -122,12 +120,19 @@ def _pack(ctx, output):
     for bundle in bundles:
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
-    own = depset(transitive = [
-        ctx.attr.lib[PyInfo].transitive_sources,
-        ctx.attr.lib[DefaultInfo].default_runfiles.files,
-    ])
+
+    # Bundles have all of the directories that they were made from. As inputs those would be thousands
+    # of files more, which takes Bazel longer than linking does.
+    own = [
+        file
+        for file in depset(transitive = [
+            ctx.attr.lib[PyInfo].transitive_sources,
+            ctx.attr.lib[DefaultInfo].default_runfiles.files,
+        ]).to_list()
+        if file.path not in packed
+    ]
     manifest = ctx.actions.declare_file(output.basename + ".manifest", sibling = output)
-    _manifest(ctx, own, packed, manifest)
+    _manifest(ctx, own, manifest)
     arguments = ctx.actions.args()
     arguments.add(output, format = "--output=%s")
     arguments.add(ctx.executable.launcher, format = "--launcher=%s")
@@ -146,8 +151,8 @@ def _pack(ctx, output):
         "link",
         arguments,
         depset(
-            [ctx.executable.launcher, manifest] + archives,
-            transitive = [own] + [label[DefaultInfo].files for label in ctx.attr.info],
+            [ctx.executable.launcher, manifest] + archives + own,
+            transitive = [label[DefaultInfo].files for label in ctx.attr.info],
         ),
         [output],
         "ParLink",
