@@ -103,11 +103,19 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
 def _import_early(runtime: Runtime) -> None:
     """Imports what the main module imports before its first other statement, in that order.
 
-    Then nothing that is alive needs to be looked at by the collector again.
+    Then nothing that is alive needs to be looked at by the collector again. It waits until then: the
+    first object after an import that paused it would have it go through all that the import made.
     """
-    for name in runtime.settings.get("early_imports", ()):
-        __import__(name)
-    gc.freeze()
+    pause = gc.isenabled()
+    if pause:
+        gc.disable()
+    try:
+        for name in runtime.settings.get("early_imports", ()):
+            __import__(name)
+        gc.freeze()
+    finally:
+        if pause:
+            gc.enable()
 
 
 def _guarded(program: Callable[[], None]) -> int:
