@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
 import importlib.metadata
 import importlib.resources
 import inspect
@@ -13,6 +15,7 @@ import pkgutil
 import subprocess
 import sys
 import traceback
+import types
 
 import numpy as np
 import pytest
@@ -65,6 +68,24 @@ def test_a_packages_init_is_a_module_of_it_too() -> None:
     assert again is not sys.modules["json"]
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("json.decoder.__init__")
+
+
+def test_what_main_imports_first_is_set_apart_unseen(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "many_objects.py").write_text("objects = [[] for _ in range(100_000)]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    collected: list[str] = []
+    watch = lambda phase, _: collected.append(phase)  # noqa: E731
+    runner = importlib.import_module("par_runtime.runner")
+    gc.callbacks.append(watch)
+    try:
+        runner._import_early(types.SimpleNamespace(settings={"early_imports": ["many_objects"]}))
+    finally:
+        gc.callbacks.remove(watch)
+        gc.unfreeze()
+    assert collected == []
+    assert gc.isenabled()
 
 
 def test_get_source_of_a_library_and_of_our_own() -> None:
