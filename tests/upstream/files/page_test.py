@@ -14,6 +14,7 @@ _FOUND = [
     Ran("test_a::TestB", "test_2_cpu", "cpu", Outcome.SKIPPED, "known: no | kernel", 0.2),
     Ran("test_a::TestB", "test_3_cpu", "cpu", Outcome.SKIPPED, "fewer than 2 devices"),
     Ran("test_b::TestC", "test_4", "", Outcome.SKIPPED, "fewer than 99 devices"),
+    Ran("test_b::TestC", "test_6", "", Outcome.SKIPPED, "could not fetch 'https://host/data/a.pt'"),
     Ran("test_b::TestC", "test_5", "", Outcome.FAILED, "RuntimeError: <no>", 3.0),
 ]
 
@@ -23,8 +24,8 @@ def test_the_page(tmp_path: Path) -> None:
     lines = (tmp_path / "TABLE.md").read_text().splitlines()
     assert lines[lines.index("|---|---|---|---|---|---|---|---|---|") + 1 :] == [
         "| test_a | cpu | 2 | 1 | 50.00 % | 0 | 1 | 1 | 2 |",
-        "| test_b | none | 1 | 0 | 0.00 % | 1 | 0 | 1 | 3 |",
-        "| all |  | 3 | 1 | 33.33 % | 1 | 1 | 2 | 5 |",
+        "| test_b | none | 1 | 0 | 0.00 % | 1 | 0 | 2 | 3 |",
+        "| all |  | 3 | 1 | 33.33 % | 1 | 1 | 3 | 5 |",
         "",
         "## Known not to pass",
         "",
@@ -37,6 +38,7 @@ def test_the_page(tmp_path: Path) -> None:
         "| reason | files | tests |",
         "|---|---|---|",
         "| fewer than N devices | test_a, test_b | 2 |",
+        "| could not fetch 'a.pt' | test_b | 1 |",
         "",
         "## Failed",
         "",

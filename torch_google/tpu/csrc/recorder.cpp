@@ -76,7 +76,7 @@ bool transferred(torch::jit::Stack& stack) {
 }
 
 // Brings the indices of x[i] to the device of x. Those of one element stay:
-// they are numbers.
+// they are numbers. Masks of bytes warn, as on every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
@@ -87,7 +87,11 @@ void bring_indices(torch::jit::Stack& stack, size_t arity) {
   };
   bool any = false;
   for (size_t i = 0; i < indices.size(); ++i) {
-    any |= is_elsewhere(indices[i]);
+    const std::optional<at::Tensor> index = indices[i];
+    any |= is_elsewhere(index);
+    if (index && index->defined() && index->scalar_type() == at::kByte) {
+      TORCH_WARN("a mask of torch.uint8 is deprecated: use torch.bool");
+    }
   }
   if (!any) {
     return;

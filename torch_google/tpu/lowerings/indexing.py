@@ -103,6 +103,8 @@ def index_put_impl(
 
 
 def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulate: bool) -> Array:
+    if not values.size:  # the mask takes nothing
+        return self
     # The shape of the result does not depend on the mask: each place looks up its value by the
     # number of places before it.
     ahead, behind = self.shape[:dim], self.shape[dim + mask.ndim :]

@@ -34,6 +34,7 @@ def test_index_put(accumulate: bool) -> None:
     check(aten.index_put.default, X, [mask], torch.arange(13.0), accumulate)
     check(aten.index_put.default, X, [mask[:, :, 0]], torch.arange(12.0).reshape(3, 4), accumulate)
     check(aten.index_put.default, X, [mask[:, :, 0]], torch.arange(4.0), accumulate)
+    check(aten.index_put.default, X, [mask[0, 0, :2]], torch.ones(0, 3, 4), accumulate)
     column = torch.tensor([True, False, True])
     check(aten.index_put.default, X, [None, column], torch.ones(2, 2, 4), accumulate)
     check(aten.index_put.default, X, [None, column], torch.ones(1, 4), accumulate)
