@@ -80,29 +80,30 @@ bool transferred(torch::jit::Stack& stack) {
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
-  auto indices = arguments[1].toOptionalTensorList();
-  const auto is_elsewhere = [&](const std::optional<at::Tensor>& index) {
-    return device.is_privateuseone() && index && index->defined() &&
-           index->device().is_cpu() && index->dim() > 0;
+  // In TorchScript the list is one of anything.
+  const auto indices = arguments[1].toListRef();
+  const auto is_elsewhere = [&](const at::Tensor& index) {
+    return device.is_privateuseone() && index.device().is_cpu() &&
+           index.dim() > 0;
   };
   bool any = false;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const std::optional<at::Tensor> index = indices[i];
-    any |= is_elsewhere(index);
-    if (index && index->defined() && index->scalar_type() == at::kByte) {
-      TORCH_WARN("a mask of torch.uint8 is deprecated: use torch.bool");
+  c10::List<std::optional<at::Tensor>> brought;
+  for (const c10::IValue& given : indices) {
+    std::optional<at::Tensor> index;
+    if (given.isTensor() && given.toTensor().defined()) {
+      index = given.toTensor();
+      if (index->scalar_type() == at::kByte) {
+        TORCH_WARN("a mask of torch.uint8 is deprecated: use torch.bool");
+      }
+      if (is_elsewhere(*index)) {
+        index = index->to(device);
+        any = true;
+      }
     }
+    brought.push_back(std::move(index));
   }
   if (!any) {
     return;
-  }
-  c10::List<std::optional<at::Tensor>> brought;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    std::optional<at::Tensor> index = indices[i];
-    if (is_elsewhere(index)) {
-      index = index->to(device);
-    }
-    brought.push_back(std::move(index));
   }
   stack[stack.size() - arity + 1] = std::move(brought);
 }

@@ -81,8 +81,29 @@ def in_a_flat_tensor(self: Array, index: Array, *_: Any) -> Checks:
     return _within(index, self.size, wraps=True)
 
 
-@_check("aten::index.Tensor", "aten::index_put", "aten::_index_put_impl")
-def index(self: Array, indices: Sequence[Array | None], *_: Any, **__: Any) -> Checks:
+@_check("aten::index.Tensor")
+def index(self: Array, indices: Sequence[Array | None]) -> Checks:
+    return _positions(self, indices)
+
+
+@_check("aten::index_put", "aten::_index_put_impl")
+def index_put(
+    self: Array, indices: Sequence[Array | None], values: Array, *_: Any, **__: Any
+) -> Checks:
+    checks = _positions(self, indices)
+    given = [(at, index) for at, index in enumerate(indices) if index is not None]
+    if len(given) != 1 or given[0][1].dtype not in (jnp.bool_, jnp.uint8):
+        return checks
+    at, mask = given[0]
+    behind = self.ndim - at - mask.ndim
+    if values.ndim <= behind or values.shape[-1 - behind] == 1:
+        return checks
+    taken, size = (mask != 0).sum(), values.shape[-1 - behind]
+    words = f"shape mismatch: the mask takes {{}}, and there are values for {size}"
+    return [*checks, Check(taken != size, taken, RuntimeError, words)]
+
+
+def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
     checks: list[Check] = []
     dim = 0
     for places in indices:

@@ -157,6 +157,19 @@ def test_nothing_to_look_up_is_no_error() -> None:
 
 
 @pytest.mark.usefixtures("debug")
+@pytest.mark.parametrize("values", [[], [1.0, 2.0, 3.0]])
+def test_a_mask_puts_as_many_values_as_it_takes(values: list[float]) -> None:
+    x, mask = torch.zeros(2, 3, device="tpu"), torch.tensor([True, False, True]).to("tpu")
+    x[:, mask] = torch.tensor([4.0, 5.0]).to("tpu")
+    x[:, mask] = 7 + torch.zeros(1, device="tpu")
+    assert x.tolist() == [[7, 0, 7]] * 2
+    with pytest.raises(
+        RuntimeError, match=f"the mask takes 2, and there are values for {len(values)}"
+    ):
+        x[:, mask] = torch.tensor(values).to("tpu")
+
+
+@pytest.mark.usefixtures("debug")
 def test_a_mask_wants_as_many_values_as_it_has_places() -> None:
     x, mask = torch.zeros(3, device="tpu"), torch.tensor([True, False, True]).to("tpu")
     assert x.masked_scatter(mask, torch.ones(2, device="tpu")).tolist() == [1, 0, 1]

@@ -41,6 +41,11 @@ def run(program: Program, call: Call) -> list[Any]:
     outs = []
     for at, result in zip(call.written(), results, strict=True):
         target = call.tensors[at]
+        if target.dtype != result.dtype:
+            raise RuntimeError(
+                f"{call.op.name()}: out= is of {target.dtype}, and the result of {result.dtype}. "
+                "Give one of that dtype"
+            )
         if target.shape != result.shape:
             target.resize_(result.shape)
         outs.append(target.copy_(result))

@@ -50,6 +50,15 @@ def test_a_mask_of_bytes_warns_once_for_each_use() -> None:
     assert x.tolist() == [0, 1, 4]
 
 
+def test_scripted_functions_index() -> None:
+    @torch.jit.script
+    def put(x: torch.Tensor) -> torch.Tensor:
+        x[x < 2] = 5.0
+        return x[x > 3]
+
+    assert put(torch.arange(5.0, device="tpu")).tolist() == [5, 5, 4]
+
+
 def test_values_on_the_cpu_are_still_refused() -> None:
     x = torch.zeros(3, device="tpu")
     with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):

@@ -190,6 +190,11 @@ def test_shapes_that_depend_on_values() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to("tpu")
     assert x.nonzero().tolist() == [[0, 1], [1, 0]]
     assert torch.tpu.metrics().host_shapes == 1
+    found = torch.empty(0, dtype=torch.int64, device="tpu")
+    assert torch.nonzero(x, out=found) is found
+    assert found.tolist() == [[0, 1], [1, 0]]
+    with pytest.raises(RuntimeError, match="out"):  # torch or the device says so, by release
+        torch.nonzero(x, out=torch.empty(0, device="tpu"))
 
 
 def test_copies() -> None:
