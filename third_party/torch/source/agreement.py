@@ -26,8 +26,15 @@ _RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
-# What a compiler counts for itself in a file: lambdas, guards and other things without a name.
-_COUNTED = re.compile(r"(?<=\$_)\d+|\.\d+$")
+# What a compiler counts for itself in a file (lambdas, and guards and constants without a name), and what
+# torch's macros do by __COUNTER__; with the length of the name in front, which the number may change.
+_COUNTED = re.compile(
+    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*_|torch_warn_once_|g_\w+Registry)\d+|\.\d+$"
+)
+# What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
+_UNWINDING = re.compile(
+    r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$|_Zd[la]Pv"
+)
 
 _STARTUP = ".text.startup"
 # GCC gives what stands there names, after the file's first function.
@@ -84,7 +91,7 @@ def _function(section: str) -> str:
     if section.startswith(_STARTUP) or _STARTUP_OF_GCC.search(section):
         return _STARTUP
     name = _SECTIONS_OF_NAMES.sub("", section)
-    return "" if name == section else _COUNTED.sub("", name)
+    return "" if name == section or _UNWINDING.match(name) else _uncounted(name)
 
 
 def _symbol(name: str) -> str:
@@ -94,7 +101,11 @@ def _symbol(name: str) -> str:
         (".L", ".rodata", ".gcc_except_table", "__cxx_global_", "DW.ref.")
     ):
         return ""
-    return _COUNTED.sub("", name)
+    return "" if _UNWINDING.match(name) else _uncounted(name)
+
+
+def _uncounted(name: str) -> str:
+    return _COUNTED.sub(lambda counted: counted["name"] or "", name)
 
 
 def _union(sets: Iterable[frozenset[str]]) -> set[str]:

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What counts as the same function in two objects, in the words of objdump."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from third_party.torch.source.agreement import Functions, differences, functions_of
+
+
+def _functions(**calls: str) -> Functions:
+    def lines() -> Iterator[str]:
+        for function, callees in calls.items():
+            yield f"RELOCATION RECORDS FOR [.text.{function}]:"
+            yield "OFFSET           TYPE                     VALUE"
+            for callee in callees.split():
+                yield f"0000000000000012 R_X86_64_PLT32           {callee}-0x4"
+
+    return functions_of(lines())
+
+
+@pytest.mark.parametrize(
+    ("together", "apart"),
+    [
+        ("_ZZ1fvE17torch_warn_once_4", "_ZZ1fvE17torch_warn_once_12"),
+        ("_ZL30TORCH_LIBRARY_IMPL_init_aten_1RN1cE", "_ZL31TORCH_LIBRARY_IMPL_init_aten_18RN1cE"),
+        ("_ZN4c10dL21g_GlooDeviceRegistry7B5cxx11E", "_ZN4c10dL22g_GlooDeviceRegistry10B5cxx11E"),
+        ("_ZNK3$_9clEv", "_ZNK4$_12clEv"),
+        ("_Z1gv __clang_call_terminate", "_Z1gv"),
+        ("_Z1gv _Unwind_Resume _ZN3c106IValue7PayloadD2Ev", "_Z1gv"),
+    ],
+)
+def test_what_a_compiler_counts_or_knows_of_exceptions_is_no_difference(
+    together: str, apart: str
+) -> None:
+    assert list(differences(_functions(f=together), _functions(f=apart))) == []
+
+
+def test_another_function_is_one() -> None:
+    found = list(differences(_functions(f="_Z1gi _Z1hv"), _functions(f="_Z1gl _Z1hv")))
+    assert found == ["f: refers to _Z1gi where the file by itself refers to _Z1gl"]
+
+
+def test_a_function_of_the_unit_alone_is_one() -> None:
+    assert list(differences(_functions(f="_Z1gv", k="_Z1gv"), _functions(f="_Z1gv"))) == [
+        "k: there is no such function in the files by themselves"
+    ]
