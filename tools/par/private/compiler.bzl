@@ -21,7 +21,7 @@ COMPILER_ATTRS = {
     ),
 }
 
-def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_message):
+def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_message, requirements = {}):
     """Runs `main.py COMMAND ARGUMENTS` under the launcher's own interpreter.
 
     Args:
@@ -32,6 +32,7 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
       outputs: list of Files.
       mnemonic: of the action.
       progress_message: of the action.
+      requirements: what else Bazel is told of the action.
     """
     head = ctx.actions.args()
     head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
@@ -59,6 +60,7 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
         # The order of a set in marshalled code follows the hash seed.
         env = {"PYTHONHASHSEED": "0"},
         resource_set = _all_cores,
+        execution_requirements = requirements,
     )
 
 def _all_cores(_os, _inputs):

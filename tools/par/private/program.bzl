@@ -157,6 +157,9 @@ def _pack(ctx, output):
         [output],
         "ParLink",
         "Linking %s" % output.short_path,
+        # As fast made as fetched. And each is as large as a hundred objects, which would go from a cache
+        # that is full for it.
+        requirements = {"no-cache": ""},
     )
 
 def _packed_impl(ctx):
