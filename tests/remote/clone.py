@@ -42,6 +42,9 @@ class Clone:
             "--color=no",
             "--curses=no",
             f"--build_event_json_file={events}",
+            # As paths of this machine: else Bazel asks the service for names of them, and fails
+            # where there is none.
+            "--nobuild_event_json_file_path_conversion",
         ]
         done = self._bazel("build", *options, *words)
         return Build(done.returncode, done.stdout, runners(events))
