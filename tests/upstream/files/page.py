@@ -14,7 +14,8 @@ from tools.presubmit.results import Outcome
 
 # What differs between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-_FOLDER = re.compile(r"https?://\S*/")
+# What says nothing of a reason: where a file is, and whose turn it is.
+_IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
 _HEAD = """# What torch's own tests gave
 
@@ -80,5 +81,5 @@ def _skips(skipped: Sequence[Ran]) -> list[str]:
 
 def _grouped(reason: str) -> str:
     first = (reason.splitlines() or [""])[0]
-    words = _VARYING.sub("N", _FOLDER.sub("", first)) or "no reason was given"
+    words = _VARYING.sub("N", _IDLE.sub("", first)) or "no reason was given"
     return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
