@@ -76,7 +76,10 @@ def test_what_main_imports_first_is_set_apart_unseen(
     (tmp_path / "many_objects.py").write_text("objects = [[] for _ in range(100_000)]\n")
     monkeypatch.syspath_prepend(tmp_path)
     collected: list[str] = []
-    watch = lambda phase, _: collected.append(phase)  # noqa: E731
+
+    def watch(phase: str, _: dict[str, int]) -> None:
+        collected.append(phase)
+
     runner = importlib.import_module("par_runtime.runner")
     gc.callbacks.append(watch)
     try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`agreement_test`: files mean the same together as each does by itself.
 
-It compiles them twice, both ways, without optimisation: as long as the build itself. So nothing asks for
+It compiles them twice, both ways, without optimisation: longer than the build itself. So nothing asks for
 it but whoever changed the chunks: see README.md.
 """
 

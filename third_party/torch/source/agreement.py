@@ -29,7 +29,7 @@ _SECTIONS_OF_NAMES = re.compile(
 # What a compiler counts for itself in a file (lambdas, and guards and constants without a name), and what
 # torch's macros do by __COUNTER__; with the length of the name in front, which the number may change.
 _COUNTED = re.compile(
-    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*_|torch_warn_once_|g_\w+Registry)\d+|\.\d+$"
+    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*_|torch_warn_once_|logFlag|g_\w+Registry)\d+|\.\d+$"
 )
 # What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
 _UNWINDING = re.compile(
@@ -62,6 +62,8 @@ def differences(together: Functions, apart: Functions) -> Iterator[str]:
             odd = _union(together[name]) ^ _union(apart.get(name, set()))
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"
+        elif name not in apart and _UNWINDING.match(name):
+            continue  # made for a cleanup alone
         elif name not in apart:
             yield f"{name}: there is no such function in the files by themselves"
         else:
@@ -91,7 +93,7 @@ def _function(section: str) -> str:
     if section.startswith(_STARTUP) or _STARTUP_OF_GCC.search(section):
         return _STARTUP
     name = _SECTIONS_OF_NAMES.sub("", section)
-    return "" if name == section or _UNWINDING.match(name) else _uncounted(name)
+    return "" if name == section else _uncounted(name)
 
 
 def _symbol(name: str) -> str:
