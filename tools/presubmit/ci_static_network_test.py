@@ -26,16 +26,21 @@ local_repository(name = "torch_source", path = "source")
 _SOURCE = """\
 package(default_visibility = ["//visibility:public"])
 genrule(name = "object", outs = ["object.o"], cmd = "echo compiled > $@")
-genrule(name = "bindings", srcs = [":object"], outs = ["bindings.a"], cmd = "cat $< > $@")
 genrule(name = "c10", outs = ["c10.a"], cmd = "echo small > $@")
 """
 
-_ARCHIVE = """\
-genrule(name = "{name}", outs = ["{name}.a"], cmd = "echo made > $@")
+_EXTENSIONS = """\
+package(default_visibility = ["//visibility:public"])
+genrule(
+    name = "extensions",
+    srcs = ["@torch_source//:object"],
+    outs = ["extensions.a"],
+    cmd = "cat $< > $@",
+)
 """
 
 _TEST = """\
-sh_test(name = "{name}", srcs = ["{name}.sh"], data = ["@torch_source//:{needs}"])
+sh_test(name = "{name}", srcs = ["{name}.sh"], data = ["{needs}"])
 """
 
 _RC = """\
@@ -44,8 +49,7 @@ build:static --define=static=1
 try-import %workspace%/.bazelrc.user
 """
 
-
-_ARCHIVES = ("//third_party/openblas:archive", "//third_party/python:cpython")
+_OBJECTS = "//torch_google/tpu/csrc:extensions"
 
 
 class Clone:
@@ -63,11 +67,10 @@ class Clone:
             ".bazelrc.user": f"common --disk_cache={cache}\n",
             "source/MODULE.bazel": "",
             "source/BUILD": _SOURCE,
-            "third_party/openblas/BUILD": _ARCHIVE.format(name="archive"),
-            "third_party/python/BUILD": _ARCHIVE.format(name="cpython"),
-            "third_party/clang/BUILD": _TEST.format(name="programs", needs="c10"),
+            "torch_google/tpu/csrc/BUILD": _EXTENSIONS,
+            "third_party/clang/BUILD": _TEST.format(name="programs", needs="@torch_source//:c10"),
             "third_party/clang/programs.sh": "#!/bin/sh\n",
-            "tests/upstream/BUILD": _TEST.format(name="smoke", needs="bindings"),
+            "tests/upstream/BUILD": _TEST.format(name="smoke", needs=_OBJECTS),
             "tests/upstream/smoke.sh": "#!/bin/sh\n",
         }.items():
             file = root / path
@@ -125,7 +128,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert empty.made("c10.a")
     assert not empty.made("object.o")
 
-    empty.run("bazelw", "build", "--config=static", "@torch_source//:bindings", *_ARCHIVES)
+    empty.run("bazelw", "build", "--config=static", _OBJECTS)
     line, tests = full.static()
     assert line.startswith("static: every object of torch is in a cache")
     assert tests == ["//tests/upstream:smoke"]

@@ -4,10 +4,24 @@
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common", "cc_library")
 load(":providers.bzl", "ParExtensionInfo")
 
+def _compiled(linking_context):
+    """What a program is linked from, each library in one form: not in that for shared libraries as well."""
+    files = []
+    for linker_input in linking_context.linker_inputs.to_list():
+        for library in linker_input.libraries:
+            if library.static_library:
+                # A linker that can do without an archive is given the objects, and no archive is made.
+                files += library.objects or [library.static_library]
+            elif library.pic_static_library:
+                files += library.pic_objects or [library.pic_static_library]
+    return files
+
 def _par_extensions_impl(ctx):
     libraries = ctx.attr.libraries + ctx.attr.extensions
+    linked = cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in libraries])
     return [
-        cc_common.merge_cc_infos(cc_infos = [library[CcInfo] for library in libraries]),
+        linked,
+        DefaultInfo(files = depset(_compiled(linked.linking_context))),
         ParExtensionInfo(
             exports = _exports(ctx, ctx.attr.exports),
             modules = _merged(ctx, "modules", ctx.attr.modules),
