@@ -154,9 +154,9 @@ class Call:
         sources = [source for at in self.pure.written for source in self._sources[at]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
-                f"{self.op.name()}: expected what is written to be on tpu, as other arguments or the "
-                "generator are, but found a tensor of the CPU. Move one with .to(), or take a "
-                "generator of the CPU"
+                f"{self.op.name()}: expected all tensors to be on the same device, but what is written "
+                "is a tensor of the CPU, and other arguments or the generator are on tpu. Move one with "
+                ".to(), or take a generator of the CPU"
             )
         return [at for _, at in sources]
 
