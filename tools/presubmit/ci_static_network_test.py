@@ -50,6 +50,11 @@ try-import %workspace%/.bazelrc.user
 """
 
 _OBJECTS = "//torch_google/tpu/csrc:extensions"
+_IN_STATIC_PROGRAMS = {
+    "tests/static": "static",
+    "tests/upstream": "smoke",
+    "third_party/torch/source/tests": "tests",
+}
 
 
 class Clone:
@@ -70,8 +75,14 @@ class Clone:
             "torch_google/tpu/csrc/BUILD": _EXTENSIONS,
             "third_party/clang/BUILD": _TEST.format(name="programs", needs="@torch_source//:c10"),
             "third_party/clang/programs.sh": "#!/bin/sh\n",
-            "tests/upstream/BUILD": _TEST.format(name="smoke", needs=_OBJECTS),
-            "tests/upstream/smoke.sh": "#!/bin/sh\n",
+            **{
+                f"{package}/{file}": text
+                for package, name in _IN_STATIC_PROGRAMS.items()
+                for file, text in {
+                    "BUILD": _TEST.format(name=name, needs=_OBJECTS),
+                    f"{name}.sh": "#!/bin/sh\n",
+                }.items()
+            },
         }.items():
             file = root / path
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -131,7 +142,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     empty.run("bazelw", "build", "--config=static", _OBJECTS)
     line, tests = full.static()
     assert line.startswith("static: every object of torch is in a cache")
-    assert tests == ["//tests/upstream:smoke"]
+    assert sorted(tests) == [f"//{package}:{name}" for package, name in _IN_STATIC_PROGRAMS.items()]
 
     # As when old entries were dropped: what an action gave is known, and not there any more.
     shutil.rmtree(tmp_path / "cache/cas")
