@@ -2,11 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # The files of a par_extensions are what a program is linked from, in one form each.
 set -eu
-found=$(for file in "$@"; do
-  [ -s "$file" ] || { echo "$file: not there" >&2; exit 1; }
-  name=${file##*/}
-  echo "${name%%.*}" # without .o, .pic.o or .a
-done | sort)
+
+one_file() { [ $# = 1 ] && [ -s "$1" ]; }
+
 for wanted in _native program; do
-  [ "$(echo "$found" | grep -cx "$wanted")" = 1 ] || { echo "$wanted once, not: $found" >&2; exit 1; }
+  found=
+  for file in "$@"; do
+    case ${file##*/} in
+      "$wanted".*) found="$found $file" ;; # .o, .pic.o or .a
+    esac
+  done
+  one_file $found || { echo "$wanted: expected one file that is not empty, found:$found" >&2; exit 1; }
 done
