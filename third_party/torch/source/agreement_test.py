@@ -26,10 +26,15 @@ def _functions(**calls: str) -> Functions:
     [
         ("_ZZ1fvE17torch_warn_once_4", "_ZZ1fvE17torch_warn_once_12"),
         ("_ZL30TORCH_LIBRARY_IMPL_init_aten_1RN1cE", "_ZL31TORCH_LIBRARY_IMPL_init_aten_18RN1cE"),
+        (
+            "_ZZN2atL28TORCH_LIBRARY_IMPL_init_Q_15ERNS_7LibraryEENK3$_1clEv",
+            "_ZZN2atL27TORCH_LIBRARY_IMPL_init_Q_2ERNS_7LibraryEENK3$_0clEv",
+        ),
         ("_ZN4c10dL21g_GlooDeviceRegistry7B5cxx11E", "_ZN4c10dL22g_GlooDeviceRegistry10B5cxx11E"),
         ("_ZZ1fvE8logFlag6", "_ZZ1fvE9logFlag66"),
         ("_ZNK3$_9clEv", "_ZNK4$_12clEv"),
         ("_Z1gv __clang_call_terminate", "_Z1gv"),
+        ("_Z1gv", "_Z1gv _ZSt8_DestroyIPN5torch9BufHandleEEvT_S4_"),
         ("_Z1gv _Unwind_Resume _ZN3c106IValue7PayloadD2Ev", "_Z1gv"),
     ],
 )
