@@ -5,6 +5,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <bit>
+#include <string_view>
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/guard.h"
@@ -35,7 +36,48 @@ enum Word : int64_t {
   kLazyBits,  // a tensor is to be read conjugated or negated
   kPrecision,
   kDefaultDtype,
+  kRefused,
 };
+
+double value_of(const Number& number) {
+  return std::visit([](auto value) { return static_cast<double>(value); },
+                    number);
+}
+
+bool is_chance(c10::ArrayRef<Number> numbers) {
+  return value_of(numbers.front()) >= 0 && value_of(numbers.front()) <= 1;
+}
+
+bool is_positive(c10::ArrayRef<Number> numbers) {
+  return value_of(numbers.back()) > 0;
+}
+
+Admits admits_of(std::string_view name) {
+  if (name == "aten::uniform_" || name == "aten::uniform") {
+    return [](c10::ArrayRef<Number> numbers) {
+      return value_of(numbers.front()) <= value_of(numbers.back());
+    };
+  }
+  if (name == "aten::normal_" || name == "aten::normal_functional") {
+    return [](c10::ArrayRef<Number> numbers) {
+      return value_of(numbers.back()) >= 0;
+    };
+  }
+  if (name == "aten::bernoulli_" || name == "aten::bernoulli") {
+    return is_chance;
+  }
+  if (name == "aten::geometric_") {
+    return [](c10::ArrayRef<Number> numbers) {
+      return is_chance(numbers) && value_of(numbers.front()) != 0 &&
+             value_of(numbers.front()) != 1;
+    };
+  }
+  if (name == "aten::exponential_" || name == "aten::cauchy_" ||
+      name == "aten::log_normal_") {
+    return is_positive;
+  }
+  return nullptr;
+}
 
 class Describer {
  public:
@@ -161,7 +203,7 @@ class Describer {
   void host_scalar(const at::Tensor& tensor) {
     TORCH_CHECK(
         tensor.dim() == 0, schema_.operator_name(),
-        ": expected all tensors to be on the same device, but found tpu and ",
+        ": Expected all tensors to be on the same device, but found tpu and ",
         tensor.device(), ". Move one with .to()");
     word(kHostScalar);
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
@@ -231,7 +273,7 @@ class Describer {
     }
     TORCH_CHECK(
         call_.device == device, schema_.operator_name(),
-        ": expected all tensors to be on the same device, but found tpu:",
+        ": Expected all tensors to be on the same device, but found tpu:",
         static_cast<int>(call_.device), " and tpu:", static_cast<int>(device),
         ". Move one with .to()");
   }
@@ -262,7 +304,7 @@ void Call::clear() {
 }
 
 Signature::Signature(const c10::FunctionSchema& described)
-    : schema(&described) {
+    : schema(&described), admits(admits_of(described.name())) {
   for (const auto& argument : described.arguments()) {
     auto type = argument.type();
     if (const auto* optional = type->castRaw<c10::OptionalType>()) {
@@ -290,6 +332,10 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
   if (call.device < 0) {
     call.device = current_device();
     call.key.push_back(call.device);
+  }
+  if (signature.admits && !call.numbers.empty() &&
+      !signature.admits(call.numbers)) {
+    call.key.push_back(kRefused);
   }
   if (precision) {
     call.key.insert(call.key.end(), {kPrecision, precision});

@@ -23,6 +23,9 @@ struct KeyHash {
 // A Python number that is an input of the program.
 using Number = std::variant<double, int64_t>;
 
+// Whether a distribution has such parameters.
+using Admits = bool (*)(c10::ArrayRef<Number> numbers);
+
 // What a schema says of a call's description, worked out once.
 struct Signature {
   explicit Signature(const c10::FunctionSchema& schema);
@@ -36,6 +39,9 @@ struct Signature {
   };
   c10::SmallVector<Argument, 8> arguments;
   bool writes = false;
+  // What is not admitted has a key of its own: nobody has a program for it, and
+  // who is asked for one refuses. Null where any number will do.
+  Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value, bool lift) const {
     return lift && ((value.isDouble() && arguments[argument].doubles) ||

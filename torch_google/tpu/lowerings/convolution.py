@@ -40,6 +40,8 @@ def convolution(
     stride, padding, dilation, output_padding = (
         _per_axis(v, rank) for v in (stride, padding, dilation, output_padding)
     )
+    if min(padding, default=0) < 0:
+        raise ValueError(f"a convolution takes no negative padding, and this one has {padding}")
     spatial = range(2, rank + 2)
     if transposed:
         # The adjoint: spread the input by the stride, then convolve with the mirrored kernel.

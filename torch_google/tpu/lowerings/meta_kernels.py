@@ -106,7 +106,15 @@ def _in_place(*args: object, **options: object) -> None:
     pass
 
 
+def _bernoulli_out(
+    x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
+) -> torch.Tensor:
+    """As torch's kernels: a draw is 0 or 1 in any dtype, where its meta kernel takes floats alone."""
+    return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
+
+
 _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
+override(_META, "bernoulli.out", _bernoulli_out)
 _META.impl("_ctc_loss_backward", _like_second)
 _META.impl("_ctc_loss_backward.Tensor", _like_second)
 for _name in ("_fused_adam_", "_fused_adamw_", "_fused_sgd_", "_fused_adagrad_"):

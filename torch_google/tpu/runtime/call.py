@@ -77,18 +77,8 @@ class Call:
         if not self.pure.written:
             return
         metas = taken(self.op, [_as_meta(arg) for arg in self.args], "meta")
-        names = [argument.name for argument in self.op._schema.arguments]
-        positional = [
-            meta
-            for meta, argument in zip(metas, self.op._schema.arguments, strict=True)
-            if not argument.kwarg_only
-        ]
-        named = dict(zip(names, metas, strict=True))
         try:
-            self.op(
-                *positional,
-                **{a.name: named[a.name] for a in self.op._schema.arguments if a.kwarg_only},
-            )
+            apply(self.op, metas)
         except NotImplementedError:
             return  # without a kernel for meta tensors, the pure operator judges
         for position in self.pure.dropped:
@@ -110,6 +100,7 @@ class Call:
                 continue
             sizes = self._sizes.get(at, meta.shape)
             if out.shape != sizes:
+                self._refuse_resized_input(at)
                 out.resize_(sizes)
                 own = not self.op.name().startswith(_COPIES)
                 if own and meta.shape == sizes and meta.stride() != out.stride():
@@ -117,6 +108,15 @@ class Call:
                     out.as_strided_(meta.shape, meta.stride())
                 resized = True
         return resized
+
+    def _refuse_resized_input(self, target: int) -> None:
+        # What is computed from it would have another size then, and so without an end.
+        if any(base[2] == self.bases[target][2] for at, base in enumerate(self.bases) if at != target):
+            raise RuntimeError(
+                "unsupported operation: the input tensor cannot be resized for the result that is "
+                "written to it: some elements of the input tensor and the written-to tensor refer to "
+                "a single memory location. Please clone() the tensor before performing the operation."
+            )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
@@ -154,11 +154,20 @@ class Call:
         sources = [source for at in self.pure.written for source in self._sources[at]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
-                f"{self.op.name()}: expected all tensors to be on the same device, but what is written "
+                f"{self.op.name()}: Expected all tensors to be on the same device, but what is written "
                 "is a tensor of the CPU, and other arguments or the generator are on tpu. Move one with "
                 ".to(), or take a generator of the CPU"
             )
         return [at for _, at in sources]
+
+    def written_as(self, program: Program) -> list[tuple[torch.Tensor, torch.dtype]]:
+        """Return the tensors that are written to, and the dtypes of what is computed for them."""
+        metas = program.metas[self.plain(program) :]
+        return [
+            (self.tensors[at], meta.dtype)
+            for at, meta in zip(self.written(), metas, strict=True)
+            if meta is not None
+        ]
 
     def results(self, program: Program) -> list[Fresh | int | None]:
         """Return what the operator returns."""
@@ -184,6 +193,15 @@ class Call:
     def plain(self, program: Program) -> int:
         """Return how many of the program's results are new tensors: its first ones."""
         return len(program.metas) - len(self.written())
+
+
+def apply(op: OpOverload, values: Sequence[Any]) -> Any:
+    """Call an operator with all of its arguments in the order of its schema."""
+    given = list(zip(op._schema.arguments, values, strict=True))
+    return op(
+        *(value for argument, value in given if not argument.kwarg_only),
+        **{argument.name: value for argument, value in given if argument.kwarg_only},
+    )
 
 
 def _extent(meta: torch.Tensor) -> int:

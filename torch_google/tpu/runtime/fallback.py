@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import Any
 
@@ -11,8 +10,9 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number, taken
+from torch_google.tpu.program import Number
 from torch_google.tpu.runtime import metrics
+from torch_google.tpu.runtime.call import apply
 from torch_google.tpu.runtime.transfer import seen, storage_to_host
 
 
@@ -54,7 +54,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
             )
         return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
-    results = _call(op, [pytree.tree_map(to_cpu, arg) for arg in args])
+    results = apply(op, [pytree.tree_map(to_cpu, arg) for arg in args])
     targets = {id(tensor) for tensor in written}
     for tensor, copy in copies:
         if id(tensor) in targets:
@@ -71,35 +71,6 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     if len(op._schema.returns) == 1:
         return [pytree.tree_map(to_tpu, results)]
     return [pytree.tree_map(to_tpu, result) for result in results or ()]
-
-
-def rehearse(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on zeros on the CPU, for the error that it raises there, if it does.
-
-    An operator that the CPU does not have raises nothing.
-    """
-
-    def stand_in(leaf: Any) -> Any:
-        if _is_ours(leaf):
-            return torch.empty_strided(
-                leaf.shape, leaf.stride(), dtype=leaf.dtype, device="cpu"
-            ).zero_()
-        if isinstance(leaf, Number):
-            return leaf.value
-        if isinstance(leaf, torch.Generator):
-            return None
-        return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
-
-    with contextlib.suppress(NotImplementedError):
-        _call(op, taken(op, [pytree.tree_map(stand_in, arg) for arg in args], "cpu"))
-
-
-def _call(op: OpOverload, values: list[Any]) -> Any:
-    arguments = op._schema.arguments
-    return op(
-        *(v for a, v in zip(arguments, values, strict=True) if not a.kwarg_only),
-        **{a.name: v for a, v in zip(arguments, values, strict=True) if a.kwarg_only},
-    )
 
 
 def _written(op: OpOverload) -> list[int]:

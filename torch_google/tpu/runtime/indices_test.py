@@ -61,5 +61,5 @@ def test_scripted_functions_index() -> None:
 
 def test_values_on_the_cpu_are_still_refused() -> None:
     x = torch.zeros(3, device="tpu")
-    with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         x[torch.tensor([0, 1])] = torch.ones(2)

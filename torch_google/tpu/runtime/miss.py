@@ -16,7 +16,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
 from torch_google.tpu.program import BakedNumber, Number
-from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap
+from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap, refusals
 from torch_google.tpu.runtime.call import Base, Call
 from torch_google.tpu.runtime.executable import (
     Compiled,
@@ -58,7 +58,7 @@ def miss(
             raise  # nothing about the arguments, as what zeros lead to on the CPU would be
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # The kernels for meta tensors have words of their own: the CPU's are the known ones.
-            fallback.rehearse(op, args)
+            refusals.in_words_of_the_cpu(op, args)
             raise
         return None
 
@@ -75,6 +75,7 @@ def _miss(
         found = kept_call(call, device)
         if found is not None:
             return found
+    refusals.check(op, args)
     call.check()
     if op not in _host_shaped:
         moved = moving.run(op, call, lambda: fingerprint_of(call, device, placed=False))
@@ -85,6 +86,7 @@ def _miss(
         if lowered.host_shape:
             _host_shaped.add(op)
             return host_shapes.run(lowered, call)
+        refusals.check_written(op, args, call.written_as(lowered))
         if call.resize(lowered):
             return None
         return compile_call(call, lowered, device)

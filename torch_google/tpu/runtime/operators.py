@@ -49,6 +49,8 @@ _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split
 
 # torch would make these of kernels for devices that it knows; their pure operators are lowered.
 _OURS = (
+    "aten::addr.out",
+    "aten::addr_",
     "aten::conj_physical_",
     "aten::cummax.out",
     "aten::cummin.out",

@@ -13,17 +13,23 @@ from torch_google.tpu.runtime.strides import View, natural
 # Writing the same value twice is as good as once.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::zero_"})
 
+# Operators, beside the elementwise ones, whose kernels look; and those that do not even write where they
+# read, as they do not read a thing at the place where they write it.
+_LOOK = frozenset({"aten::bernoulli", "aten::bernoulli_", "aten::copy_"})
+_MOVE = frozenset({"aten::cat", "aten::index_select", "aten::masked_select", "aten::take"})
+
 
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise RuntimeError in torch's own words for an elementwise operator that torch would refuse.
+    """Raise RuntimeError in torch's own words for an operator that torch would refuse.
 
     `storages` says of each tensor which storage it lies in; `written` are positions.
     """
     if op._schema.name in _IDEMPOTENT:
         return
-    if torch.Tag.pointwise not in op.tags and op._schema.name != "aten::copy_":
+    moves = op._schema.name in _MOVE
+    if not (moves or torch.Tag.pointwise in op.tags or op._schema.name in _LOOK):
         return
     for target in written:
         view = views[target]
@@ -35,7 +41,9 @@ def check(
                 "single memory location. Please clone() the tensor before performing the operation."
             )
         for other, storage in enumerate(storages):
-            if storage == storages[target] and _partly(view, views[other]):
+            if storage != storages[target] or other == target:
+                continue
+            if _partly(view, views[other]) or (moves and view == views[other]):
                 raise RuntimeError(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "

@@ -76,7 +76,7 @@ for name, function in {
         "tpu:3 3",
         "[1.0, 0.0, 0.0] 12",
         "tpu:3 [2.0, 2.0]",
-        "aten::add.Tensor: expected all tensors to be on the same device, but found tpu:1 and "
+        "aten::add.Tensor: Expected all tensors to be on the same device, but found tpu:1 and "
         "tpu:2. Move one with .to()",
     ]
     assert printed[5].startswith("tpu: no device tpu:9; this process has 4.")

@@ -107,3 +107,92 @@ def test_what_is_said_of_a_program_is_not_hidden_by_what_the_cpu_says_of_zeros(
     assert str(said.value) == str(refusal)
     monkeypatch.undo()
     assert (a % a).tolist() == [0] * 5
+
+
+def _resized(device: str) -> torch.Tensor:
+    x, y = torch.zeros(0, device=device), torch.ones(4, 6, device=device)
+    return torch.cat((x, y), 0, out=x)
+
+
+def _alpha(alpha: float | complex, *dtypes: torch.dtype) -> Callable[[str], Any]:
+    return lambda on: torch.add(*(torch.ones(2, dtype=d, device=on) for d in dtypes), alpha=alpha)
+
+
+def _masked(device: str) -> torch.Tensor:
+    x = torch.ones(2, 2, dtype=torch.bfloat16, device=device)
+    return x.index_put_((torch.tensor([True, False], device=device),), torch.ones(2).to(device))
+
+
+# What torch's kernels for meta tensors accept, and the CPU does not.
+KINDS: dict[str, Callable[[str], Any]] = {
+    "out= an input of another size": _resized,
+    "a bool alpha": _alpha(True, torch.int64, torch.int64),
+    "alpha with a fraction": _alpha(1.5, torch.bool, torch.bool),
+    "a complex alpha": _alpha(1j, torch.bool, torch.bool),
+    "a difference of a bool": lambda on: torch.ones(2).to(on) - torch.ones(2).bool().to(on),
+    "a list of them": lambda on: torch._foreach_sub(
+        [torch.ones(2).to(on)], [torch.ones(2).bool().to(on)]
+    ),
+    "a complex sum in a float": lambda on: torch.ones(2).to(on).add_(1j),
+    "a product of two dtypes": lambda on: torch.ones(2, 2, dtype=torch.int64, device=on).addmm_(
+        torch.ones(2, 2).to(on), torch.ones(2, 2).to(on)
+    ),
+    "a product in a scalar": lambda on: torch.tensor(1.0, device=on).addr_(
+        torch.ones(2).to(on), torch.ones(2).to(on)
+    ),
+    "values of another dtype for a mask": _masked,
+    "a triangle as another dtype": lambda on: torch.tril(
+        torch.ones(2, 2).to(on), out=torch.ones(2, 2, dtype=torch.float64, device=on)
+    ),
+    "two places that are one": lambda on: torch.take(
+        torch.ones(2).to(on), torch.tensor([0, 1]).to(on), out=torch.ones(1).to(on).expand(2)
+    ),
+    "a place that is read and moved": lambda on: (
+        lambda x: torch.index_select(x, 0, torch.tensor([1, 0]).to(on), out=x)
+    )(torch.ones(2).to(on)),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
+    with pytest.raises(RuntimeError) as theirs:
+        KINDS[name]("cpu")
+    with pytest.raises(RuntimeError) as ours:
+        KINDS[name]("tpu")
+    if name == "out= an input of another size":
+        assert "cannot be resized" in str(ours.value)
+    else:
+        assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+def test_a_refusal_does_not_depend_on_what_ran_before() -> None:
+    x = torch.ones(2, dtype=torch.int64, device="tpu")
+    torch.add(x, x, alpha=1)
+    with pytest.raises(RuntimeError, match="Boolean alpha"):
+        torch.add(x, x, alpha=True)
+    assert torch.add(x, x, alpha=1).tolist() == [2, 2]
+
+
+DRAWS: dict[str, tuple[Callable[[torch.Tensor, int], Any], Callable[[torch.Tensor], Any]]] = {
+    "uniform_": (lambda x, n: x.uniform_(0, n), lambda x: x.uniform_(3, -1)),
+    "normal_": (lambda x, n: x.normal_(0, n), lambda x: x.normal_(0, -1)),
+    "exponential_": (lambda x, n: x.exponential_(n), lambda x: x.exponential_(-1)),
+    "cauchy_": (lambda x, n: x.cauchy_(0, n), lambda x: x.cauchy_(0, -1)),
+    "log_normal_": (lambda x, n: x.log_normal_(0, n), lambda x: x.log_normal_(0, -1)),
+    "geometric_": (lambda x, n: x.geometric_(1 / (n + 1)), lambda x: x.geometric_(1.5)),
+    "bernoulli_": (lambda x, n: x.bernoulli_(1 / n), lambda x: x.bernoulli_(1.5)),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_parameters_are_refused_when_numbers_are_inputs(name: str) -> None:
+    draw, refused = DRAWS[name]
+    with pytest.raises(RuntimeError) as theirs:
+        refused(torch.ones(5))
+    x = torch.ones(5, device="tpu")
+    for n in range(1, 20):
+        draw(x, n)
+    with pytest.raises(RuntimeError) as ours:
+        refused(x)
+    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+    draw(x, 3)

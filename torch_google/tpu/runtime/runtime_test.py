@@ -58,7 +58,7 @@ def test_a_tensor_of_the_cpu_without_dimensions_is_a_number() -> None:
     assert (x + True).tolist() == [2.0, 2.0]
     assert (x * torch.tensor(True)).tolist() == [1.0, 1.0]
     assert (x + torch.tensor(1 + 2j)).cpu().tolist() == [2 + 2j, 2 + 2j]
-    with pytest.raises(RuntimeError, match="expected all tensors to be on the same device"):
+    with pytest.raises(RuntimeError, match="Expected all tensors to be on the same device"):
         x + torch.ones(2)
 
 
