@@ -29,11 +29,13 @@ _SECTIONS_OF_NAMES = re.compile(
 # What a compiler counts for itself in a file (lambdas, and guards and constants without a name), and what
 # torch's macros do by __COUNTER__; with the length of the name in front, which the number may change.
 _COUNTED = re.compile(
-    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+[ER])|torch_warn_once_|logFlag|g_\w+Registry)\d+|\.\d+$"
+    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+[ER])|torch_warn_once_|logFlag"
+    r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
 # What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
 _UNWINDING = re.compile(
-    r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$|_ZSt8_Destroy|_Zd[la]Pv"
+    r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
+    r"|_ZSt8_Destroy|_Zd[la]Pv"
 )
 
 _STARTUP = ".text.startup"

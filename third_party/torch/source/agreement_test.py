@@ -31,6 +31,7 @@ def _functions(**calls: str) -> Functions:
             "_ZZN2atL27TORCH_LIBRARY_IMPL_init_Q_2ERNS_7LibraryEENK3$_0clEv",
         ),
         ("_ZN4c10dL21g_GlooDeviceRegistry7B5cxx11E", "_ZN4c10dL22g_GlooDeviceRegistry10B5cxx11E"),
+        ("_ZN2at6detailL13g_DeviceType0E", "_ZN2at6detailL14g_DeviceType11E"),
         ("_ZZ1fvE8logFlag6", "_ZZ1fvE9logFlag66"),
         ("_ZNK3$_9clEv", "_ZNK4$_12clEv"),
         ("_Z1gv __clang_call_terminate", "_Z1gv"),
