@@ -29,9 +29,11 @@ _SECTIONS_OF_NAMES = re.compile(
 # What a compiler counts for itself in a file (lambdas, and guards and constants without a name), and what
 # torch's macros do by __COUNTER__; with the length of the name in front, which the number may change.
 _COUNTED = re.compile(
-    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+[ER])|torch_warn_once_|logFlag"
+    r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
+# Of a class without virtual bases the two are one: which of its names a compiler takes is no difference.
+_CONSTRUCTOR = re.compile("C1E")
 # What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
 _UNWINDING = re.compile(
     r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
@@ -58,6 +60,8 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:
     """Yield a line for each function that is another one among its neighbours."""
+    if apart and not together:
+        yield "the unit is empty, and its files are not"
     for name in sorted(together):
         if name == _STARTUP:
             # One section for all constructors of a file.
@@ -109,7 +113,7 @@ def _symbol(name: str) -> str:
 
 
 def _uncounted(name: str) -> str:
-    return _COUNTED.sub(lambda counted: counted["name"] or "", name)
+    return _CONSTRUCTOR.sub("C2E", _COUNTED.sub(lambda counted: counted["name"] or "", name))
 
 
 def _union(sets: Iterable[frozenset[str]]) -> set[str]:

@@ -31,6 +31,8 @@ def _functions(**calls: str) -> Functions:
             "_ZZN2atL27TORCH_LIBRARY_IMPL_init_Q_2ERNS_7LibraryEENK3$_0clEv",
         ),
         ("_ZN4c10dL21g_GlooDeviceRegistry7B5cxx11E", "_ZN4c10dL22g_GlooDeviceRegistry10B5cxx11E"),
+        ("_ZL40TORCH_LIBRARY_IMPL_static_init___Named_1", "_ZL41TORCH_LIBRARY_IMPL_static_init___Named_22"),
+        ("_ZN10THPPointerI7_objectEC1EPS0_", "_ZN10THPPointerI7_objectEC2EPS0_"),
         ("_ZN2at6detailL13g_DeviceType0E", "_ZN2at6detailL14g_DeviceType11E"),
         ("_ZZ1fvE8logFlag6", "_ZZ1fvE9logFlag66"),
         ("_ZNK3$_9clEv", "_ZNK4$_12clEv"),
@@ -53,4 +55,11 @@ def test_another_function_is_one() -> None:
 def test_a_function_of_the_unit_alone_is_one() -> None:
     assert list(differences(_functions(f="_Z1gv", k="_Z1gv"), _functions(f="_Z1gv"))) == [
         "k: there is no such function in the files by themselves"
+    ]
+
+
+def test_a_unit_is_as_empty_as_its_files() -> None:
+    assert list(differences({}, {})) == []
+    assert list(differences({}, _functions(f="_Z1gv"))) == [
+        "the unit is empty, and its files are not"
     ]

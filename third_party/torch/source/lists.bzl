@@ -136,6 +136,9 @@ def unique(*lists):
 ALONE = [
     # An anonymous function of its own that loses to a neighbour's declaration, without a warning.
     "torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp",
+    # A macro CHECK of their own, where a neighbour's header has Abseil's.
+    "torch/csrc/dynamo/extra_state.cpp",
+    "torch/csrc/dynamo/framelocals_mapping.cpp",
     # Macros or `using` declarations at file level that change what comes after.
     "aten/src/ATen/ParallelThreadPoolNative.cpp",
     "aten/src/ATen/core/register_symbols.cpp",

@@ -33,6 +33,14 @@ def check(op: OpOverload, args: list[Any]) -> None:
         return
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
+    elif op._schema.name not in _OF_PARAMETERS:
+        # No value of a number is refused where its kind is not.
+        args = [
+            type(value)(1) if _stands_for_a_tensor(argument, value) else value
+            for argument, value in zip(
+                op._schema.arguments, pytree.tree_map(_without_value, args), strict=True
+            )
+        ]
     values = [
         # The sizes of a result are for others to judge, and to warn of.
         value.new_empty(0) if argument.is_out and isinstance(value, torch.Tensor) else value
@@ -97,10 +105,27 @@ def _a_one(leaf: torch.Tensor) -> torch.Tensor:
     return torch.ones([min(size, 1) for size in leaf.shape], dtype=leaf.dtype)
 
 
+def _two(leaf: torch.Tensor) -> torch.Tensor:
+    return torch.ones([min(size, 2) for size in leaf.shape], dtype=leaf.dtype)
+
+
 def _a_place(leaf: torch.Tensor) -> torch.Tensor:
     """The first one, as an index or as a mask."""
     one = _a_one(leaf)
     return one if leaf.dtype == torch.bool else one.zero_()
+
+
+def _put(leaf: torch.Tensor) -> torch.Tensor:
+    """Something to put, or a place: a mask may take nothing, or one."""
+    return _a_place(leaf.new_empty([1] * leaf.ndim))
+
+
+def _without_value(leaf: Any) -> Any:
+    return Number(type(leaf.value)(1)) if isinstance(leaf, Number) else leaf
+
+
+def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
+    return str(argument.type) == "Tensor" and type(value) in (int, float)
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
@@ -109,7 +134,7 @@ def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[An
         return indices
     places: list[Any] = []
     for index in indices:
-        masks = index is not None and index.dtype == torch.bool
+        masks = index is not None and index.dtype in (torch.bool, torch.uint8)
         places += [torch.zeros(1, dtype=torch.int64)] * index.ndim if masks else [index]
     return places
 
@@ -125,20 +150,26 @@ def _named(names: str) -> frozenset[str]:
 # Operators of which torch does not say that they work element by element, and products, to which one
 # element will do as well. None of them minds a one.
 _OF_ONES = _named(
-    "addbmm addbmm_ addmm addmm_ addmv addmv_ addr addr_ aminmax baddbmm baddbmm_ bernoulli_ "
-    "binary_cross_entropy bucketize cauchy_ complex dist exponential_ floor_divide floor_divide_ "
-    "geometric_ huber_loss isin log_normal_ masked_fill masked_fill_ masked_scatter masked_scatter_ "
-    "mse_loss normal_ polar random_ rsub smooth_l1_loss soft_margin_loss uniform uniform_"
+    "addmm addmm_ addmv addmv_ addr addr_ aminmax baddbmm baddbmm_ binary_cross_entropy "
+    "bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
+    "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
+)
+# Distributions, whose parameters count.
+_OF_PARAMETERS = _named(
+    "bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform uniform_"
 )
 _PUTS = _named("_index_put_impl_ index_put index_put_")
 # Operators to which the first place will do.
-_OF_PLACES = _PUTS | _named(
+_OF_PLACES = _named(
     "gather index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
     "index_reduce index_reduce_ put put_ scatter scatter_ scatter_add "
     "scatter_add_ scatter_reduce scatter_reduce_"
 )
 _OF_OTHERS: dict[str, _StandIn] = {
     "aten::_histogramdd_bin_edges": _a_row,
+    # A batch of one is what the CPU's kernel refuses to write in place.
+    "aten::addbmm": _two,
+    "aten::addbmm_": _two,
     "aten::as_strided_scatter": _zeros,
     "aten::multinomial": _a_row,
 }
@@ -146,6 +177,9 @@ _OF_OTHERS: dict[str, _StandIn] = {
 
 def _stand_in(op: OpOverload) -> _StandIn | None:
     name = op._schema.name
-    if torch.Tag.pointwise in op.tags or name in _OF_ONES or name.startswith("aten::_foreach_"):
+    each = torch.Tag.pointwise in op.tags or name.startswith("aten::_foreach_")
+    if each or name in _OF_ONES or name in _OF_PARAMETERS:
         return _a_one
+    if name in _PUTS:
+        return _put
     return _a_place if name in _OF_PLACES else _OF_OTHERS.get(name)
