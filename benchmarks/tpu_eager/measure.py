@@ -88,6 +88,8 @@ def environment(threads: int) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
+        # Modules are compiled once, as those of an installed package are.
+        "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
         "JAX_PLATFORMS": "cpu",

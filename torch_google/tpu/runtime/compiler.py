@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax
 
@@ -57,12 +58,14 @@ def compiled(
 ) -> jax.stages.Compiled:
     """Return the executable of a program that is not in the compile cache, and put it there.
 
-    `fingerprint` says the same for the same program in every process; `note` is kept with it. Raises
-    CacheMissError where the thread may not compile.
+    `fingerprint` says the same for the same program in every process; `note` is kept with it, or what
+    it makes of the executable. Raises CacheMissError where the thread may not compile.
     """
     check_allowed(name, fingerprint)
     with metrics.compiling():
         made = lower().compile()
+    if callable(note):
+        note = note(made)
     cache.remember(fingerprint, [platform.device(device)], cache.Entry(made, note))
     return made
 
@@ -72,8 +75,16 @@ def scratch(executable: jax.stages.Compiled) -> int:
 
     0 where the platform does not say.
     """
-    known = _memory(executable)
-    return 0 if known is None else int(known.temp_size_in_bytes)
+    told = _scratch.get(executable)
+    if told is None:
+        known = _memory(executable)
+        told = _scratch[executable] = 0 if known is None else int(known.temp_size_in_bytes)
+    return told
+
+
+def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
+    """Say what `scratch` will return: XLA takes milliseconds to tell it of a large program."""
+    _scratch[executable] = scratch
 
 
 def needs(executable: jax.stages.Compiled) -> int:
@@ -88,6 +99,9 @@ def check_allowed(name: str, fingerprint: str) -> None:
     """Raise CacheMissError in cache-only mode."""
     if _C.cache_only():
         raise CacheMissError(name, fingerprint)
+
+
+_scratch: WeakKeyDictionary[jax.stages.Compiled, int] = WeakKeyDictionary()
 
 
 def _memory(executable: jax.stages.Compiled) -> Any:

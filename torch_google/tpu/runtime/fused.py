@@ -42,6 +42,8 @@ def fuse(
     fusion = Fusion(device, steps, kept, donated)
     found = compiler.kept(fusion.fingerprint, device)
     if found is not None and found.executable is not None:
+        if found.note is not None:
+            compiler.tell_scratch(found.executable, found.note)
         return found.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
@@ -110,7 +112,11 @@ class Fusion:
     def compile(self) -> jax.stages.Compiled:
         """Return the executable."""
         return compiler.compiled(
-            self.name, self.lower, fingerprint=self.fingerprint, device=self._device
+            self.name,
+            self.lower,
+            fingerprint=self.fingerprint,
+            device=self._device,
+            note=compiler.scratch,
         )
 
     def lower(self) -> jax.stages.Lowered:

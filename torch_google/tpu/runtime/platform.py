@@ -7,6 +7,7 @@ has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -35,7 +36,9 @@ def start() -> int:
     """
     global _ready
     with _lock:
-        if not _ready:
+        if _ready:
+            return len(_devices)
+        with _no_collection():
             _devices[:] = _start()
             # Imported here, as these load JAX, or register kernels that only we need.
             from torch_google.tpu import composites
@@ -62,6 +65,24 @@ def start() -> int:
             memory.limit_all(len(_devices))
             _ready = True
     return len(_devices)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Let no garbage be looked for meanwhile: JAX brings 100,000 objects, and none of them is any.
+
+    Nor behind it: they count as old ones then, as if they had been looked through.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        if was_enabled:
+            gc.enable()
 
 
 def device(index: int) -> jax.Device:

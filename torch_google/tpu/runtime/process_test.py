@@ -36,6 +36,26 @@ def test_registering_is_quiet_and_twice_is_once() -> None:
     assert run(_LOAD + program) == "False False True tpu"
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_a_start_looks_for_no_garbage_and_leaves_it_to_who_does(before: str) -> None:
+    program = f"""
+import gc
+gc.collect()
+gc.{before}()
+was = gc.isenabled()
+seen = []
+gc.callbacks.append(lambda phase, info: seen.append(info))
+torch.tpu.init()
+print(len(seen), gc.isenabled() == was, gc.get_freeze_count(), len(gc.get_objects(0)) < 1000)
+"""
+    assert run(_LOAD + program) == "0 True 0 True"
+
+
+def test_what_is_frozen_stays_so() -> None:
+    program = "import gc; gc.freeze(); torch.tpu.init(); print(gc.get_freeze_count() > 1000)"
+    assert run(_LOAD + program) == "True"
+
+
 def test_several_devices() -> None:
     program = """
 x = torch.ones(3, device="tpu:1")

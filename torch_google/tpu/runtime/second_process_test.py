@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 _PROGRAM = """
-import json, sys, torch
+import jax, json, sys, torch
 from torch_google.tpu import autoload
 autoload()
 mode = sys.argv[1]
+asked = []
+analysis = jax.stages.Compiled.memory_analysis
+jax.stages.Compiled.memory_analysis = lambda self: [asked.append(1), analysis(self)][1]
 torch.manual_seed(0)
 model = torch.nn.Sequential(
     torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4)
@@ -40,7 +43,7 @@ with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
 torch.tpu.wait_for_compiles()
 found = torch.tpu.metrics()
 loaded = [name for name in sys.argv[2:] if name in sys.modules]
-print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses, loaded]))
+print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses, loaded, len(asked)]))
 """
 
 
@@ -77,13 +80,14 @@ def _run(cache: Path, mode: str) -> Any:
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
 def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) -> None:
-    losses, compiles, hits, misses, loaded = _run(tmp_path, mode)
+    losses, compiles, hits, misses, loaded, asked = _run(tmp_path, mode)
     assert compiles > 20
     assert misses >= compiles > hits
     assert "torch_google.tpu.program.trace" in loaded
-    again, compiles, hits, misses, loaded = _run(tmp_path, mode)
+    assert bool(asked) == (mode != "strict")
+    again, compiles, hits, misses, loaded, asked = _run(tmp_path, mode)
     assert again == losses
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     if mode != "compile":  # which traces with Dynamo
-        assert loaded == []
+        assert (loaded, asked) == ([], 0)
