@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def refused_otherwise(op: OpInfo, given: ErrorInput) -> str | None:
         for result in pytree.tree_leaves(results):
             if isinstance(result, torch.Tensor):
                 result.cpu()
-    except Exception as error:  # any other one is what is looked for
+    except Exception as error:  # noqa: BLE001 - another one than expected is what is looked for
         wanted = isinstance(error, given.error_type) and re.search(given.error_regex, str(error))
         return None if wanted else f"{type(error).__name__}: {error}"
     return "accepted"
@@ -95,7 +96,7 @@ def refusal(call: Callable[[], Any]) -> Exception | None:
         for result in pytree.tree_leaves(call()):
             if isinstance(result, torch.Tensor):
                 result.cpu()
-    except Exception as error:  # which one it is, is not compared: torch itself has several
+    except Exception as error:  # noqa: BLE001 - which one is not compared: torch has several
         return error
     return None
 
@@ -115,22 +116,23 @@ def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
     calls: dict[str, Callable[[str], Any]] = {}
     target, rest = sample.input, (sample.args, sample.kwargs)
     expected = op(target, *sample.args, **sample.kwargs) if op.supports_out else None
-    for dtype in OUT if isinstance(expected, torch.Tensor) else ():
 
-        def into(device: str, dtype: torch.dtype = dtype) -> Any:
-            args, kwargs = moved(rest, device)
-            out = torch.empty(expected.shape, dtype=dtype, device=device)
-            return op(moved(target, device), *args, out=out, **kwargs)
+    def into(shape: torch.Size, dtype: torch.dtype, device: str) -> Any:
+        args, kwargs = moved(rest, device)
+        out = torch.empty(shape, dtype=dtype, device=device)
+        return op(moved(target, device), *args, out=out, **kwargs)
 
-        if dtype != expected.dtype:
-            calls[f"out {dtype}"] = into
-    for own, others in WRITTEN if op.inplace_variant and isinstance(target, torch.Tensor) else ():
+    def onto(own: torch.dtype, others: torch.dtype, device: str) -> Any:
+        args, kwargs = moved(rest, device, others)
+        return op.inplace_variant(target.detach().to(device, own), *args, **kwargs)
 
-        def onto(device: str, own: torch.dtype = own, others: torch.dtype = others) -> Any:
-            args, kwargs = moved(rest, device, others)
-            return op.inplace_variant(target.detach().to(device, own), *args, **kwargs)
-
-        calls[f"{own} with {others}"] = onto
+    if isinstance(expected, torch.Tensor):
+        for dtype in OUT:
+            if dtype != expected.dtype:
+                calls[f"out {dtype}"] = partial(into, expected.shape, dtype)
+    if op.inplace_variant and isinstance(target, torch.Tensor):
+        for own, others in WRITTEN:
+            calls[f"{own} with {others}"] = partial(onto, own, others)
     return calls
 
 
@@ -139,7 +141,7 @@ def test_what_is_written_as_another_dtype(op: OpInfo) -> None:
     sample = next(iter(op.sample_inputs("cpu", torch.float32)))
     apart = []
     for name, call in writes(op, sample).items():
-        theirs, ours = refusal(lambda: call("cpu")), refusal(lambda: call("tpu"))
+        theirs, ours = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
         if any(isinstance(error, NotImplementedError) for error in (theirs, ours)):
             continue  # which is about a device, and not about the call
         if (theirs is None) != (ours is None):

@@ -31,7 +31,10 @@ def _functions(**calls: str) -> Functions:
             "_ZZN2atL27TORCH_LIBRARY_IMPL_init_Q_2ERNS_7LibraryEENK3$_0clEv",
         ),
         ("_ZN4c10dL21g_GlooDeviceRegistry7B5cxx11E", "_ZN4c10dL22g_GlooDeviceRegistry10B5cxx11E"),
-        ("_ZL40TORCH_LIBRARY_IMPL_static_init___Named_1", "_ZL41TORCH_LIBRARY_IMPL_static_init___Named_22"),
+        (
+            "_ZL40TORCH_LIBRARY_IMPL_static_init___Named_1",
+            "_ZL41TORCH_LIBRARY_IMPL_static_init___Named_22",
+        ),
         ("_ZN10THPPointerI7_objectEC1EPS0_", "_ZN10THPPointerI7_objectEC2EPS0_"),
         ("_ZN2at6detailL13g_DeviceType0E", "_ZN2at6detailL14g_DeviceType11E"),
         ("_ZZ1fvE8logFlag6", "_ZZ1fvE9logFlag66"),

@@ -111,7 +111,9 @@ class Call:
 
     def _refuse_resized_input(self, target: int) -> None:
         # What is computed from it would have another size then, and so without an end.
-        if any(base[2] == self.bases[target][2] for at, base in enumerate(self.bases) if at != target):
+        if any(
+            base[2] == self.bases[target][2] for at, base in enumerate(self.bases) if at != target
+        ):
             raise RuntimeError(
                 "unsupported operation: the input tensor cannot be resized for the result that is "
                 "written to it: some elements of the input tensor and the written-to tensor refer to "

@@ -134,8 +134,10 @@ def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[An
         return indices
     places: list[Any] = []
     for index in indices:
-        masks = index is not None and index.dtype in (torch.bool, torch.uint8)
-        places += [torch.zeros(1, dtype=torch.int64)] * index.ndim if masks else [index]
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            places += [torch.zeros(1, dtype=torch.int64)] * index.ndim
+        else:
+            places.append(index)
     return places
 
 
