@@ -7,7 +7,8 @@ the next run meets the same pages empty, one fault for each. That was a sixth of
 training step. PJRT has no allocator of its own for the CPU that could be told so: its buffers are
 malloc's, and so is what this sets for the process. So threads share one heap, which keeps what is
 freed: up to 1 GiB at its end, since glibc gives all of an end back that is above the bound, and an end
-is as long as the largest pieces together. Pieces above 128 MiB are mapped apart, as before: the holes
+is as long as the largest pieces together. Once JAX has looked for any platform it has a client of the CPU, whose
+threads have heaps of their own: these never have a piece above 64 MiB. Pieces above 128 MiB are mapped apart, as before: the holes
 that aligned pieces leave in a heap are as large as they are.
 """
 
@@ -27,7 +28,7 @@ _ARENA_MAX = -8
 
 
 def keep(environ: Mapping[str, str] = os.environ) -> bool:
-    """Let malloc keep what is freed; call it before JAX makes its threads. Return whether it does.
+    """Let malloc keep what is freed; call it before JAX looks for platforms. Return whether it does.
 
     Left as it is: a malloc that is not glibc's, or that variables of the environment configure, and
     any where TORCH_TPU_KEEP_HEAP=0. Raises ValueError for another value of that than 0 or 1.

@@ -6,18 +6,20 @@ import sys
 
 import pytest
 
-from torch_google.tpu.runtime import heap
+from torch_google.tpu.runtime import heap, platform
 
-# 48 MiB of results a time, more than glibc keeps by itself: 12,288 pages. (Pieces near the bound of
-# 128 MiB find no room again: the holes are too small.) At first, each run widens the heap: glibc finds
+# 48 or 80 MiB of results a time, more than glibc keeps by itself: 12,288 pages or more. 80 MiB are more
+# than a heap of a thread's own can ever have. (Pieces near the bound of 128 MiB find no room again: the
+# holes are too small.) At first, each run widens the heap: glibc finds
 # no room for an aligned piece in one of its size.
 _PROGRAM = """
 import resource
 import statistics
+import sys
 import torch
 import torch_google.tpu
 torch_google.tpu.autoload()
-x = torch.ones(12 << 20, device="tpu")
+x = torch.ones(int(sys.argv[1]) << 18, device="tpu")
 faults = []
 for _ in range(40):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -29,12 +31,16 @@ print(int(statistics.median(faults[-15:])))
 """
 
 
-def faults(**variables: str) -> int:
-    theirs = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP")
+def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> int:
+    theirs = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP", "TORCH_TPU_PLATFORM", "JAX_PLATFORMS")
     known = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
-    environ = known | {"TORCH_TPU_PLATFORM": "cpu"} | variables
+    environ = known | ({"TORCH_TPU_PLATFORM": named} if named else {}) | variables
     run = subprocess.run(
-        [sys.executable, "-c", _PROGRAM], env=environ, capture_output=True, text=True, check=True
+        [sys.executable, "-c", _PROGRAM, str(mebibytes)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return int(run.stdout)
 
@@ -42,8 +48,17 @@ def faults(**variables: str) -> int:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 def test_what_is_freed_is_used_again() -> None:
     assert faults() < 1000
+    assert faults(80) < 1000
     assert faults(MALLOC_TOP_PAD_="131072") > 10000  # configured by the user: left alone
     assert faults(TORCH_TPU_KEEP_HEAP="0") > 10000
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
+def test_a_platform_that_was_not_named_finds_its_threads_in_one_heap_too() -> None:
+    platform.start()
+    if platform.name() != "cpu":
+        pytest.skip("the heap is kept where the platform is the CPU")
+    assert faults(80, named=None) < 1000
 
 
 def test_a_configured_malloc_is_left_alone() -> None:

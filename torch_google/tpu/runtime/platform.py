@@ -101,8 +101,7 @@ def expected_devices() -> int:
     A variable that makes no sense is left for the start to refuse: this runs in `import torch`.
     """
     if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
-        nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
-        nodes += [node for node in _entries("/dev/vfio") if node.isdigit()]
+        nodes = _nodes()
         if nodes:
             return len(nodes)
     text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
@@ -126,6 +125,8 @@ def _start() -> list[jax.Device]:
         # XLA reads this when the first client of the CPU is made; JAX refuses a change from then on.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
+    if wanted is None and not _nodes():
+        heap.keep()
     with _quiet():
         for platform in _PLATFORMS if wanted is None else (wanted,):
             if platform == "cpu":
@@ -138,6 +139,12 @@ def _start() -> list[jax.Device]:
         f"tpu: TORCH_TPU_PLATFORM={wanted}: JAX cannot start it: {reason}. "
         "Install its PJRT plugin, or unset the variable to take what there is"
     ) from reason
+
+
+def _nodes() -> list[str]:
+    """Return the names of what looks like accelerators."""
+    nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
+    return nodes + [node for node in _entries("/dev/vfio") if node.isdigit()]
 
 
 @contextmanager
