@@ -32,8 +32,6 @@ _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
-# Of a class without virtual bases the two are one: which of its names a compiler takes is no difference.
-_CONSTRUCTOR = re.compile("C1E")
 # What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
 _UNWINDING = re.compile(
     r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
@@ -113,7 +111,9 @@ def _symbol(name: str) -> str:
 
 
 def _uncounted(name: str) -> str:
-    return _CONSTRUCTOR.sub("C2E", _COUNTED.sub(lambda counted: counted["name"] or "", name))
+    plain = _COUNTED.sub(lambda counted: counted["name"] or "", name)
+    # A constructor of a class without virtual bases has two names: which one is taken is no difference.
+    return plain.replace("C1E", "C2E")
 
 
 def _union(sets: Iterable[frozenset[str]]) -> set[str]:

@@ -13,8 +13,8 @@ from torch_google.tpu.runtime.strides import View, natural
 # Writing the same value twice is as good as once.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::zero_"})
 
-# Operators, beside the elementwise ones, whose kernels look; and those that do not even write where they
-# read, as they do not read a thing at the place where they write it.
+# Operators, beside the elementwise ones, whose kernels look; and those that may not write to what they
+# read at all, as they move elements.
 _LOOK = frozenset({"aten::bernoulli", "aten::bernoulli_", "aten::copy_"})
 _MOVE = frozenset({"aten::cat", "aten::index_select", "aten::masked_select", "aten::take"})
 
