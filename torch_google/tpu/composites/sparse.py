@@ -25,61 +25,54 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
     return _made(_indices_of(places, shape), summed, tensor.shape, coalesced=True)
 
 
-def add(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
-    """Return one + alpha * other, where at least one is sparse."""
-    if not one.is_sparse:
-        return _added_to_dense(one, other, alpha)
-    _must_be_sparse(other, "add(dense, sparse)")
-    dtype = torch.result_type(one, other)
-    shape = torch.broadcast_shapes(one.shape, other.shape)
-    if shape != one.shape or shape != other.shape:
-        raise RuntimeError(
-            f"add: expected sizes of self and other to match, but {list(one.shape)} != "
-            f"{list(other.shape)}"
-        )
-    scaled = other._values().to(dtype) * alpha
-    indices = torch.cat([one._indices(), other._indices()], 1)
-    values = torch.cat([one._values().to(dtype), scaled])
-    total = _made(indices, values, shape)
-    return coalesce(total) if one.is_coalesced() and other.is_coalesced() else total
+def add(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
+    """Return one + alpha * other, where `other` is sparse."""
+    return _sum(torch.Tensor.add, one, other, alpha)
 
 
-def add_(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
-    """Add to a dense or sparse tensor in place."""
-    if one.is_sparse:
-        return _replaced(one, add(one, other, alpha=alpha))
-    return one.copy_(_added_to_dense(one, other, alpha))
+def add_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
+    """Add a sparse tensor to a dense or sparse one in place."""
+    return _put(one, _sum(torch.Tensor.add_, one, other, alpha))
 
 
-def sub(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
-    return add(one, other, alpha=-alpha)
+def sub(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
+    return _sum(torch.Tensor.sub, one, other, alpha, sign=-1)
 
 
-def sub_(one: torch.Tensor, other: torch.Tensor, *, alpha: float = 1) -> torch.Tensor:
-    return add_(one, other, alpha=-alpha)
+def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
+    return _put(one, _sum(torch.Tensor.sub_, one, other, alpha, sign=-1))
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
     """Return the product, which is sparse: by a number, a dense tensor or a sparse one."""
+    dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
-    if not isinstance(other, torch.Tensor) or other.dim() == 0:
-        is_sparse = isinstance(other, torch.Tensor) and other.is_sparse
-        values = one._values() * (other._values().sum() if is_sparse else other)
-        return _made(one._indices(), values, one.shape, coalesced=one.is_coalesced())
+    if not isinstance(other, torch.Tensor):
+        return _with_values(one, (one._values() * other).to(dtype))
+    if other.dim() == 0:
+        factor = other.to_dense() if other.is_sparse else other
+        return _with_values(one, one._values().to(dtype) * factor.to(dtype))
+    if one.dim() == 0:
+        one = torch.ops.aten._sparse_broadcast_to(one, other.shape)
     if other.is_sparse:
-        return _intersection(coalesce(one), coalesce(other))
-    factors = other.expand(one.shape)
+        return _intersection(coalesce(one.to(dtype)), coalesce(other.to(dtype)))
+    factors = other.expand(one.shape).to(dtype)
     count = one.sparse_dim()
     rows = factors.reshape(math.prod(one.shape[:count]), *one.shape[count:])
-    values = one._values() * rows.index_select(0, _places(one))
-    return _made(one._indices(), values, one.shape, coalesced=one.is_coalesced())
+    return _with_values(one, one._values() * rows.index_select(0, _places(one)))
 
 
 def mul_(one: torch.Tensor, other: Any) -> torch.Tensor:
-    return (
-        _replaced(one, mul(one, other)) if one.is_sparse else one.copy_(mul(one, other).to_dense())
-    )
+    dtype = _dtype(torch.Tensor.mul_, one, other)
+    product = mul(one, other)
+    of_two_sparse = one.is_sparse and isinstance(other, torch.Tensor) and other.is_sparse
+    if one.is_sparse and not of_two_sparse and product.dtype != dtype:
+        raise RuntimeError(
+            f"mul_: a sparse tensor of {dtype} times what is not sparse is of {product.dtype}, "
+            "which does not fit in its place"
+        )
+    return _put(one, product)
 
 
 def addmm(
@@ -100,7 +93,7 @@ def addmm(
 
 def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> torch.Tensor:
     result = addmm(bias, *matrices, **factors)
-    return _replaced(bias, result) if bias.is_sparse else bias.copy_(result)
+    return _put(bias, result)
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -158,6 +151,20 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
     return _made(where._indices(), values, where.shape, coalesced=where.is_coalesced())
 
 
+def mask_projection(
+    tensor: torch.Tensor, where: torch.Tensor, accumulate_matches: bool = False
+) -> torch.Tensor:
+    """Return what a sparse tensor has at the places of another: the gradient of `mask`.
+
+    A place that `where` has twice counts twice where matches accumulate.
+    """
+    tensor = coalesce(tensor)
+    where = where if accumulate_matches else coalesce(where)
+    _, at = _found(_places(where), _places(tensor))
+    values = tensor._values().index_select(0, at)
+    return coalesce(_made(tensor._indices().index_select(1, at), values, tensor.shape))
+
+
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
     """Return the gradient of a sum over dimensions, at the places of the tensor."""
     # A place with two values would get the gradient of both, twice.
@@ -173,6 +180,7 @@ def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -
 
 KERNELS: dict[str, Callable[..., Any]] = {
     "_coalesce": coalesce,
+    "_sparse_mask_projection": mask_projection,
     "_sparse_sparse_matmul": product_of_sparse,
     "_sparse_sum_backward": sum_backward,
     "add.Tensor": add,
@@ -235,16 +243,43 @@ def _added(base: torch.Tensor, rows: torch.Tensor, values: torch.Tensor) -> torc
     return base.index_add(0, rows, values)
 
 
-def _added_to_dense(dense: torch.Tensor, tensor: torch.Tensor, alpha: float) -> torch.Tensor:
-    dtype = torch.result_type(dense, tensor)
-    count = tensor.sparse_dim()
-    shape = torch.broadcast_shapes(dense.shape, tensor.shape)
-    if shape != tensor.shape:
-        return dense.to(dtype) + alpha * tensor.to_dense()
-    flat = dense.expand(shape).to(dtype).reshape(-1, *shape[count:])
-    values = tensor._values().to(dtype)
-    scaled = values if dtype == torch.bool or alpha == 1 else values * alpha
-    return _added(flat, _places(tensor), scaled).reshape(shape)
+def _sum(
+    op: Callable[..., torch.Tensor],
+    one: torch.Tensor,
+    other: Any,
+    alpha: float,
+    *,
+    sign: int = 1,
+) -> torch.Tensor:
+    _dtype(op, one, other, alpha=alpha)
+    if not (isinstance(other, torch.Tensor) and other.is_sparse):
+        raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
+    if one.shape != other.shape:
+        raise RuntimeError(
+            "add: expected 'self' and 'other' to have same size, but self has size "
+            f"{list(one.shape)} while other has size {list(other.shape)}"
+        )
+    dtype = torch.result_type(one, other)
+    scaled = other._values().to(dtype)
+    if dtype != torch.bool and sign * alpha != 1:
+        scaled = scaled * (sign * alpha)
+    if not one.is_sparse:
+        flat = one.to(dtype).reshape(-1, *one.shape[other.sparse_dim() :])
+        return _added(flat, _places(other), scaled).reshape(one.shape)
+    indices = torch.cat([one._indices(), other._indices()], 1)
+    total = _made(indices, torch.cat([one._values().to(dtype), scaled]), one.shape)
+    return coalesce(total) if one.is_coalesced() and other.is_coalesced() else total
+
+
+def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.dtype:
+    """The dtype that dense tensors of these dtypes give; an error where they give one."""
+    dense = [
+        torch.zeros([1] * bool(arg.dim()), dtype=arg.dtype)
+        if isinstance(arg, torch.Tensor)
+        else arg
+        for arg in args
+    ]
+    return op(*dense, **kwargs).dtype
 
 
 def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -274,8 +309,15 @@ def _product(one: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
     return parts.new_zeros(one.shape[0], dense.shape[1]).index_add(0, rows, parts)
 
 
-def _replaced(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
+def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return _made(tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced())
+
+
+def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
+    """Write a result to a tensor, dense or sparse as that is."""
+    if tensor.is_sparse:
+        return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
+    return tensor.copy_(result.to_dense() if result.is_sparse else result)
 
 
 def _must_be_sparse(tensor: torch.Tensor, wanted: str) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -80,6 +82,58 @@ def test_operators(op: Op) -> None:
     same(op(matrix().to("tpu")), op(matrix()))
 
 
+_PAIRS = {
+    "of two sparse": lambda s, t: (s, t.to_sparse()),
+    "sparse and dense": lambda s, t: (s, t),
+    "dense and sparse": lambda s, t: (s.to_dense(), t.to_sparse()),
+    "sparse and a row": lambda s, t: (s, t[0]),
+    "a row and sparse": lambda s, t: (s.to_dense()[0], t.to_sparse()),
+    "sparse and a number": lambda s, t: (s, t[0, 2].item()),
+    "sparse and its tensor": lambda s, t: (s, t[0, 2]),
+    "sparse and sparse of no dimension": lambda s, t: (s, t[0, 2].to_sparse()),
+    "of no dimension and dense": lambda s, t: (s.to_dense()[0, 2].to_sparse(), t),
+}
+_DTYPES = (torch.bool, torch.int32, torch.float32, torch.float64)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "add_", "sub_", "mul_"])
+@pytest.mark.parametrize("pair", _PAIRS)
+def test_operands_of_two_dtypes(name: str, pair: str) -> None:
+    if name == "mul_" and pair == "of no dimension and dense":
+        # There the CPU gives the tensor another shape.
+        small, dense = _PAIRS[pair](matrix().to("tpu"), torch.ones(4, 5, device="tpu"))
+        with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
+            small.mul_(dense)
+        return
+    for one, other in itertools.product(_DTYPES, _DTYPES):
+        _as_on_the_cpu(name, *_PAIRS[pair](matrix().to(one), (10 * matrix(1).to_dense()).to(other)))
+
+
+def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
+    theirs = _outcome(name, one.clone(), other)
+    moved = other.to("tpu") if isinstance(other, torch.Tensor) else other
+    ours = _outcome(name, one.to("tpu"), moved)
+    if isinstance(theirs, Exception):
+        # The CPU has no kernels for some sparse tensors of bools, and keeps the dtype of a broadcast one.
+        if "not implemented for 'Bool'" in str(theirs):
+            return
+        if name == "mul" and "dtype of values" in str(theirs):
+            return
+        assert type(ours) is type(theirs), f"{theirs!r} was expected, but was {ours!r}"
+        return
+    assert not isinstance(ours, Exception), ours
+    assert (ours.layout, ours.dtype) == (theirs.layout, theirs.dtype)
+    torch.testing.assert_close(ours.to_dense().cpu(), theirs.to_dense())
+
+
+def _outcome(name: str, one: torch.Tensor, other: Any) -> torch.Tensor | Exception:
+    try:
+        found: torch.Tensor = getattr(one, name)(other)
+    except (RuntimeError, TypeError) as error:
+        return error
+    return found
+
+
 def test_batches() -> None:
     torch.manual_seed(0)
     dense = torch.randn(2, 3, 4) * (torch.rand(2, 3, 4) > 0.5)
@@ -102,6 +156,20 @@ def test_gradients_of_products() -> None:
         found.append([out, *torch.autograd.grad(out.pow(2).sum(), [values, dense, bias])])
     for theirs, ours in zip(*found, strict=True):
         torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_gradients_of_a_mask(dense: bool, coalesced: bool) -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        where = matrix().coalesce() if coalesced else matrix()
+        made = matrix(1).to_dense() if dense else matrix(1).coalesce()
+        tensor = made.to(device).requires_grad_()
+        masked = tensor.sparse_mask(where.to(device))
+        (grad,) = torch.autograd.grad(masked.to_dense().pow(2).sum(), [tensor])
+        found.append(grad.to_dense())
+    torch.testing.assert_close(found[1].cpu(), found[0])
 
 
 @pytest.mark.parametrize("name", ["SGD", "SparseAdam", "Adagrad"])
