@@ -9,6 +9,7 @@
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
 namespace {
@@ -23,6 +24,7 @@ enum Word : int64_t {
   kHostScalar,
   kNone,
   kInteger,
+  kUnsigned,  // an integer that is too large for one with a sign
   kBoolean,
   kDouble,
   kComplex,
@@ -156,6 +158,9 @@ class Describer {
       call_.generator = value.toGenerator();
     } else if (value.isList()) {
       list(value);
+    } else if (needs_unsigned(value)) {
+      word(kUnsigned);
+      word(std::bit_cast<int64_t>(value.toScalar().toUInt64()));
     } else {
       TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: ", schema_.operator_name(),
                                   " got an argument of kind ", value.tagKind(),
@@ -231,6 +236,8 @@ class Describer {
       complex(scalar.toComplexDouble());
     } else if (scalar.isFloatingPoint()) {
       word(std::bit_cast<int64_t>(scalar.toDouble()));
+    } else if (tensor.scalar_type() == at::kUInt64) {
+      word(std::bit_cast<int64_t>(scalar.toUInt64()));
     } else {
       word(scalar.toLong());
     }
@@ -348,6 +355,9 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
 }
 
 bool is_number(const at::Tensor& tensor, bool lift) {
+  if (tensor.scalar_type() == at::kUInt64) {
+    return false;  // it may not fit into an input, which has a sign
+  }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     // True would become 1, which is of another kind.
     return lift && tensor.scalar_type() != at::kBool &&

@@ -25,6 +25,9 @@ py::object plain_number(const at::Tensor& tensor) {
     return py::cast(
         static_cast<std::complex<double>>(scalar.toComplexDouble()));
   }
+  if (tensor.scalar_type() == at::kUInt64) {
+    return py::int_(scalar.toUInt64());
+  }
   return py::int_(scalar.toLong());
 }
 

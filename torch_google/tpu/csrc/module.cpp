@@ -267,9 +267,10 @@ PYBIND11_MODULE(_C, module) {
   module.def("store", store);
   module.def("counts", [] {
     const auto now = counts();
-    return std::make_tuple(now.operators, now.hits, now.misses);
+    return std::make_tuple(now.operators, now.hits, now.misses, now.forgotten);
   });
   module.def("reset_counts", reset_counts);
+  module.def("forget_unused", forget_unused);
   module.def("clear_programs", clear_programs);
 #if TORCH_GOOGLE_TORCH_2_6
   define_memory(module);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "torch_google/tpu/csrc/box.h"
+#include "torch_google/tpu/csrc/held.h"
 #include "torch_google/tpu/csrc/key.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/tensors.h"
@@ -32,7 +33,7 @@ struct Result {
 // Reads what runtime/call.py calls a result: a Fresh, a position or None.
 Result read_result(PyObject* object);
 
-class Program {
+class Program : public Held {
  public:
   // Reads what miss() returned: see runtime/executable.py, class Compiled.
   explicit Program(PyObject* compiled);

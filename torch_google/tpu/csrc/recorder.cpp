@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
-#include <atomic>
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -146,6 +146,7 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     if (found != self.programs.end()) {
       ++counters.hits;
       program = found->second;
+      program->use();
     } else {
       Miss miss = build(handle, arguments, *call, *self.signature, self.lift);
       if (miss.outcome == Miss::again) {
@@ -228,6 +229,33 @@ Counts counts() { return counters; }
 void reset_counts() {
   counters = {};
   reset_fused_counts();
+}
+
+size_t forget_unused() {
+  std::vector<uint64_t> uses;
+  for (const auto& [name, from] : operators()) {
+    for (const auto& [key, program] : from->programs) {
+      uses.push_back(program->used());
+    }
+  }
+  collect_fused_uses(uses);
+  const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
+  std::nth_element(uses.begin(), middle, uses.end());
+  const uint64_t since = middle == uses.end() ? 0 : *middle;
+  // They die when no map is in use: that may give the GIL away.
+  std::vector<std::shared_ptr<const Held>> forgotten;
+  for (auto& [name, from] : operators()) {
+    std::erase_if(from->programs, [&](auto& entry) {
+      if (entry.second->used() >= since) {
+        return false;
+      }
+      forgotten.push_back(std::move(entry.second));
+      return true;
+    });
+  }
+  forget_fused(since, forgotten);
+  counters.forgotten += forgotten.size();
+  return forgotten.size();
 }
 
 void clear_programs() {

@@ -3,6 +3,7 @@
 // called.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,9 +23,13 @@ struct Counts {
   uint64_t operators;
   uint64_t hits;
   uint64_t misses;
+  uint64_t forgotten;
 };
 Counts counts();
 void reset_counts();
+// Forgets the half of all programs that was not of use for the longest time,
+// and says how many these are.
+size_t forget_unused();
 // Forgets all programs.
 void clear_programs();
 

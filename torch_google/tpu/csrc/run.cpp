@@ -19,7 +19,7 @@ namespace py = pybind11;
 // A shorter trace is not worth a program of its own.
 constexpr size_t kFewest = 4;
 
-struct Fused {
+struct Fused : Held {
   // On trial: it has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
@@ -193,6 +193,7 @@ class Run {
     }
     auto& found = cache().programs[key];
     if (found) {
+      found->use();
       return found;
     }
     ++counters.misses;
@@ -362,6 +363,24 @@ void resolve_fused(uint64_t token, PyObject* executable) {
     program.state = Fused::trial;
   }
   cache().unresolved.erase(found);
+}
+
+void collect_fused_uses(std::vector<uint64_t>& uses) {
+  for (const auto& [key, program] : cache().programs) {
+    uses.push_back(program->used());
+  }
+}
+
+void forget_fused(uint64_t since,
+                  std::vector<std::shared_ptr<const Held>>& forgotten) {
+  std::erase_if(cache().programs, [&](auto& entry) {
+    if (entry.second->state == Fused::compiling ||
+        entry.second->used() >= since) {
+      return false;
+    }
+    forgotten.push_back(std::move(entry.second));
+    return true;
+  });
 }
 
 void clear_fused() {

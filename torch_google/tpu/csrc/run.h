@@ -4,7 +4,10 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
+#include "torch_google/tpu/csrc/held.h"
 #include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
@@ -16,6 +19,11 @@ void run(Trace& trace, Reason reason);
 // The executable of a fused program whose compilation was put off, or None if
 // it failed: its traces run operator by operator from then on.
 void resolve_fused(uint64_t token, PyObject* executable);
+// When each fused program was of use last, and forgetting those that were not
+// since: they die when the caller says so.
+void collect_fused_uses(std::vector<uint64_t>& uses);
+void forget_fused(uint64_t since,
+                  std::vector<std::shared_ptr<const Held>>& forgotten);
 // Forgets all fused programs.
 void clear_fused();
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/tensors.h"
 
+#include <ATen/Context.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/native/Resize.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/set_native.h>
@@ -12,6 +14,8 @@
 #include <ATen/ops/view_as_real_native.h>
 #include <ATen/ops/view_native.h>
 #include <torch/library.h>
+
+#include <array>
 
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/box.h"
@@ -50,6 +54,17 @@ Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
       c10::scalarTypeToTypeMeta(dtype));
 }
 
+// Gives what nobody wrote a value that is the same in each run, where torch is
+// asked for that.
+Tensor determined(Tensor fresh) {
+  const auto& context = at::globalContext();
+  if (C10_UNLIKELY(context.deterministicAlgorithms() &&
+                   context.deterministicFillUninitializedMemory())) {
+    at::native::fill_empty_deterministic_(fresh);
+  }
+  return fresh;
+}
+
 Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
              std::optional<c10::Layout> layout,
              std::optional<c10::Device> device, std::optional<bool>,
@@ -66,7 +81,7 @@ Tensor empty(c10::IntArrayRef sizes, std::optional<c10::ScalarType> dtype,
     tensor->empty_tensor_restride(*format);
   }
   box_of(*tensor).settle(*tensor);
-  return result;
+  return determined(std::move(result));
 }
 
 Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -81,7 +96,7 @@ Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
   auto* tensor = result.unsafeGetTensorImpl();
   tensor->set_sizes_and_strides(sizes, strides);
   box_of(*tensor).settle(*tensor);
-  return result;
+  return determined(std::move(result));
 }
 
 // Makes the storage long enough for what a tensor sees of it.
@@ -102,9 +117,27 @@ void fit(c10::TensorImpl& tensor) {
   }
 }
 
+// The same for what a storage got more.
+void determine_beyond(const Tensor& resized, size_t old_bytes) {
+  const auto item = resized.itemsize();
+  const auto from = static_cast<int64_t>(old_bytes / item);
+  const auto to = static_cast<int64_t>(resized.storage().nbytes() / item);
+  if (to > from) {
+    Tensor rest = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(resized.storage()),
+        c10::DispatchKeySet(c10::DispatchKey::PrivateUse1), resized.dtype());
+    const std::array<int64_t, 1> sizes{to - from};
+    const std::array<int64_t, 1> strides{1};
+    rest.unsafeGetTensorImpl()->set_sizes_and_strides(
+        c10::IntArrayRef(sizes), c10::IntArrayRef(strides), from);
+    determined(std::move(rest));
+  }
+}
+
 const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
                       std::optional<c10::MemoryFormat> format) {
   auto* tensor = self.unsafeGetTensorImpl();
+  const size_t old_bytes = self.storage().nbytes();
   if (self.sizes() != sizes) {
     const Sizes old_sizes(self.sizes());
     const Sizes old_strides(self.strides());
@@ -120,6 +153,7 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
   if (format && *format != c10::MemoryFormat::Preserve) {
     tensor->empty_tensor_restride(*format);
   }
+  determine_beyond(self, old_bytes);
   return self;
 }
 

@@ -3,6 +3,7 @@
 // device is written. With those releases nothing here is compiled.
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <torch/version.h>
 
 #define TORCH_GOOGLE_TORCH_2_6 \
@@ -56,8 +57,24 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 }  // namespace at
 
+namespace torch_google::tpu {
+
+// It refuses them before anybody is called.
+inline bool needs_unsigned(const c10::IValue&) { return false; }
+
+}  // namespace torch_google::tpu
+
 #else
 
 #define TORCH_GOOGLE_STREAM_NOEXCEPT
+
+namespace torch_google::tpu {
+
+// Whether it is an integer that only an unsigned type has.
+inline bool needs_unsigned(const c10::IValue& value) {
+  return !value.isInt() && value.isUnsigned();
+}
+
+}  // namespace torch_google::tpu
 
 #endif

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import jax
 
 from torch_google.tpu import _C, cache
-from torch_google.tpu.runtime import metrics, platform
+from torch_google.tpu.runtime import mappings, metrics, platform
 from torch_google.tpu.runtime.misses import CacheMissError
 
 
@@ -39,7 +39,8 @@ def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax
 
 
 def kept(fingerprint: str, device: int) -> cache.Entry | None:
-    """Return what the compile cache has of a program."""
+    """Return what the compile cache has of a program. Every new one is looked for here first."""
+    mappings.ROOM.look()
     return cache.remembered(fingerprint, [platform.device(device)])
 
 

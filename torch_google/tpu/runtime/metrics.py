@@ -18,7 +18,8 @@ from torch_google.tpu.runtime.accelerator import accelerator
 class Metrics:
     """Counts since the start or the last reset. `compile_seconds` is wall time.
 
-    `misses` are calls that made a program; `host_shapes` those whose results' shapes depend on
+    `misses` are calls that made a program, `forgotten` the programs that gave way to others (see
+    `mappings`); `host_shapes` those whose results' shapes depend on
     values, which need none. `fallbacks` counts operators that ran on the CPU, by name; `graphs` what
     happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another),
     `copy` (of an array that could not be donated), and `pad` (an argument was copied to the length of
@@ -36,6 +37,7 @@ class Metrics:
     operators: int
     hits: int
     misses: int
+    forgotten: int
     compiles: int
     compile_seconds: float
     host_shapes: int
@@ -63,13 +65,14 @@ _lock = threading.Lock()
 
 def metrics() -> Metrics:
     """Return the counts of all threads and devices; `live_bytes` is of the current device."""
-    operators, hits, misses = _C.counts()
+    operators, hits, misses, forgotten = _C.counts()
     disk = cache.statistics()
     live = int(accelerator.memory_allocated()) if _C.started() else 0
     return Metrics(
         operators,
         hits,
         misses,
+        forgotten,
         int(_compiles[0]),
         _compiles[1],
         _host_shapes[0],

@@ -141,3 +141,20 @@ def test_a_number_that_is_an_input_may_become_of_another_kind(name: str) -> None
         for value in (*usual, *ODD, *HUGE, *usual[:1]):
             found, wanted = KINDS[name](x, value), KINDS[name](host, value)
             torch.testing.assert_close(found, wanted, check_device=False, equal_nan=True)
+
+
+_HUGE = 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda device: torch.full((2,), _HUGE, dtype=torch.uint64, device=device),
+        lambda device: torch.zeros(2, dtype=torch.uint64, device=device).fill_(_HUGE),
+        lambda device: torch.full((2,), _HUGE, dtype=torch.float32, device=device),
+        lambda device: torch.ones(2, device=device) + _HUGE,
+        lambda device: torch.tensor([_HUGE, 1], dtype=torch.uint64, device=device) == _HUGE,
+    ],
+)
+def test_integers_that_only_an_unsigned_type_has(make: Any) -> None:
+    assert torch.equal(make("tpu").cpu(), make("cpu"))

@@ -131,7 +131,9 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd") or name in _VIEWS:
         return False
     op = _find(name)
-    if op is not None and (_moves(op) or torch.Tag.inplace_view in op.tags):
+    if op is not None and (
+        _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
+    ):
         return False  # about memory and not about values: torch's own kernel is right
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True

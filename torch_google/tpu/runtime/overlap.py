@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch._ops import OpOverload
@@ -13,37 +15,93 @@ from torch_google.tpu.runtime.strides import View, natural
 # Writing the same value twice is as good as once.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::zero_"})
 
-# Operators, beside the elementwise ones, whose kernels look; and those that may not write to what they
-# read at all, as they move elements.
-_LOOK = frozenset({"aten::bernoulli", "aten::bernoulli_", "aten::copy_"})
-_MOVE = frozenset({"aten::cat", "aten::index_select", "aten::masked_select", "aten::take"})
+# Operators, beside the elementwise ones, whose kernels look.
+_LOOK = frozenset(
+    {
+        "aten::addmm_",
+        "aten::bernoulli",
+        "aten::bernoulli_",
+        "aten::cauchy_",
+        "aten::copy_",
+        "aten::cumprod_",
+        "aten::cumsum_",
+        "aten::exponential_",
+        "aten::geometric_",
+        "aten::log_normal_",
+        "aten::masked_scatter_",
+        "aten::normal_",
+        "aten::random_",
+        "aten::renorm_",
+        "aten::uniform_",
+    }
+)
+
+# Those that move elements: they may not write to what they read at all.
+_MOVE = frozenset(
+    {
+        "aten::_index_put_impl_",
+        "aten::cat",
+        "aten::gather",
+        "aten::index_add",
+        "aten::index_add_",
+        "aten::index_copy",
+        "aten::index_copy_",
+        "aten::index_fill_",
+        "aten::index_put_",
+        "aten::index_reduce",
+        "aten::index_reduce_",
+        "aten::index_select",
+        "aten::masked_select",
+        "aten::put_",
+        "aten::scatter",
+        "aten::scatter_",
+        "aten::scatter_add",
+        "aten::scatter_add_",
+        "aten::scatter_reduce",
+        "aten::scatter_reduce_",
+        "aten::take",
+    }
+)
+
+# Those that warn where an element is written more than once.
+_WARN = frozenset(
+    {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
+)
 
 
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise RuntimeError in torch's own words for an operator that torch would refuse.
+    """Raise RuntimeError in torch's own words for an operator that torch would refuse, or warn.
 
     `storages` says of each tensor which storage it lies in; `written` are positions.
     """
-    if op._schema.name in _IDEMPOTENT:
+    name = op._schema.name
+    if name in _IDEMPOTENT:
         return
-    moves = op._schema.name in _MOVE
-    if not (moves or torch.Tag.pointwise in op.tags or op._schema.name in _LOOK):
+    moves = name in _MOVE
+    if not (moves or torch.Tag.pointwise in op.tags or name in _LOOK or name in _WARN):
         return
     for target in written:
         view = views[target]
         if 0 in view.sizes:
             continue
         if any(size > 1 and step == 0 for size, step in zip(view.sizes, view.strides, strict=True)):
-            raise RuntimeError(
-                "unsupported operation: more than one element of the written-to tensor refers to a "
-                "single memory location. Please clone() the tensor before performing the operation."
+            if name not in _WARN:
+                raise RuntimeError(
+                    "unsupported operation: more than one element of the written-to tensor refers to "
+                    "a single memory location. Please clone() the tensor before performing the "
+                    "operation."
+                )
+            warnings.warn(
+                f"Use of {name.removeprefix('aten::')} on expanded tensors is deprecated. "
+                "Please clone() the tensor before",
+                stacklevel=2,
             )
         for other, storage in enumerate(storages):
             if storage != storages[target] or other == target:
                 continue
-            if _partly(view, views[other]) or (moves and view == views[other]):
+            if _partly(view, views[other]) or (moves and _place(view) == _place(views[other])):
                 raise RuntimeError(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "
@@ -52,11 +110,16 @@ def check(
 
 
 def _partly(one: View, other: View) -> bool:
-    if one == other or 0 in (*one.sizes, *other.sizes):
+    if _place(one) == _place(other) or 0 in (*one.sizes, *other.sizes):
         return False
     if not (_is_dense(one) and _is_dense(other)):
         return False
     return one.offset < other.offset + _size(other) and other.offset < one.offset + _size(one)
+
+
+def _place(view: View) -> View:
+    # Whether it is read conjugated or with another sign changes nothing in where it lies.
+    return replace(view, conj=False, neg=False)
 
 
 def _is_dense(view: View) -> bool:

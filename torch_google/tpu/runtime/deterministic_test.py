@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that nobody wrote is the same in each run, where torch is asked for that: as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+
+_DTYPES = (torch.float32, torch.bool, torch.int8, torch.uint64, torch.complex64, torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def determined() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.cpu().contiguous().view(torch.uint8)
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **kind: torch.empty(3, 2, **kind),
+        lambda **kind: torch.empty_like(torch.zeros(3, 2, **kind)),
+        lambda **kind: torch.empty_strided((3, 2), (1, 3), **kind),
+        lambda **kind: torch.empty_permuted((2, 3, 5), (1, 0, 2), **kind),
+        lambda **kind: torch.empty(3, 2, out=torch.zeros(1, **kind)),
+        lambda **kind: torch.zeros(1, **kind).new_empty(3, 2),
+    ],
+)
+def test_new_tensors(make: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
+    ours, theirs = make(device="tpu", dtype=dtype), make(device="cpu", dtype=dtype)
+    assert torch.equal(as_bytes(ours), as_bytes(theirs))
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize(
+    ("before", "after"), [((10,), (5,)), ((10,), (20,)), ((2, 3, 4), (2, 5, 4)), ((0,), (3,))]
+)
+def test_resized_tensors(
+    before: tuple[int, ...], after: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    found = []
+    for device in ("tpu", "cpu"):
+        tensor = torch.zeros(before, dtype=dtype, device=device).resize_(after)
+        storage = tensor.untyped_storage()
+        whole = torch.zeros(0, dtype=dtype, device=device)
+        whole.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
+        found.append(as_bytes(whole))
+    assert torch.equal(*found)
+
+
+def test_that_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)
+    misses = torch.tpu.metrics().operators
+    torch.empty(3, device="tpu")
+    assert torch.tpu.metrics().operators == misses

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs give way to others before the process has no room for more."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from torch_google.tpu.runtime import mappings
+
+_MORE = 200
+_SHAPES = 60
+
+
+@pytest.fixture
+def room(monkeypatch: pytest.MonkeyPatch) -> mappings.Room:
+    torch.ones(2, device="tpu").add(1).cpu()
+    now = mappings.mappings()
+    found = mappings.Room(now + _MORE, now + 20 * _MORE)
+    monkeypatch.setattr(mappings, "_SOONEST", 0.0)
+    monkeypatch.setattr(mappings, "_RATE", 1e9)
+    monkeypatch.setattr(mappings, "ROOM", found)
+    return found
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
+    mode: str, room: mappings.Room
+) -> None:
+    del room
+    before, start = torch.tpu.metrics().forgotten, mappings.mappings()
+    most = 0
+    with torch.tpu.eager_mode(mode):
+        for length in range(3, _SHAPES):
+            ones = torch.ones(length, device="tpu")
+            assert ((ones * 2 + 1) * ones).relu().sum().item() == 3 * length
+            most = max(most, mappings.mappings())
+        torch.tpu.wait_for_compiles()
+    assert torch.tpu.metrics().forgotten > before
+    # Else it were some three for each of six programs of a shape.
+    assert most - start < 1.5 * _MORE
+
+
+def test_what_was_of_use_stays(room: mappings.Room) -> None:
+    del room
+    used = torch.ones(2, device="tpu")
+    before = torch.tpu.metrics().forgotten
+    for length in range(3, _SHAPES):
+        torch.ones(length, device="tpu").mul(3).sub(1)
+        misses = torch.tpu.metrics().misses
+        used.add_(1)
+        assert torch.tpu.metrics().misses == misses or length == 3
+    assert torch.tpu.metrics().forgotten > before
+    assert used[0].item() == _SHAPES - 2
+
+
+def test_what_cannot_be_forgotten_is_left_alone() -> None:
+    now = mappings.mappings()
+    room = mappings.Room(now - 1, now + 1000)
+    torch.ones(71, device="tpu").mul(3)
+    room.look()
+    forgotten = torch.tpu.metrics().forgotten
+    room._next = 0.0
+    assert room.look() == 0
+    assert torch.tpu.metrics().forgotten == forgotten

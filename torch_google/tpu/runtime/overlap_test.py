@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes to memory that is there once for several elements, or that is read: as on the CPU."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+
+Case = Callable[["Tensors"], object]
+
+
+class Tensors:
+    """What the cases write to and read from, on a device."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def of(self, *sizes: int) -> torch.Tensor:
+        return torch.ones(sizes, device=self.device)
+
+    def once(self, *sizes: int) -> torch.Tensor:
+        """A tensor whose elements are all one."""
+        return self.of(1).expand(*sizes)
+
+    def index(self, *places: int) -> torch.Tensor:
+        return torch.tensor(places or (2, 1, 0), device=self.device)
+
+    def mask(self) -> torch.Tensor:
+        return torch.tensor([True, False, True, True, False, False], device=self.device)
+
+
+def written(name: str) -> Case:
+    """A case where the tensor that is written to has one element in memory."""
+    return lambda t: getattr(t.once(6), name)(0, t.index(), t.of(3))
+
+
+def from_itself(name: str) -> Case:
+    """One where values come from another place of it."""
+
+    def case(t: Tensors) -> None:
+        target = t.of(6)
+        getattr(target, name)(0, t.index(), target[:3])
+
+    return case
+
+
+def by_itself(name: str) -> Case:
+    """One where it is its own index."""
+
+    def case(t: Tensors) -> None:
+        target = t.index()
+        getattr(target, name)(0, target, target.clone())
+
+    return case
+
+
+def with_all_of_itself(name: str) -> Case:
+    def case(t: Tensors) -> None:
+        target = t.index()
+        getattr(target, name)(0, target.clone(), target)
+
+    return case
+
+
+def put(make: Callable[[Tensors], tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> Case:
+    def case(t: Tensors) -> None:
+        target, index, values = make(t)
+        target.index_put_((index,), values)
+
+    return case
+
+
+def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -> Case:
+    """One where an operator gets the same tensor several times."""
+
+    def case(t: Tensors) -> None:
+        made = make(t)
+        op(t, made)
+
+    return case
+
+
+_MOVING = ("index_add_", "index_copy_", "scatter_", "scatter_add_")
+CASES: dict[str, Case] = {
+    **{f"{name} written": written(name) for name in _MOVING},
+    **{f"{name} from itself": from_itself(name) for name in _MOVING},
+    **{f"{name} by itself": by_itself(name) for name in _MOVING},
+    **{f"{name} with itself": with_all_of_itself(name) for name in _MOVING},
+    "index_reduce_": lambda t: t.once(6).index_reduce_(0, t.index(), t.of(3), "prod"),
+    "scatter_reduce_": lambda t: t.once(6).scatter_reduce_(0, t.index(), t.of(3), "sum"),
+    "scatter_ of a number": lambda t: t.once(6).scatter_(0, t.index(), 2.0),
+    "index_fill_": lambda t: t.once(6).index_fill_(0, t.index(), 1.0),
+    "index_fill_ by itself": of_one(lambda t: t.index(), lambda t, i: i.index_fill_(0, i, 0)),
+    "index_put_": put(lambda t: (t.once(6), t.index(), t.of(3))),
+    "index_put_ by itself": put(lambda t: (i := t.index(), i, t.index())),
+    "index_put_ with itself": put(lambda t: (i := t.index(), t.index(), i)),
+    "index_put_ from itself": put(lambda t: (x := t.of(6), t.index(), x[:3])),
+    "index_put_ of its first": put(lambda t: (x := t.of(6), t.index(), x[0])),
+    "a mask": lambda t: t.once(6).__setitem__(t.mask(), 1.0),
+    "masked_fill_": lambda t: t.once(6).masked_fill_(t.mask(), 0.0),
+    "masked_fill_ of the mask": of_one(
+        lambda t: t.mask(), lambda t, m: m[1:].masked_fill_(m[:-1], False)
+    ),
+    "masked_scatter_": lambda t: t.once(6).masked_scatter_(t.mask(), t.of(3)),
+    "masked_scatter_ of itself": of_one(
+        lambda t: t.of(6), lambda t, x: x.masked_scatter_(t.mask(), x)
+    ),
+    "put_": lambda t: t.once(6).put_(t.index(), t.of(3)),
+    "put_ from itself": of_one(lambda t: t.of(6), lambda t, x: x.put_(t.index(), x[:3])),
+    "gather": of_one(lambda t: t.of(3), lambda t, x: torch.gather(x, 0, t.index(), out=x)),
+    "take": of_one(lambda t: t.of(3), lambda t, x: torch.take(x, t.index(), out=x)),
+    "cumsum": of_one(lambda t: t.of(3), lambda t, x: torch.cumsum(x, 0, out=x)),
+    "mm": of_one(lambda t: t.of(3, 3), lambda t, x: torch.mm(x, x, out=x)),
+    "stack": of_one(lambda t: t.of(6), lambda t, x: torch.stack([x[:3], x[3:]], out=x.view(2, 3))),
+    "tril": of_one(lambda t: t.of(3, 3), lambda t, x: torch.tril(x, out=x)),
+    "copy_ one on": of_one(lambda t: t.of(6), lambda t, x: x[1:].copy_(x[:-1])),
+    "copy_ of itself": of_one(lambda t: t.of(6), lambda t, x: x.copy_(x)),
+    "copy_ of its negative": of_one(lambda t: t.of(6), lambda t, x: torch._neg_view(x).copy_(x)),
+    "add_ of itself": of_one(lambda t: t.of(6), lambda t, x: x.add_(x)),
+    "add_": lambda t: t.once(6).add_(t.of(6)),
+    "addcmul_": lambda t: t.once(6).addcmul_(t.of(6), t.of(6)),
+    "addmm_": lambda t: t.once(3, 3).addmm_(t.of(3, 3), t.of(3, 3)),
+    "clamp_": lambda t: t.once(6).clamp_(0),
+    "cumsum_": lambda t: t.once(6).cumsum_(0),
+    "cumprod_": lambda t: t.once(6).cumprod_(0),
+    "fill_": lambda t: t.once(6).fill_(2),
+    "normal_": lambda t: t.once(6).normal_(),
+    "random_": lambda t: t.once(6).random_(0, 3),
+    "uniform_": lambda t: t.once(6).uniform_(),
+    "bernoulli_": lambda t: t.once(6).bernoulli_(0.5),
+    "renorm_": lambda t: t.once(3, 3).renorm_(2, 0, 1.0),
+    "tril_": lambda t: t.once(3, 3).tril_(),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_is_refused_or_warned_of_where_the_cpu_does(name: str) -> None:
+    assert _outcome(CASES[name], "tpu") == _outcome(CASES[name], "cpu")
+
+
+def _outcome(case: Case, device: str) -> tuple[str, bool]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            case(Tensors(device))
+        except RuntimeError as error:
+            return str(error)[:60], _is_warned(said)
+    return "", _is_warned(said)
+
+
+def _is_warned(said: list[warnings.WarningMessage]) -> bool:
+    return any("on expanded tensors is deprecated" in str(warning.message) for warning in said)
