@@ -9,6 +9,7 @@ import hashlib
 import os
 import stat
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,6 +27,8 @@ _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
 
 BUNDLE_SECTIONS = ("files", "natives", "developer")
+
+CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
@@ -100,10 +103,14 @@ def walk(root: str) -> list[tuple[str, str]]:
 
 
 def add_bundle(
-    writer: ArchiveWriter, index: Index, files: list[tuple[str, str]], options: BundleOptions
+    writer: ArchiveWriter,
+    index: Index,
+    files: list[tuple[str, str]],
+    options: BundleOptions,
+    compile_all: CompileAll = sources.compile_all,
 ) -> None:
     """Packs `files` ((path below the import root, path on disk), sorted) as one more bundle."""
-    builder = _Builder(writer, index, options)
+    builder = _Builder(writer, index, options, compile_all)
     groups: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in Kind}
     for path, disk in files:
         with open(disk, "rb") as stream:
@@ -119,8 +126,11 @@ def add_bundle(
 
 
 class _Builder:
-    def __init__(self, writer: ArchiveWriter, index: Index, options: BundleOptions) -> None:
+    def __init__(
+        self, writer: ArchiveWriter, index: Index, options: BundleOptions, compile_all: CompileAll
+    ) -> None:
         self._writer = writer
+        self._compile_all = compile_all
         self._index = index
         self._options = options
         self._number = len(index.bundles)
@@ -136,7 +146,7 @@ class _Builder:
 
     def add_modules(self, files: list[tuple[str, str]]) -> None:
         cold = self._options.is_cold
-        for done in sources.compile_all([(path, disk, cold(path)) for path, disk in files]):
+        for done in self._compile_all([(path, disk, cold(path)) for path, disk in files]):
             self._put(done.path, done.deflated, DEFLATE, done.crc, done.size, 0o644, False)
             if done.pyc is not None:
                 self._add_code(done)

@@ -5,12 +5,15 @@
   main.py bundle ... --files=MANIFEST
   main.py link   --output=X.par --launcher=L --main=M --files=MANIFEST [--info=K=FILE] BUNDLE...
 
-A manifest has a line for each file: path below the import root, a tab, path on disk.
+A manifest has a line for each file: path below the import root, a tab, path on disk. @FILE stands for
+the arguments that FILE has, one a line. With --persistent_worker behind the command it stays, and takes
+the rest of the arguments from Bazel, again and again: what did not change is not compiled again.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -18,16 +21,37 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tools.par.compiler.bundle import BundleError, BundleOptions, Index, add_bundle, walk
+from tools.par.compiler import sources, worker
+from tools.par.compiler.bundle import (
+    BundleError,
+    BundleOptions,
+    CompileAll,
+    Index,
+    add_bundle,
+    walk,
+)
 from tools.par.compiler.container import ArchiveWriter
+from tools.par.compiler.kept import Kept
 from tools.par.compiler.link import link
+
+_KEPT = 512 << 20  # bytes of compiled code that a worker keeps; torch has 90 MB
 
 
 def main(arguments: list[str]) -> int:
+    if arguments[-1:] == [worker.FLAG]:
+        kept = Kept(_KEPT)
+        with contextlib.closing(kept):
+            return worker.serve(
+                lambda more: _run(arguments[:-1] + more, kept.compile_all), sys.stdin, sys.stdout
+            )
+    return _run(arguments)
+
+
+def _run(arguments: list[str], compile_all: CompileAll = sources.compile_all) -> int:
     options = _parse(arguments)
     try:
         if options.command == "bundle":
-            _bundle(options)
+            _bundle(options, compile_all)
         else:
             _link(options)
     except (BundleError, ValueError) as error:
@@ -39,7 +63,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _bundle(options: argparse.Namespace) -> None:
+def _bundle(options: argparse.Namespace, compile_all: CompileAll) -> None:
     files = walk(options.directory) if options.directory else _manifest(options.files)
     files = [(path, disk) for path, disk in files if not _dropped(path, options.drop)]
     index = Index()
@@ -60,6 +84,7 @@ def _bundle(options: argparse.Namespace) -> None:
                     strict=options.strict,
                     cold=tuple(options.cold),
                 ),
+                compile_all,
             )
             index.write(writer, {})
         partial.replace(options.output)
@@ -112,7 +137,7 @@ def _manifest(path: str) -> list[tuple[str, str]]:
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="par", description=__doc__)
+    parser = argparse.ArgumentParser(prog="par", description=__doc__, fromfile_prefix_chars="@")
     commands = parser.add_subparsers(dest="command", required=True)
     bundle = commands.add_parser("bundle")
     bundle.add_argument("--output", required=True)

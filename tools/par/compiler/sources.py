@@ -44,15 +44,23 @@ Source = tuple[str, str, bool]
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
     """Compiles `files`: (path below the import root, path on disk, pack the code), in order."""
-    runs = [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
-    if len(runs) < 2 and len(files) < _RUN // 4:
+    if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return
-    workers = min(len(runs), len(os.sched_getaffinity(0)))
-    context = multiprocessing.get_context("fork")
-    with context.Pool(workers, maxtasksperchild=1) as pool:
-        for done in pool.imap(_compile_run, runs, chunksize=1):
-            yield from done
+    for done in compile_runs(runs_of(files)):
+        yield from done
+
+
+def runs_of(files: list[Source]) -> list[list[Source]]:
+    """Divides `files` into those that one process compiles."""
+    return [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
+
+
+def compile_runs(runs: list[list[Source]]) -> Iterator[list[Compiled]]:
+    """Compiles each run in a process forked from this one."""
+    workers = max(1, min(len(runs), len(os.sched_getaffinity(0))))
+    with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
+        yield from pool.imap(_compile_run, runs, chunksize=1)
 
 
 def _compile_run(files: Iterable[Source]) -> list[Compiled]:

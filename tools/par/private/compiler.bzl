@@ -47,6 +47,15 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     path = "/" + ctx.file._compiler.path
     head.add(path[1:-len(suffix)] if len(path) > len(suffix) else ".")
     head.add(command)
+    if command == "bundle":
+        # One that stays compiles an edited file of a large wheel, and not all of its files. Workers take
+        # arguments that change from a file.
+        requirements = requirements | {
+            "requires-worker-protocol": "json",
+            "supports-workers": "1",
+        }
+        arguments.use_param_file("@%s", use_always = True)
+        arguments.set_param_file_format("multiline")
     ctx.actions.run(
         executable = ctx.executable._interpreter,
         arguments = [head, arguments],
