@@ -4,6 +4,7 @@
 #include <ATen/ops/_local_scalar_dense.h>
 #include <c10/core/DefaultDtype.h>
 
+#include <algorithm>
 #include <bit>
 #include <string_view>
 
@@ -52,6 +53,24 @@ bool is_chance(c10::ArrayRef<Number> numbers) {
 
 bool is_positive(c10::ArrayRef<Number> numbers) {
   return value_of(numbers.back()) > 0;
+}
+
+// Whether it is contiguous, with the strides that a new tensor gets also where
+// a dimension has one element: results' strides follow them.
+bool has_natural_strides(const c10::TensorImpl& tensor) {
+  if (!tensor.is_contiguous()) {
+    return false;
+  }
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  int64_t expected = 1;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (strides[i] != expected) {
+      return false;
+    }
+    expected *= std::max<int64_t>(sizes[i], 1);
+  }
+  return true;
 }
 
 Admits admits_of(std::string_view name) {
@@ -188,8 +207,8 @@ class Describer {
     const auto sizes = implementation->sizes();
     call_.key.insert(call_.key.end(), sizes.begin(), sizes.end());
     if (implementation->storage_offset() == 0 &&
-        implementation->is_contiguous() &&
-        sizes == c10::IntArrayRef(box.shape)) {
+        sizes == c10::IntArrayRef(box.shape) &&
+        has_natural_strides(*implementation)) {
       word(kPlain);
     } else {
       word(kStrided);

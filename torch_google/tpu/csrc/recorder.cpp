@@ -92,6 +92,10 @@ void bring_indices(torch::jit::Stack& stack, size_t arity) {
     std::optional<at::Tensor> index;
     if (given.isTensor() && given.toTensor().defined()) {
       index = given.toTensor();
+      TORCH_CHECK(!device.is_cpu() || index->device().is_cpu(),
+                  "indices should be either on cpu or on the same device as "
+                  "the indexed tensor (cpu), but one is on ",
+                  index->device(), ". Move it with .to()");
       if (index->scalar_type() == at::kByte) {
         TORCH_WARN("a mask of torch.uint8 is deprecated: use torch.bool");
       }

@@ -157,6 +157,16 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
   return self;
 }
 
+bool is_set_to(const Tensor& self, const Tensor& other) {
+  return other.device() == self.device() &&
+         other.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl() ==
+             self.unsafeGetTensorImpl()
+                 ->unsafe_storage()
+                 .unsafeGetStorageImpl() &&
+         other.storage_offset() == self.storage_offset() &&
+         other.sizes() == self.sizes() && other.strides() == self.strides();
+}
+
 Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset,
                     c10::IntArrayRef sizes, c10::IntArrayRef strides) {
   TORCH_CHECK(source.device() == self.device(), "tpu: set_() of a tensor on ",
@@ -224,6 +234,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage", set_whole_storage);
   library.impl("set_.source_Tensor", set_tensor);
   library.impl("set_", set_nothing);
+  library.impl("is_set_to", is_set_to);
 }
 
 }  // namespace torch_google::tpu

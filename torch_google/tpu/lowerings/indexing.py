@@ -300,10 +300,10 @@ def _nothing(self: Array, index: Array) -> Array:
 
 @lowering("aten::put")
 def put(self: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
-    target = self.reshape(-1).at[index.reshape(-1)]
-    values = source.reshape(-1)
     if not accumulate:
-        return target.set(values).reshape(self.shape)
+        return self.reshape(-1).at[index.reshape(-1)].set(source.reshape(-1)).reshape(self.shape)
+    target = opmath(self).reshape(-1).at[index.reshape(-1)]
+    values = opmath(source).reshape(-1)
     added = target.max(values) if self.dtype == jnp.bool_ else target.add(values)
     return added.reshape(self.shape)
 
@@ -329,6 +329,10 @@ def masked_scatter_backward(grad_output: Array, mask: Array, sizes: Sequence[int
 
 @lowering("aten::masked_select", host_shape=True)
 def masked_select(self: Array, mask: Array) -> Array:
+    if mask.dtype != jnp.bool_:
+        raise RuntimeError(
+            f"masked_select: expected BoolTensor for mask, found one of {mask.dtype}. Use mask.bool()"
+        )
     x, chosen = jnp.broadcast_arrays(self, mask != 0)
     return x[np.nonzero(np.asarray(chosen))] if x.ndim else x.reshape(1)[np.asarray(chosen)[None]]
 

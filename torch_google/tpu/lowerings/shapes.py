@@ -20,6 +20,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 
 @lowering(
+    "aten::_lazy_clone",
     "aten::alias",
     "aten::alias_copy",
     "aten::clone",

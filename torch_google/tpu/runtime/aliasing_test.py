@@ -350,3 +350,31 @@ def test_empty_outs_of_kernels_that_copy_are_contiguous() -> None:
 def same_but_for_rounding(ours: torch.Tensor, theirs: torch.Tensor) -> None:
     assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
     torch.testing.assert_close(ours.cpu(), theirs)
+
+
+def test_a_lazy_clone_has_memory_of_its_own() -> None:
+    tensor = torch.ones(2, device="tpu")
+    copy = torch._lazy_clone(tensor)
+    tensor.add_(1)
+    assert copy.tolist() == [1, 1]
+    assert not copy.is_set_to(tensor)
+
+
+def test_is_set_to() -> None:
+    for device in ("cpu", "tpu"):
+        tensor = torch.ones(3, 2, device=device)
+        assert tensor.is_set_to(tensor.view(3, 2))
+        assert not tensor.is_set_to(tensor[1:])
+        assert not tensor.is_set_to(tensor.t())
+        assert not tensor.is_set_to(tensor.clone())
+
+
+def test_results_follow_the_strides_of_dimensions_of_one_element() -> None:
+    for order in (torch.channels_last, torch.contiguous_format):
+        found = []
+        for device in ("cpu", "tpu"):
+            one = torch.ones(10, 3, 1, 1, device=device).to(memory_format=order)
+            other = torch.ones(3, 1, 1, device=device)
+            results = (one + other, other + one, one * 5, one.clone())
+            found.append([one.stride(), *(result.stride() for result in results)])
+        assert found[0] == found[1]
