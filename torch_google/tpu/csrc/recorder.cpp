@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/recorder.h"
 
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/library.h>
 
@@ -19,6 +20,7 @@
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/run.h"
+#include "torch_google/tpu/csrc/torch_release.h"
 #include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
@@ -270,6 +272,14 @@ void clear_programs() {
   }
   clear_fused();
 }
+
+#if TORCH_GOOGLE_TORCH_2_6
+// It has this for every device but those of others: operators of libraries that
+// say nothing about gradients.
+TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
+  library.fallback(torch::autograd::basicAutogradNotImplementedFallback());
+}
+#endif
 
 TORCH_LIBRARY_IMPL(_, PrivateUse1, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());

@@ -60,7 +60,11 @@ Tensor determined(Tensor fresh) {
   const auto& context = at::globalContext();
   if (C10_UNLIKELY(context.deterministicAlgorithms() &&
                    context.deterministicFillUninitializedMemory())) {
-    at::native::fill_empty_deterministic_(fresh);
+    if (fresh.scalar_type() == at::kUInt64) {
+      fresh.fill_(-1);  // v2.6 cannot tell of a greater number
+    } else {
+      at::native::fill_empty_deterministic_(fresh);
+    }
   }
   return fresh;
 }

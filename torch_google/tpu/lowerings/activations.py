@@ -73,6 +73,7 @@ def elu(x: jax.Array, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> j
 def elu_backward(
     grad: jax.Array, alpha: Any, scale: Any, input_scale: Any, is_result: bool, x: jax.Array
 ) -> jax.Array:
+    _must_tell_sides(is_result, alpha, "elu")
     grad, x = opmath(grad), opmath(x)
     alpha, scale, input_scale = (scalar(v, x) for v in (alpha, scale, input_scale))
     if is_result:
@@ -109,6 +110,7 @@ def leaky_relu(x: jax.Array, negative_slope: Any = 0.01) -> jax.Array:
 def leaky_relu_backward(
     grad: jax.Array, x: jax.Array, negative_slope: Any, is_result: bool
 ) -> jax.Array:
+    _must_tell_sides(is_result, negative_slope, "leaky_relu")
     grad = opmath(grad)
     return jnp.where(x > 0, grad, grad * scalar(negative_slope, grad))
 
@@ -259,3 +261,12 @@ def rrelu_with_noise_backward(
 
 def _log1p_exp(x: jax.Array) -> jax.Array:
     return jnp.maximum(x, 0) + jnp.log1p(jnp.exp(-jnp.abs(x)))
+
+
+def _must_tell_sides(is_result: bool, slope: Any, name: str) -> None:
+    """With a negative slope a result does not say on which side of 0 its operand was."""
+    if is_result and slope < 0:
+        raise RuntimeError(
+            f"{name}: the gradient of an in-place call with a negative slope ({slope}) cannot be told "
+            "from its result; call out-of-place version instead"
+        )

@@ -69,6 +69,12 @@ def multi_margin_loss(
     weight: _Weight = None,
     reduction: int = MEAN,
 ) -> jax.Array:
+    _must_be_rows(x)
+    if x.ndim == 2 and target.shape != x.shape[:1]:
+        raise RuntimeError(
+            "multi_margin_loss: target tensor should be 1-D with size equal to the number of input "
+            f"samples (batch size). Expected size: {x.shape[0]}, but got: {list(target.shape)}"
+        )
     wide = opmath(x)
     classes = x.shape[-1] if x.ndim else 1
     rows = wide if x.ndim == 2 else wide.reshape(1, classes)
@@ -104,6 +110,7 @@ def multi_margin_loss_backward(
 def multilabel_margin_loss(
     x: jax.Array, target: jax.Array, reduction: int
 ) -> tuple[jax.Array, jax.Array]:
+    _must_be_rows(x)
     is_target = _is_target(x, target)
     return _multilabel(opmath(x), target, is_target, reduction), is_target.astype(x.dtype)
 
@@ -117,6 +124,14 @@ def multilabel_margin_loss_backward(
 
     value, back = jax.vjp(loss, opmath(x))
     return back(opmath(grad).reshape(value.shape))[0]
+
+
+def _must_be_rows(x: jax.Array) -> None:
+    if x.ndim > 2 or (x.ndim and x.shape[-1] == 0):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
+            f"{list(x.shape)}"
+        )
 
 
 def _class_axis(x: jax.Array) -> int:

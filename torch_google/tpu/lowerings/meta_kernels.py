@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import _meta_registrations
+from torch._decomp import decompositions
 
 from torch_google.tpu.release import has_operator, override
 
@@ -102,6 +103,45 @@ def _window(
     return torch.empty(window_length, dtype=dtype, device="meta")
 
 
+def _of_dimension(
+    x: torch.Tensor, dim: int = -1, keepdim: bool = False
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As torch's kernels, where the meta kernel takes each device for CUDA, which is not deterministic."""
+    values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
+    return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
+
+
+def _histc(x: torch.Tensor, bins: int = 100, least: float = 0, most: float = 0) -> torch.Tensor:
+    """The same."""
+    if bins <= 0:
+        raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
+    if least > most:
+        raise RuntimeError(f"histc(): max must be larger than min, but got {most} and {least}")
+    return x.new_empty((bins,))
+
+
+def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
+    """The kernel whose results are written to arguments of these names."""
+
+    def written(*args: Any, **named: Any) -> Any:
+        targets = [named.pop(name) for name in names]
+        found = kernel(*args, **named)
+        for target, made in zip(targets, found if len(names) > 1 else (found,), strict=True):
+            if target.shape != made.shape:
+                target.resize_(made.shape)
+        return tuple(targets) if len(names) > 1 else targets[0]
+
+    return written
+
+
+def _nll_loss(x: torch.Tensor, target: torch.Tensor, *how: Any) -> tuple[torch.Tensor, ...]:
+    """As torch's kernels: classes may be bytes, which its meta kernel takes for wrong indices."""
+    if target.dtype == torch.uint8:
+        target = target.to(torch.int64)
+    found: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *how)
+    return found
+
+
 def _in_place(*args: object, **options: object) -> None:
     pass
 
@@ -127,6 +167,14 @@ _META.impl("geqrf", _geqrf)
 for _name in ("", ".periodic", ".beta"):
     _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
+override(_META, "histc", _histc)
+override(_META, "histc.out", _into(_histc, "out"))
+for _name in ("median.dim", "nanmedian.dim", "mode"):
+    override(_META, _name, _of_dimension)
+for _name in ("median.dim_values", "nanmedian.dim_values", "mode.values"):
+    override(_META, _name, _into(_of_dimension, "values", "indices"))
+override(_META, "nll_loss_forward", _nll_loss)
+override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import jax
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils import _pytree as pytree
 
@@ -20,6 +21,7 @@ from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.number import Number, taken
 from torch_google.tpu.program.trace import as_meta, trace
+from torch_google.tpu.release import V2_6
 
 
 def lower_op(
@@ -64,6 +66,8 @@ def _direct(
 
     try:
         meta = _meta_results(op, leaves, structure, on_host)
+    except DynamicOutputShapeException:  # nor symbols for it, as v2.6 has none for some
+        meta = _ANY
     except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
         meta = _own_results(call, [leaves[i] for i in inputs])
     if not on_host:
@@ -98,6 +102,10 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)
+        if V2_6:
+            # Symbols import it there, and it looks for torch's functions by overriding them.
+            with torch._C._EnableTorchFunction():
+                import_module("torch._dynamo")
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )

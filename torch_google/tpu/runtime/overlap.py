@@ -6,6 +6,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 import torch
 from torch._ops import OpOverload
@@ -13,12 +14,17 @@ from torch._ops import OpOverload
 from torch_google.tpu.runtime.strides import View, natural
 
 # Writing the same value twice is as good as once.
-_IDEMPOTENT = frozenset({"aten::fill_", "aten::zero_"})
+_IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
 # Operators, beside the elementwise ones, whose kernels look.
 _LOOK = frozenset(
     {
+        "aten::__ilshift__",
+        "aten::__irshift__",
         "aten::addmm_",
+        "aten::addr",
+        "aten::addr_",
+        "aten::arange",
         "aten::bernoulli",
         "aten::bernoulli_",
         "aten::cauchy_",
@@ -26,12 +32,25 @@ _LOOK = frozenset(
         "aten::cumprod_",
         "aten::cumsum_",
         "aten::exponential_",
+        "aten::cumprod",
+        "aten::cumsum",
         "aten::geometric_",
+        "aten::hardswish",
+        "aten::hardswish_",
+        "aten::leaky_relu",
+        "aten::leaky_relu_",
+        "aten::linspace",
         "aten::log_normal_",
+        "aten::log_sigmoid_forward",
         "aten::masked_scatter_",
+        "aten::mean",
+        "aten::mm",
+        "aten::mse_loss",
         "aten::normal_",
         "aten::random_",
         "aten::renorm_",
+        "aten::rrelu_with_noise",
+        "aten::rrelu_with_noise_",
         "aten::uniform_",
     }
 )
@@ -69,10 +88,14 @@ _WARN = frozenset(
 )
 
 
+class Overlap(RuntimeError):
+    """A write that torch refuses."""
+
+
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise RuntimeError in torch's own words for an operator that torch would refuse, or warn.
+    """Raise Overlap in torch's own words for an operator that torch would refuse, or warn.
 
     `storages` says of each tensor which storage it lies in; `written` are positions.
     """
@@ -80,7 +103,7 @@ def check(
     if name in _IDEMPOTENT:
         return
     moves = name in _MOVE
-    if not (moves or torch.Tag.pointwise in op.tags or name in _LOOK or name in _WARN):
+    if not (moves or name in _LOOK or name in _WARN or _is_elementwise(name)):
         return
     for target in written:
         view = views[target]
@@ -88,7 +111,7 @@ def check(
             continue
         if any(size > 1 and step == 0 for size, step in zip(view.sizes, view.strides, strict=True)):
             if name not in _WARN:
-                raise RuntimeError(
+                raise Overlap(
                     "unsupported operation: more than one element of the written-to tensor refers to "
                     "a single memory location. Please clone() the tensor before performing the "
                     "operation."
@@ -102,11 +125,23 @@ def check(
             if storage != storages[target] or other == target:
                 continue
             if _partly(view, views[other]) or (moves and _place(view) == _place(views[other])):
-                raise RuntimeError(
+                raise Overlap(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "
                     "performing the operation."
                 )
+
+
+@cache
+def _is_elementwise(name: str) -> bool:
+    """Whether any overload is said to be, also of the operator that does not work in place."""
+    namespace, _, plain = name.partition("::")
+    for packet in {plain, plain.removesuffix("_")}:
+        found = getattr(getattr(torch.ops, namespace), packet, None)
+        for overload in found.overloads() if found is not None else ():
+            if torch.Tag.pointwise in getattr(found, overload).tags:
+                return True
+    return False
 
 
 def _partly(one: View, other: View) -> bool:

@@ -83,6 +83,11 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
     return case
 
 
+def activation(name: str) -> Case:
+    return lambda t: getattr(torch.nn.functional, name)(t.once(6), inplace=True)
+
+
+_ACTIVATIONS = ("elu", "hardsigmoid", "hardswish", "leaky_relu", "mish", "relu", "rrelu", "silu")
 _MOVING = ("index_add_", "index_copy_", "scatter_", "scatter_add_")
 CASES: dict[str, Case] = {
     **{f"{name} written": written(name) for name in _MOVING},
@@ -132,6 +137,14 @@ CASES: dict[str, Case] = {
     "uniform_": lambda t: t.once(6).uniform_(),
     "bernoulli_": lambda t: t.once(6).bernoulli_(0.5),
     "renorm_": lambda t: t.once(3, 3).renorm_(2, 0, 1.0),
+    **{f"{name} in place": activation(name) for name in _ACTIVATIONS},
+    "threshold_": lambda t: torch.nn.functional.threshold_(t.once(6), 1.0, 2.0),
+    "softplus": lambda t: torch._C._nn.softplus(t.of(6), out=t.once(6)),
+    "where": lambda t: torch.where(t.mask(), t.of(6), t.of(6), out=t.once(6)),
+    "mean": lambda t: torch.mean(t.of(6, 6), 0, out=t.once(6)),
+    "sum": lambda t: torch.sum(t.of(6, 6), 0, out=t.once(6)),
+    "gcd_": lambda t: t.index().new_ones(1).expand(3).gcd_(t.index()),
+    "shift by itself": of_one(lambda t: t.index(), lambda t, i: i[1:].__ilshift__(i[:-1])),
     "tril_": lambda t: t.once(3, 3).tril_(),
 }
 
