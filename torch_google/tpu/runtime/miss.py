@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import torch
 from torch._ops import OpOverload
+from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
@@ -42,6 +43,8 @@ def miss(
         torch._C._AutoDispatchBelowAutograd(),
         torch.no_grad(),
     ):
+        # A lazy module's parameters have memory, and no shape to ask for.
+        args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if takes_numbers(op, args):
             _C.set_lift(op.name(), True)
             return None

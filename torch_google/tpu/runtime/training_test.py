@@ -174,3 +174,11 @@ def test_numbers_that_are_tensors_on_the_host_compile_nothing() -> None:
         weight.grad = torch.ones_like(weight)
         optimizer.step()
     assert torch.tpu.metrics().compiles == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_lazy_modules_move_before_they_have_a_shape(dtype: torch.dtype) -> None:
+    module = nn.LazyConv1d(3, 3).to("tpu").to(dtype)
+    result = module(torch.ones(2, 4, 8, device="tpu", dtype=dtype))
+    assert module.weight.shape == (3, 4, 3)
+    assert (result.dtype, result.shape) == (dtype, (2, 3, 6))
