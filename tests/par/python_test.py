@@ -12,10 +12,12 @@ import linecache
 import os
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 import traceback
 import types
+import unittest
 
 import numpy as np
 import pytest
@@ -52,6 +54,21 @@ def test_resources_are_listed() -> None:
 def test_distributions_tell_their_version() -> None:
     assert importlib.metadata.version("torch") == torch.__version__
     assert importlib.metadata.version("numpy") == np.__version__
+
+
+def test_entry_points_are_found_without_a_look_at_what_else_distributions_say(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = list(importlib.metadata.distributions())
+    names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in found}
+    # By this importlib.metadata knows them, of the Python that is pinned.
+    assert names == {d._normalized_name for d in found}  # type: ignore[attr-defined]
+
+    def refuse(text: str) -> None:
+        raise AssertionError("METADATA was parsed")
+
+    monkeypatch.setattr("email.message_from_string", refuse)
+    assert importlib.metadata.entry_points(group="torch.backends") is not None
 
 
 def test_modules_of_a_package_are_listed() -> None:
@@ -95,6 +112,23 @@ def test_get_source_of_a_library_and_of_our_own() -> None:
     assert inspect.getsource(torch.nn.Linear.forward).lstrip().startswith("def forward(self")
     assert inspect.getsource(workers.fail).endswith('says no")\n')
     assert inspect.getsource(workers).startswith("# SPDX-License-Identifier")
+
+
+def test_the_module_of_code_is_found_without_a_look_at_all_modules(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import colorsys
+
+    from torch.nn import functional
+
+    def refuse(path: str) -> str:
+        raise AssertionError(f"asked where {path} really is")
+
+    monkeypatch.setattr(os.path, "realpath", refuse)
+    # Functions know their module; their code knows a file.
+    assert inspect.getmodule(colorsys.rgb_to_yiq.__code__) is colorsys
+    assert inspect.getmodule(functional.relu.__code__) is functional
+    assert inspect.getmodule(unittest.skip.__code__) is sys.modules["unittest.case"]
 
 
 def test_a_file_name_says_where_a_module_is() -> None:

@@ -18,7 +18,7 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-_ADJUSTED = frozenset(("importlib.metadata", "sysconfig"))  # see par_runtime.adjustments
+_ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))  # see par_runtime.adjustments
 
 
 def read_file(path):

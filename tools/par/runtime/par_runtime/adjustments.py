@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two modules of the standard library that would look for files where a PAR has none."""
+"""Modules of the standard library that would look for files where a PAR has none."""
 
 from __future__ import annotations
 
 import os
+import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,49 @@ DEVELOPER_SUFFIX = ".dev"
 
 
 def adjust(runtime: Runtime, module: ModuleType) -> None:
-    """Called with each of the two when it has just been imported."""
+    """Called with each of them when it has just been imported."""
     if module.__name__ == "sysconfig":
         _place_headers(runtime, module)
+    elif module.__name__ == "inspect":
+        names = vars(module)
+        names["modulesbyfile"] = _ModulesByFile(runtime, names["modulesbyfile"])
     else:
         _keep_to_directories(runtime, module)
+
+
+class _ModulesByFile(dict[str, str]):
+    """What inspect knows of files: of those in the PAR, without a look at every module there is.
+
+    For a file that it has not seen, it asks the file system where each module's file really is. A
+    library that says where its operators were defined does that while it is imported: a twentieth of
+    `import torch`.
+    """
+
+    def __init__(self, runtime: Runtime, known: dict[str, str]) -> None:
+        super().__init__(known)
+        self._runtime = runtime
+
+    def __contains__(self, file: object) -> bool:
+        if super().__contains__(file):
+            return True
+        name = self._name(file) if isinstance(file, str) else None
+        if name is None or name not in sys.modules:
+            return False
+        self[str(file)] = name
+        return True
+
+    def _name(self, file: str) -> str | None:
+        for root in {bundle.virtual_root: None for bundle in self._runtime.bundles}:
+            if not file.startswith(f"{root}/"):
+                continue
+            relative = file[len(root) + 1 :]
+            name = relative.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            row = self._runtime.modules.get(name)
+            if row is not None:
+                bundle = self._runtime.bundles[row[0]]
+                if f"{bundle.virtual_root}/{row[1]}" == file:
+                    return name
+        return None
 
 
 def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:

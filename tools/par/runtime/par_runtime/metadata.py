@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class PackedDistribution(Distribution):
-    def __init__(self, bundle: Bundle, directory: str, entry_points: str) -> None:
+    def __init__(self, name: str, bundle: Bundle, directory: str, entry_points: str) -> None:
+        self._normalized = name
         self._bundle = bundle
         self._directory = directory
         self._entry_points = entry_points
@@ -36,6 +37,11 @@ class PackedDistribution(Distribution):
             return None
         return data.decode("utf-8")
 
+    @property
+    def _normalized_name(self) -> str:
+        # Who asks for entry points asks each distribution for this, which would parse its METADATA.
+        return self._normalized
+
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
         return Path(self._bundle.virtual_root, path)
 
@@ -47,7 +53,7 @@ def distributions(
     wanted = None if context is None or context.name is None else normalized(context.name)
     for name, (number, directory, entry_points) in sorted(runtime.distributions.items()):
         if wanted is None or name == wanted:
-            yield PackedDistribution(runtime.bundles[number], directory, entry_points)
+            yield PackedDistribution(name, runtime.bundles[number], directory, entry_points)
 
 
 def normalized(name: str) -> str:
