@@ -124,16 +124,22 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "nothing else"
 
 
-def _relocations(objdump: Path, archive: Path) -> Iterator[str]:
+def relocations(objdump: Path, archive: Path) -> Iterator[str]:
+    """Yield what objdump says of an archive, line by line; end the process where that is nothing."""
+    objects = 0
     with subprocess.Popen(
         [objdump, "-r", archive], stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}
     ) as process:
         assert process.stdout is not None
-        yield from process.stdout
+        for line in process.stdout:
+            objects += "file format" in line
+            yield line
     if process.returncode:
         sys.exit(
             f"agreement: {objdump} could not read {archive} (exit status {process.returncode})"
         )
+    if not objects:
+        sys.exit(f"agreement: {objdump} found no object in {archive}")
 
 
 def main() -> None:
@@ -144,8 +150,8 @@ def main() -> None:
     parser.add_argument("--apart", type=Path, required=True, help="archive of its files")
     parser.add_argument("--report", type=Path, required=True)
     options = parser.parse_args()
-    together = functions_of(_relocations(options.objdump, options.together))
-    apart = functions_of(_relocations(options.objdump, options.apart))
+    together = functions_of(relocations(options.objdump, options.together))
+    apart = functions_of(relocations(options.objdump, options.apart))
     odd = list(differences(together, apart))
     head = f"{'differ' if odd else 'agree'}: {len(together)} functions"
     options.report.write_text("\n".join([head, *odd]) + "\n")

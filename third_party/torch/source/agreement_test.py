@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from third_party.torch.source.agreement import Functions, differences, functions_of
+from third_party.torch.source.agreement import Functions, differences, functions_of, relocations
 
 
 def _functions(**calls: str) -> Functions:
@@ -19,6 +20,26 @@ def _functions(**calls: str) -> Functions:
                 yield f"0000000000000012 R_X86_64_PLT32           {callee}-0x4"
 
     return functions_of(lines())
+
+
+@pytest.mark.parametrize(
+    ("says", "status"), [("", 0), ("x.o:\tfile format elf64-x86-64", 1), ("no member", 0)]
+)
+def test_who_says_nothing_of_an_archive_has_not_read_it(
+    says: str, status: int, tmp_path: Path
+) -> None:
+    objdump = tmp_path / "objdump"
+    objdump.write_text(f"#!/bin/sh\necho '{says}'\nexit {status}\n")
+    objdump.chmod(0o755)
+    with pytest.raises(SystemExit, match=r"could not read|found no object"):
+        list(relocations(objdump, tmp_path / "x.a"))
+
+
+def test_what_is_said_of_an_object_is_taken_as_it_is(tmp_path: Path) -> None:
+    objdump = tmp_path / "objdump"
+    objdump.write_text("#!/bin/sh\necho 'x.o:\tfile format elf64-x86-64'\necho more\n")
+    objdump.chmod(0o755)
+    assert [*relocations(objdump, tmp_path / "x.a")][-1] == "more\n"
 
 
 @pytest.mark.parametrize(

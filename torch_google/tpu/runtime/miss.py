@@ -57,13 +57,10 @@ def miss(
             if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
             return fallback.run(op, args)
-        except (
-            CacheMissError,
-            overlap.Overlap,
-            torch.OutOfMemoryError,
-            jax.errors.JaxRuntimeError,
-        ):
-            raise  # nothing about kinds and sizes, as what zeros lead to on the CPU would be
+        except overlap.Overlap as refusal:
+            raise RuntimeError(str(refusal)) from None
+        except (CacheMissError, torch.OutOfMemoryError, jax.errors.JaxRuntimeError):
+            raise  # nothing about the arguments, as what zeros lead to on the CPU would be
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # The kernels for meta tensors have words of their own: the CPU's are the known ones.
             refusals.in_words_of_the_cpu(op, args)

@@ -21,7 +21,6 @@ _LOOK = frozenset(
     {
         "aten::__ilshift__",
         "aten::__irshift__",
-        "aten::addmm_",
         "aten::addr",
         "aten::addr_",
         "aten::arange",
@@ -29,11 +28,11 @@ _LOOK = frozenset(
         "aten::bernoulli_",
         "aten::cauchy_",
         "aten::copy_",
+        "aten::cumprod",
         "aten::cumprod_",
+        "aten::cumsum",
         "aten::cumsum_",
         "aten::exponential_",
-        "aten::cumprod",
-        "aten::cumsum",
         "aten::geometric_",
         "aten::hardswish",
         "aten::hardswish_",
@@ -41,19 +40,21 @@ _LOOK = frozenset(
         "aten::leaky_relu_",
         "aten::linspace",
         "aten::log_normal_",
-        "aten::log_sigmoid_forward",
         "aten::masked_scatter_",
-        "aten::mean",
         "aten::mm",
         "aten::mse_loss",
         "aten::normal_",
         "aten::random_",
+        "aten::renorm",
         "aten::renorm_",
         "aten::rrelu_with_noise",
         "aten::rrelu_with_noise_",
         "aten::uniform_",
     }
 )
+
+# Those that look for elements that are written twice alone.
+_LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
 # Those that move elements: they may not write to what they read at all.
 _MOVE = frozenset(
@@ -82,6 +83,18 @@ _MOVE = frozenset(
     }
 )
 
+# Of these, those whose result begins as their first argument, and may be it.
+_CHANGE = frozenset(
+    {
+        "aten::index_add",
+        "aten::index_copy",
+        "aten::index_reduce",
+        "aten::scatter",
+        "aten::scatter_add",
+        "aten::scatter_reduce",
+    }
+)
+
 # Those that warn where an element is written more than once.
 _WARN = frozenset(
     {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
@@ -89,7 +102,7 @@ _WARN = frozenset(
 
 
 class Overlap(RuntimeError):
-    """A write that torch refuses."""
+    """A write that torch refuses, by a RuntimeError with these words."""
 
 
 def check(
@@ -103,7 +116,8 @@ def check(
     if name in _IDEMPOTENT:
         return
     moves = name in _MOVE
-    if not (moves or name in _LOOK or name in _WARN or _is_elementwise(name)):
+    reads = moves or name in _LOOK or name in _WARN or _is_elementwise(name)
+    if not (reads or name in _LOOK_AT_THE_RESULT):
         return
     for target in written:
         view = views[target]
@@ -121,10 +135,11 @@ def check(
                 "Please clone() the tensor before",
                 stacklevel=2,
             )
-        for other, storage in enumerate(storages):
+        for other, storage in enumerate(storages if reads else ()):
             if storage != storages[target] or other == target:
                 continue
-            if _partly(view, views[other]) or (moves and _place(view) == _place(views[other])):
+            may_be_it = not moves or (other == 0 and name in _CHANGE)
+            if not may_be_it and _place(view) == _place(views[other]) or _partly(view, views[other]):
                 raise Overlap(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "

@@ -83,6 +83,19 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
     return case
 
 
+def changed(name: str) -> Case:
+    """One where the result is the tensor that it is made from."""
+
+    def case(t: Tensors) -> None:
+        target = t.of(6)
+        getattr(torch, name)(target, 0, t.index(), t.of(3), out=target)
+
+    return case
+
+
+_CHANGING = ("index_add", "index_copy", "scatter", "scatter_add")
+
+
 def activation(name: str) -> Case:
     return lambda t: getattr(torch.nn.functional, name)(t.once(6), inplace=True)
 
@@ -141,6 +154,20 @@ CASES: dict[str, Case] = {
     "threshold_": lambda t: torch.nn.functional.threshold_(t.once(6), 1.0, 2.0),
     "softplus": lambda t: torch._C._nn.softplus(t.of(6), out=t.once(6)),
     "where": lambda t: torch.where(t.mask(), t.of(6), t.of(6), out=t.once(6)),
+    "mean of itself": of_one(lambda t: t.of(6, 6), lambda t, x: torch.mean(x, 0, out=x[0])),
+    "addmm_ of itself": of_one(
+        lambda t: t.of(6, 6), lambda t, x: x[:3, :].addmm_(x[:3, :3], x[2:5])
+    ),
+    "renorm one on": of_one(
+        lambda t: t.of(6, 6), lambda t, x: torch.renorm(x[:-1], 2, 0, 1.0, out=x[1:])
+    ),
+    "log_sigmoid one on": of_one(
+        lambda t: t.of(6), lambda t, x: torch._C._nn.log_sigmoid(x[:-1], out=x[1:])
+    ),
+    **{f"{name} of the same": changed(name) for name in _CHANGING},
+    "scatter one on": of_one(
+        lambda t: t.of(6), lambda t, x: torch.scatter(x[:-1], 0, t.index(), t.of(3), out=x[1:])
+    ),
     "mean": lambda t: torch.mean(t.of(6, 6), 0, out=t.once(6)),
     "sum": lambda t: torch.sum(t.of(6, 6), 0, out=t.once(6)),
     "gcd_": lambda t: t.index().new_ones(1).expand(3).gcd_(t.index()),
