@@ -66,28 +66,3 @@ def test_multilabel_margin(reduction: Any) -> None:
         out, is_target = aten.multilabel_margin_loss_forward.default(x, t, reduction)
         backward = aten.multilabel_margin_loss_backward.default
         check(backward, torch.randn(out.shape), x, t, reduction, is_target)
-
-
-def test_classes_may_be_bytes() -> None:
-    found = []
-    for device in ("cpu", "tpu"):
-        x = torch.arange(12.0, device=device).view(3, 4).requires_grad_()
-        target = torch.tensor([0, 1, 2], dtype=torch.uint8, device=device)
-        loss = torch.nn.functional.nll_loss(x, target)
-        found.append([loss, *torch.autograd.grad(loss, [x])])
-    for theirs, ours in zip(*found, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
-
-
-@pytest.mark.parametrize("loss", [torch.nn.MultiMarginLoss(), torch.nn.MultiLabelMarginLoss()])
-@pytest.mark.parametrize(
-    ("shape", "of_target"),
-    [((0,), (0,)), ((10, 0), (10, 0)), ((0, 10), (10,)), ((2, 3, 4), (2, 3))],
-)
-def test_margin_losses_want_rows(
-    loss: torch.nn.Module, shape: tuple[int, ...], of_target: tuple[int, ...]
-) -> None:
-    for device in ("cpu", "tpu"):
-        x = torch.ones(shape, device=device)
-        with pytest.raises(RuntimeError):
-            loss(x, torch.ones(of_target, dtype=torch.int64, device=device))

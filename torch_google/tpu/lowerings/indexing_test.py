@@ -153,18 +153,3 @@ def test_values_of_half_precision_put_in_one_place_round_once() -> None:
     zero = torch.zeros(1, dtype=torch.bfloat16)
     (found,) = lowered(aten.index_put.default, zero, [index], ones, True)
     assert float(found[0]) == 300.0
-
-
-def test_masked_select_takes_masks_of_bools_alone() -> None:
-    values = torch.ones(4, device="tpu")
-    for dtype in (torch.uint8, torch.int32, torch.float32):
-        with pytest.raises(RuntimeError, match="expected BoolTensor for mask"):
-            values.masked_select(torch.ones(4, dtype=dtype, device="tpu"))
-
-
-def test_a_tensor_of_the_cpu_takes_no_indices_of_the_device() -> None:
-    tensor = torch.ones(3, 4)
-    index = torch.tensor([0, 2], device="tpu")
-    for indices in ((index,), (torch.tensor([0, 1]), index)):
-        with pytest.raises(RuntimeError, match=r"indices should be either on cpu .* \(cpu\)"):
-            tensor[indices]

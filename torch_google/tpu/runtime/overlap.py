@@ -139,7 +139,9 @@ def check(
             if storage != storages[target] or other == target:
                 continue
             may_be_it = not moves or (other == 0 and name in _CHANGE)
-            if not may_be_it and _place(view) == _place(views[other]) or _partly(view, views[other]):
+            if (not may_be_it and _place(view) == _place(views[other])) or _partly(
+                view, views[other]
+            ):
                 raise Overlap(
                     "unsupported operation: some elements of the input tensor and the written-to "
                     "tensor refer to a single memory location. Please clone() the tensor before "

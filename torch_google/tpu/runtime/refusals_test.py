@@ -196,3 +196,58 @@ def test_parameters_are_refused_when_numbers_are_inputs(name: str) -> None:
         refused(x)
     assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
     draw(x, 3)
+
+
+def test_masked_select_takes_masks_of_bools_alone() -> None:
+    values = torch.ones(4, device="tpu")
+    for dtype in (torch.uint8, torch.int32, torch.float32):
+        with pytest.raises(RuntimeError, match="expected BoolTensor for mask"):
+            values.masked_select(torch.ones(4, dtype=dtype, device="tpu"))
+
+
+def test_a_tensor_of_the_cpu_takes_no_indices_of_the_device() -> None:
+    tensor = torch.ones(3, 4)
+    index = torch.tensor([0, 2], device="tpu")
+    for indices in ((index,), (torch.tensor([0, 1]), index)):
+        with pytest.raises(RuntimeError, match=r"indices should be either on cpu .* \(cpu\)"):
+            tensor[indices]
+
+
+def test_classes_may_be_bytes() -> None:
+    found = []
+    for device in ("cpu", "tpu"):
+        x = torch.arange(12.0, device=device).view(3, 4).requires_grad_()
+        target = torch.tensor([0, 1, 2], dtype=torch.uint8, device=device)
+        loss = functional.nll_loss(x, target)
+        found.append([loss, *torch.autograd.grad(loss, [x])])
+    for theirs, ours in zip(*found, strict=True):
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("loss", [torch.nn.MultiMarginLoss(), torch.nn.MultiLabelMarginLoss()])
+@pytest.mark.parametrize(
+    ("shape", "of_target"),
+    [((0,), (0,)), ((10, 0), (10, 0)), ((0, 10), (10,)), ((2, 3, 4), (2, 3))],
+)
+def test_margin_losses_want_rows(
+    loss: torch.nn.Module, shape: tuple[int, ...], of_target: tuple[int, ...]
+) -> None:
+    for device in ("cpu", "tpu"):
+        x = torch.ones(shape, device=device)
+        with pytest.raises(RuntimeError):
+            loss(x, torch.ones(of_target, dtype=torch.int64, device=device))
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        lambda x: functional.elu_(x, alpha=-2),
+        lambda x: functional.celu_(x, alpha=-2),
+        lambda x: functional.leaky_relu_(x, -2),
+        lambda x: torch.rrelu_(x, -2.0, -1.0, False),
+    ],
+)
+def test_a_result_of_a_negative_slope_has_no_gradient(op: Any) -> None:
+    x = torch.tensor([-1.0, 1.0], device="tpu", requires_grad=True)
+    with pytest.raises(RuntimeError, match="call out-of-place version"):
+        op(x.clone()).sum().backward()
