@@ -31,8 +31,7 @@ class _ModulesByFile(dict[str, str]):
     """What inspect knows of files: of those in the PAR, without a look at every module there is.
 
     For a file that it has not seen, it asks the file system where each module's file really is. A
-    library that says where its operators were defined does that while it is imported: a twentieth of
-    `import torch`.
+    library that says where its operators were defined does that while it is imported, as torch does.
     """
 
     def __init__(self, runtime: Runtime, known: dict[str, str]) -> None:
