@@ -64,12 +64,12 @@ def mul(one: Any, other: Any) -> torch.Tensor:
 
 
 def mul_(one: torch.Tensor, other: Any) -> torch.Tensor:
-    dtype = _dtype(torch.Tensor.mul_, one, other)
+    _dtype(torch.Tensor.mul_, one, other)
     product = mul(one, other)
     of_two_sparse = one.is_sparse and isinstance(other, torch.Tensor) and other.is_sparse
-    if one.is_sparse and not of_two_sparse and product.dtype != dtype:
+    if one.is_sparse and not of_two_sparse and product.dtype != one.dtype:
         raise RuntimeError(
-            f"mul_: a sparse tensor of {dtype} times what is not sparse is of {product.dtype}, "
+            f"mul_: a sparse tensor of {one.dtype} times what is not sparse is of {product.dtype}, "
             "which does not fit in its place"
         )
     return _put(one, product)

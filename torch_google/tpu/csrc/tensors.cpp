@@ -54,12 +54,15 @@ Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
       c10::scalarTypeToTypeMeta(dtype));
 }
 
-// Gives what nobody wrote a value that is the same in each run, where torch is
-// asked for that.
-Tensor determined(Tensor fresh) {
+// Whether what nobody wrote has to be the same in each run.
+bool is_determined() {
   const auto& context = at::globalContext();
-  if (C10_UNLIKELY(context.deterministicAlgorithms() &&
-                   context.deterministicFillUninitializedMemory())) {
+  return C10_UNLIKELY(context.deterministicAlgorithms() &&
+                      context.deterministicFillUninitializedMemory());
+}
+
+Tensor determined(Tensor fresh) {
+  if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
       fresh.fill_(-1);  // v2.6 cannot tell of a greater number
     } else {
@@ -123,6 +126,9 @@ void fit(c10::TensorImpl& tensor) {
 
 // The same for what a storage got more.
 void determine_beyond(const Tensor& resized, size_t old_bytes) {
+  if (!is_determined()) {
+    return;
+  }
   const auto item = resized.itemsize();
   const auto from = static_cast<int64_t>(old_bytes / item);
   const auto to = static_cast<int64_t>(resized.storage().nbytes() / item);
