@@ -2,11 +2,15 @@
 """What would change in this room for another release: its lists, resolved against that release's tree.
 
     python -m third_party.torch.source.dry_run DIR       # a checkout of torch, with its build_variables.bzl
+    python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,torch_python,c10}.so
 
 Evaluates the overlay's BUILD file on the tree, without Bazel and without compiling: every file that a
 list names must be there, every variable of upstream's that is loaded must exist, and every template
 that is configured must have the variables that it is given, and no other. Exit status 0: the overlay
 fits. 1: it does not, one line for each thing. 2: DIR is no source tree of torch.
+
+With --libraries, of the wheel of a release whose source is not at hand: DIR is a tree that the overlay
+fits, and what is said is which of its files those were not compiled from, and which others they were.
 """
 
 from __future__ import annotations
@@ -15,8 +19,10 @@ import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
+
+from third_party.torch.source import compiled_from
 
 _ROOM = Path(__file__).parent
 _VARIABLES = "build_variables.bzl"
@@ -57,6 +63,21 @@ class Overlay:
                 self.faults += self._template(rule)
         self.faults += self._alone()
         return self.faults
+
+    def differences(self, other: compiled_from.Sources) -> list[str]:
+        """Return what a release compiles otherwise than this tree's, a line each. After `resolve`."""
+        ours = {file for files in self.files.values() for file in files if not _is_not_torchs(file)}
+        names = {PurePosixPath(file).name for file in ours}
+        alone = {f for f in self._starlark(self._lists).get("ALONE", ()) if not other.has(f)}
+        return [
+            *(f"not compiled: {file}" for file in sorted(ours) if not other.has(file)),
+            *(
+                f"new: {file}"
+                for file in sorted(other.paths)
+                if PurePosixPath(file).name not in names
+            ),
+            *(f"lists.bzl: ALONE has {file}, which is not compiled" for file in sorted(alone)),
+        ]
 
     def _is_there(self, file: str, made: set[str]) -> bool:
         if file.startswith((":", "@", "//", "generated/")) or file in made:
@@ -140,6 +161,11 @@ class Overlay:
         )
 
 
+def _is_not_torchs(file: str) -> bool:
+    """Return whether it is a label of ours, or of another project that upstream has below itself."""
+    return file.startswith((":", "@", "//")) or "third_party/" in file
+
+
 def _files(pattern: str) -> str:
     """Return what pathlib calls a pattern of Bazel's: there, `**` at the end means files too."""
     return f"{pattern}/*" if pattern.endswith("**") else pattern
@@ -148,7 +174,16 @@ def _files(pattern: str) -> str:
 def main(argv: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="dry_run", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("tree", type=Path, help="source tree of a release of torch")
-    tree = parser.parse_args(argv).tree
+    parser.add_argument(
+        "--libraries",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="LIBRARY",
+        help="of another release's wheel: say what that compiles otherwise",
+    )
+    arguments = parser.parse_args(argv)
+    tree = arguments.tree
     if not (tree / _VARIABLES).is_file():
         print(
             f"dry_run: {tree} has no {_VARIABLES}. Give the root of a source tree of torch",
@@ -156,11 +191,18 @@ def main(argv: Sequence[str]) -> int:
         )
         return 2
     overlay = Overlay(tree)
-    for fault in overlay.resolve():
-        print(fault)
+    found = overlay.resolve()
+    if arguments.libraries:
+        try:
+            found = found + overlay.differences(compiled_from.read(arguments.libraries))
+        except (OSError, ValueError) as error:
+            print(f"dry_run: {error}. Give the libraries of a wheel of torch", file=sys.stderr)
+            return 2
+    for line in found:
+        print(line)
     for name, files in overlay.files.items():
         print(f"{name}: {len(files)} files", file=sys.stderr)
-    return 1 if overlay.faults else 0
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from third_party.torch.source import dry_run
+from third_party.torch.source import compiled_from, dry_run
 
 BUILD = """
 load("@@//somewhere:rules.bzl", "configured_header", "torch_objects")
@@ -92,3 +92,17 @@ def test_a_folder_that_is_no_source_tree_is_said(
 ) -> None:
     assert dry_run.main([str(tmp_path)]) == 2
     assert "has no build_variables.bzl. Give the root" in capsys.readouterr().err
+
+
+def test_what_another_release_compiles_otherwise_is_said(tree: Path) -> None:
+    overlay = dry_run.Overlay(tree, tree / "overlay.BUILD", tree / "lists.bzl")
+    overlay.resolve()
+    other = compiled_from.Sources(
+        names=frozenset({"core.cpp", "main.cc", "sub.cpp"}), paths=frozenset({"aten/sub.cpp"})
+    )
+    assert overlay.differences(other) == ["not compiled: aten/add.cpp", "new: aten/sub.cpp"]
+    gone = compiled_from.Sources(names=frozenset({"add.cpp", "main.cc"}), paths=frozenset())
+    assert overlay.differences(gone) == [
+        "not compiled: core.cpp",
+        "lists.bzl: ALONE has core.cpp, which is not compiled",
+    ]

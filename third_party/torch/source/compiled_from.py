@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which source files a shared library was compiled from, as the library itself says.
+
+For a release whose source is not at hand but whose wheel is: its libraries keep the name of each file
+that was compiled (symbols of type FILE), and the path of most (checks carry theirs in a message).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+_MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
+_SHT_SYMTAB, _STT_FILE = 2, 4
+_SYMBOL = struct.Struct("<IBBHQQ")
+# Below a checkout; what a build generates is below `build`.
+_PATH = re.compile(
+    rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
+)
+# What the build calls its copy of a file for one capability of the processor.
+_CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sources:
+    """names: of all files, without their folders. paths: below the checkout, of those that tell."""
+
+    names: frozenset[str]
+    paths: frozenset[str]
+
+    def has(self, file: str) -> bool:
+        return PurePosixPath(file).name in self.names
+
+
+def read(libraries: Iterable[Path]) -> Sources:
+    """Return what the libraries were compiled from, together.
+
+    Raises:
+        ValueError: a file is no ELF library of 64 bits, or was stripped of its symbols.
+    """
+    names: set[str] = set()
+    paths: set[str] = set()
+    for library in libraries:
+        data = library.read_bytes()
+        if not data.startswith(_MAGIC):
+            raise ValueError(f"{library} is no shared library (ELF, 64 bits, little endian)")
+        found = {_CAPABILITY.sub("", name) for name in _files(data)}
+        if not found:
+            raise ValueError(f"{library} names no file that it was compiled from: it was stripped")
+        names |= found
+        paths |= {_CAPABILITY.sub("", path.decode()) for path in _PATH.findall(data)}
+    return Sources(
+        names=frozenset(names | {PurePosixPath(path).name for path in paths}),
+        paths=frozenset(paths),
+    )
+
+
+def _files(data: bytes) -> Iterator[str]:
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<2H", data, 58)
+    sections = [struct.unpack_from("<2I4Q2I2Q", data, table + i * size) for i in range(count)]
+    for _, kind, _, _, offset, length, link, _, _, _ in sections:
+        if kind != _SHT_SYMTAB:
+            continue
+        strings = sections[link][4]
+        for name, info, *_ in _SYMBOL.iter_unpack(data[offset : offset + length]):
+            if info & 0xF == _STT_FILE and name:
+                yield data[strings + name : data.index(b"\0", strings + name)].decode()

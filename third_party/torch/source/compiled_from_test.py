@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A library that a compiler made says what it was compiled from."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from third_party.torch.source import compiled_from
+
+LIBRARY = Path(__file__).with_name("libfirst.so")
+
+
+def test_a_library_names_its_files_and_the_paths_that_it_carries() -> None:
+    found = compiled_from.read([LIBRARY])
+    assert found.has("anywhere/first.cpp")
+    assert found.has("kernel.cpp"), "the path has a suffix for its processor"
+    assert not found.has("second.cpp")
+    assert found.paths == {"aten/src/ATen/native/cpu/kernel.cpp"}
+
+
+def test_libraries_are_read_together(tmp_path: Path) -> None:
+    data = bytearray(LIBRARY.read_bytes())
+    at = data.index(b"\0first.cpp\0")
+    data[at + 1 : at + 10] = b"other.cpp"
+    (tmp_path / "libother.so").write_bytes(data)
+    found = compiled_from.read([LIBRARY, tmp_path / "libother.so"])
+    assert found.has("first.cpp")
+    assert found.has("other.cpp")
+
+
+def test_a_stripped_library_is_an_error(tmp_path: Path) -> None:
+    data = bytearray(LIBRARY.read_bytes())
+    struct.pack_into("<H", data, 60, 0)  # the number of sections
+    (tmp_path / "lib.so").write_bytes(data)
+    with pytest.raises(ValueError, match=r"lib.so names no file .* it was stripped"):
+        compiled_from.read([tmp_path / "lib.so"])
+
+
+def test_another_file_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "lib.so").write_bytes(b"INPUT(libc.so.6)\n")
+    with pytest.raises(ValueError, match="is no shared library"):
+        compiled_from.read([tmp_path / "lib.so"])
