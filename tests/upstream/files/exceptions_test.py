@@ -91,6 +91,14 @@ def test_what_passes_has_no_entry(tmp_path: Path) -> None:
     assert found["test_passes_cpu"] == (Outcome.FAILED, said)
 
 
+def test_what_depends_on_the_machine_may_pass(tmp_path: Path) -> None:
+    entries = '[{"tests": "*s_cpu", "reason": "it depends", "may_pass": true}]'
+    found = _run(tmp_path, entries)
+    assert found["test_passes_cpu"] == (Outcome.PASSED, "")
+    assert found["test_fails_cpu"] == (Outcome.SKIPPED, "known: it depends")
+    assert found["test_skips_cpu"] == (Outcome.SKIPPED, "not here")
+
+
 def test_without_an_entry_a_failure_is_one(tmp_path: Path) -> None:
     entries = '[{"tests": "*test_zz_dies_cpu", "reason": "ends", "ends_process": true}]'
     found = _run(tmp_path, entries)
