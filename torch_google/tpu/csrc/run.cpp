@@ -81,9 +81,10 @@ py::list list_of(const Items& items) {
 // One run of one trace.
 class Run {
  public:
-  explicit Run(Trace& trace) : trace_(trace), values_(trace.slots.size()) {
-    trace_.detach(kept_, donated_);
-  }
+  explicit Run(Trace& trace)
+      : trace_(trace),
+        values_(trace.slots.size()),
+        pairs_(trace.detach(kept_, donated_)) {}
 
   void run() {
     if (kept_.empty()) {
@@ -187,6 +188,7 @@ class Run {
 
   std::shared_ptr<Fused> find() {
     Key key = trace_.key;
+    key.push_back(static_cast<int64_t>(pairs_));
     for (const auto* part : {&kept_, &donated_}) {
       key.push_back(static_cast<int64_t>(part->size()));
       key.insert(key.end(), part->begin(), part->end());
@@ -204,9 +206,9 @@ class Run {
     cache().unresolved.emplace(token, made);
     const py::list steps = described();
     const Ref executable(PyObject_CallFunction(
-        callbacks().fuse, "KiOOO", static_cast<unsigned long long>(token),
+        callbacks().fuse, "KiOOOn", static_cast<unsigned long long>(token),
         static_cast<int>(trace_.device), steps.ptr(), list_of(kept_).ptr(),
-        list_of(donated_).ptr()));
+        list_of(donated_).ptr(), static_cast<Py_ssize_t>(pairs_)));
     if (!executable.get()) {
       // Refused for now: the values come first, then the error.
       refused_ = caught();
@@ -303,12 +305,13 @@ class Run {
         }
       }
     }
+    std::vector<bool> is_kept(uses.size());
+    for (const uint32_t slot : kept_) {
+      is_kept[slot] = true;
+    }
     std::vector<std::pair<size_t, uint32_t>> last;
-    auto kept = kept_.begin();
     for (uint32_t i = 0; i < uses.size(); ++i) {
-      if (kept != kept_.end() && *kept == i) {
-        ++kept;
-      } else {
+      if (!is_kept[i]) {
         last.emplace_back(uses[i], i);
       }
     }
@@ -328,6 +331,7 @@ class Run {
   std::vector<Ref> values_;
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
+  size_t pairs_;
   // What Python said to a program that it may not compile.
   Ref refused_;
 };

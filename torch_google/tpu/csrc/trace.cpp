@@ -223,14 +223,10 @@ void Trace::finish_all(c10::DeviceIndex device, Reason reason) {
   });
 }
 
-void Trace::detach(std::vector<uint32_t>& kept,
-                   std::vector<uint32_t>& donated) {
+size_t Trace::detach(std::vector<uint32_t>& kept,
+                     std::vector<uint32_t>& donated) {
   std::lock_guard<std::mutex> lock(Box::mutex());
-  for (uint32_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].box) {
-      kept.push_back(i);
-    }
-  }
+  std::vector<uint32_t> dead;
   for (uint32_t i = 0; i < externals.size(); ++i) {
     auto& external = externals[i];
     Box* box = std::exchange(external.box, nullptr);
@@ -240,14 +236,29 @@ void Trace::detach(std::vector<uint32_t>& kept,
     if (external.shared || (box && box->writer_ != this)) {
       continue;
     }
+    if (!box) {
+      dead.push_back(i);
+      continue;
+    }
+    // Not the last reference: the external has its own.
+    Py_DECREF(box->value_);
+    box->value_ = nullptr;
+    external.slot = box->slot_;
     donated.push_back(i);
-    if (box) {
-      // Not the last reference: the external has its own.
-      Py_DECREF(box->value_);
-      box->value_ = nullptr;
-      external.slot = box->slot_;
+    kept.push_back(box->slot_);
+  }
+  const size_t pairs = donated.size();
+  donated.insert(donated.end(), dead.begin(), dead.end());
+  std::vector<bool> paired(slots.size());
+  for (const uint32_t slot : kept) {
+    paired[slot] = true;
+  }
+  for (uint32_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].box && !paired[i]) {
+      kept.push_back(i);
     }
   }
+  return pairs;
 }
 
 void Trace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {

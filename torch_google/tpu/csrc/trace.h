@@ -78,8 +78,10 @@ class Trace {
   Key key;
 
   // Which slots anybody will look at, and which externals nobody else will: the
-  // trace has taken these from their boxes. Called once, before it runs.
-  void detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
+  // trace has taken these from their boxes. Called once, before it runs. The
+  // first of both belong together, as many as it says: a box's next value, and
+  // the one before. The others follow in ascending order.
+  size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
   // Hands the values of these slots, a tuple, to their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
   // Hands out what was computed. Where nothing was, a box keeps what it had;

@@ -32,14 +32,20 @@ Step = tuple[Compiled, tuple[int, ...]]
 
 
 def fuse(
-    token: int, device: int, steps: Sequence[Step], kept: Sequence[int], donated: Sequence[int]
+    token: int,
+    device: int,
+    steps: Sequence[Step],
+    kept: Sequence[int],
+    donated: Sequence[int],
+    pairs: int,
 ) -> jax.stages.Compiled | None:
     """Return the executable of a trace, or None where it has to be compiled: it will follow.
 
     Results of steps are slots, in order. `kept` are the slots that the program returns, `donated`
-    the externals whose memory it may reuse. Raises CacheMissError in cache-only mode.
+    the externals whose memory it may reuse. The first `pairs` of both are of the same tensors, in
+    the order of the externals. Raises CacheMissError in cache-only mode.
     """
-    fusion = Fusion(device, steps, kept, donated)
+    fusion = Fusion(device, steps, kept, donated, pairs)
     found = compiler.kept(fusion.fingerprint, device)
     if found is not None and found.executable is not None:
         if found.note is not None:
@@ -92,13 +98,19 @@ class Fusion:
     """A trace, to be compiled. Its inputs are the externals, all floats, then all integers."""
 
     def __init__(
-        self, device: int, steps: Sequence[Step], kept: Sequence[int], donated: Sequence[int]
+        self,
+        device: int,
+        steps: Sequence[Step],
+        kept: Sequence[int],
+        donated: Sequence[int],
+        pairs: int,
     ) -> None:
         self.name = f"a trace of {len(steps)} operators"
         self._device = device
         self._steps = steps
         self._kept = kept
         self._donated = donated
+        self._pairs = pairs
 
     @cached_property
     def fingerprint(self) -> str:
@@ -106,7 +118,7 @@ class Fusion:
         digest = hashlib.sha256()
         for compiled, wires in self._steps:
             digest.update(f"{compiled.fingerprint} {wires}\n".encode())
-        digest.update(f"{self._kept} {self._donated}".encode())
+        digest.update(f"{self._kept} {self._donated} {self._pairs}".encode())
         return f"fused tpu:{self._device} {len(self._steps)} {digest.hexdigest()}"
 
     def compile(self) -> jax.stages.Compiled:
@@ -160,12 +172,22 @@ class Fusion:
         return [kinds[at] for at in range(len(kinds))]
 
     def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
-        """Return those of the donated that are of a result's kind: JAX warns of all others."""
+        """Return those of the donated whose memory becomes a result's.
+
+        JAX gives the results of a kind to the donated of that kind, both in their order. What a tensor
+        held is to become what it holds next: other pairs make XLA copy it, as it is read to the end.
+        So others are reused behind these alone. JAX warns of those that are of no result's kind.
+        """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
         wanted = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
+        paired: dict[Any, int] = {}
         reusable = []
-        for at in self._donated:
+        for count, at in enumerate(self._donated):
             kind = (externals[at].shape, externals[at].dtype)
+            if count < self._pairs:
+                paired[kind] = at
+            elif at < paired.get(kind, 0):
+                continue
             if wanted[kind]:
                 wanted[kind] -= 1
                 reusable.append(at)

@@ -82,12 +82,12 @@ def test_views_and_writes_in_one_trace() -> None:
 
 
 def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, list[int], list[int]]] = []
+    seen: list[tuple[int, list[int], list[int], int]] = []
     original = fused.Fusion.__init__
 
-    def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any) -> None:
-        seen.append((len(steps), list(kept), list(donated)))
-        original(self, device, steps, kept, donated)
+    def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
+        seen.append((len(steps), list(kept), list(donated), pairs))
+        original(self, device, steps, kept, donated, pairs)
 
     monkeypatch.setattr(fused.Fusion, "__init__", spy)
     x = torch.rand(3, 5, device="tpu")
@@ -100,8 +100,8 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     x.mul_(b)
     del a, b, y
     torch.tpu.synchronize()
-    # Kept are c and x; x was overwritten and y has died, so their memory may be reused.
-    assert seen == [(4, [2, 3], [0, 1])]
+    # Kept are x and c; x was overwritten and y has died, so their memory may be reused, that of x by x.
+    assert seen == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
     f = e * 2
@@ -126,9 +126,9 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     seen: list[list[int]] = []
     original = fused.Fusion.__init__
 
-    def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any) -> None:
+    def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
         seen.append(list(donated))
-        original(self, device, steps, kept, donated)
+        original(self, device, steps, kept, donated, pairs)
 
     monkeypatch.setattr(fused.Fusion, "__init__", spy)
     x = torch.arange(7.0).to("tpu")
@@ -158,6 +158,30 @@ def test_memory_is_reused() -> None:
     pointer = _C.value(x).unsafe_buffer_pointer()
     work()
     assert _C.value(x).unsafe_buffer_pointer() == pointer
+
+
+def test_what_is_written_in_place_stays_where_it_is() -> None:
+    x = torch.zeros(1000, device="tpu")
+    y = torch.zeros(1000, device="tpu")
+
+    def work() -> torch.Tensor:
+        dead = torch.ones(1000, device="tpu")
+        torch.tpu.synchronize()
+        fresh = x + dead  # of their kind, and there before they are
+        del dead
+        y.add_(1).mul_(1.0)
+        x.add_(fresh).mul_(1.0)
+        torch.tpu.synchronize()
+        return fresh
+
+    def places() -> list[int]:
+        return [_C.value(tensor).unsafe_buffer_pointer() for tensor in (x, y)]
+
+    work()
+    run_until_compiled(work)
+    before = places()
+    work()
+    assert places() == before
 
 
 def test_loops_that_never_look_have_bounded_traces() -> None:
