@@ -98,6 +98,13 @@ def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
     return [metas[0].contiguous(memory_format=convolution_format(*args[:2]))]
 
 
+def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """The gradients of the input and the weight of a convolution, where they are asked for."""
+    layout = convolution_format(*args[1:3])
+    laid_out = [meta if meta is None else meta.contiguous(memory_format=layout) for meta in metas[:2]]
+    return [*laid_out, *metas[2:]]
+
+
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     query, value = args[0], args[2]
     if query.shape[-1] == value.shape[-1]:
@@ -182,6 +189,8 @@ _RULES: dict[str, _Rule] = {
     "aten::_linalg_svd": _columns(0, 2),
     "aten::batch_norm_backward": _asked_for(9),
     "aten::convolution": _as_operands,
+    "aten::convolution_backward": _as_operands_grads,
+    "aten::convolution_backward_overrideable": _as_operands_grads,
     "aten::convolution_overrideable": _as_operands,
     "aten::geqrf": _columns(0),
     "aten::linalg_eig": _columns(1),

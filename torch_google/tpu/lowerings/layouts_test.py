@@ -78,6 +78,25 @@ def test_convolutions(dtype: torch.dtype, rank: int, transposed: bool, which: st
     found = laid_out("aten::convolution", torch.empty(expected.shape, device="meta"), args, {})
     assert found.stride() == expected.stride()
 
+    shape = ([3], *args[3:])
+    grads = aten.convolution_backward.default(expected, x, weight, *shape, [True] * 3)
+    metas = [torch.empty(grad.shape, device="meta") for grad in grads]
+    given = (expected, x, weight, *shape, [True] * 3)
+    laid = laid_out("aten::convolution_backward", metas, given, {})
+    assert [grad.stride() for grad in laid] == [grad.stride() for grad in grads]
+
+
+def test_of_a_convolution_the_gradients_that_are_asked_for() -> None:
+    x, weight = torch.ones(2, 3, 5, 5).to(memory_format=LAST), torch.ones(3, 3, 3, 3)
+    given = (torch.ones(2, 3, 5, 5), x, weight, None, *[[1, 1]] * 3, False, [0, 0], 1)
+    metas = [None, torch.empty(weight.shape, device="meta"), None]
+    first, second, third = laid_out(
+        "aten::convolution_backward", metas, (*given, [False, True, False]), {}
+    )
+    assert first is None
+    assert third is None
+    assert second.is_contiguous(memory_format=LAST)
+
 
 def test_other_operators_are_left_alone() -> None:
     meta = torch.empty(3, 2, device="meta").t()
