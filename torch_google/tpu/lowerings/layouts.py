@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import suggest_memory_format
+from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 
 _Rule = Callable[[Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]]
 
@@ -89,9 +89,18 @@ def _along(position: int) -> _Rule:
     return rule
 
 
-def _as_input(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Channels last where the input has them there."""
-    return [metas[0].contiguous(memory_format=suggest_memory_format(args[0]))]
+def _as_argument(position: int) -> _Rule:
+    """Channels last where an argument has them there, for what has as many dimensions."""
+
+    def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
+        x = args[position]
+        layout = suggest_memory_format(x)
+        return [
+            meta if meta is None or meta.ndim != x.ndim else meta.contiguous(memory_format=layout)
+            for meta in metas
+        ]
+
+    return rule
 
 
 def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
@@ -101,13 +110,16 @@ def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """The gradients of the input and the weight of a convolution, where they are asked for."""
     layout = convolution_format(*args[1:3])
-    laid_out = [meta if meta is None else meta.contiguous(memory_format=layout) for meta in metas[:2]]
+    laid_out = [
+        meta if meta is None else meta.contiguous(memory_format=layout) for meta in metas[:2]
+    ]
     return [*laid_out, *metas[2:]]
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """As the query, but for the operands that the CPU's one kernel does not take: then plain."""
     query, value = args[0], args[2]
-    if query.shape[-1] == value.shape[-1]:
+    if _have_rows(args[:3]) and query.shape[-1] == value.shape[-1]:
         return [torch.empty_like(query, device="meta"), *metas[1:]]
     return [metas[0].contiguous(), *metas[1:]]
 
@@ -115,12 +127,16 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """In the sizes of query, key and value, which may have fewer heads, place by place."""
     wanted, bias = args[10], args[4]
+    order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
-        _ordered(x, [0, 2, 1, 3]) if needed else None
-        for x, needed in zip(args[1:4], wanted, strict=False)
+        _ordered(x, order) if needed else None for x, needed in zip(args[1:4], wanted, strict=False)
     ]
     learned = wanted[3] and bias is not None and bias.dtype != torch.bool
     return [*grads, torch.empty_like(bias, device="meta") if learned else None]
+
+
+def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
+    return all(x.stride(-1) == 1 for x in operands)
 
 
 def _real_to_complex(
@@ -159,16 +175,20 @@ def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
     return sorted((d % source.ndim for d in dims), key=lambda d: -source.stride(d))
 
 
-def _asked_for(position: int) -> _Rule:
-    """Nothing in place of a gradient that the mask, an argument here, leaves out."""
-
-    def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-        return [meta if asked else None for meta, asked in zip(metas, args[position], strict=True)]
-
-    return rule
+def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Nothing in place of a gradient that the mask leaves out; that of the input lies as it does."""
+    laid_out = _as_argument(1)(metas, args, kwargs)
+    return [meta if asked else None for meta, asked in zip(laid_out, args[9], strict=True)]
 
 
-def _rows(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
+def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """As the operands together, in their order: torch's decompositions have another."""
+    operands = [x for x in args if isinstance(x, torch.Tensor)]
+    strides = compute_elementwise_output_strides(*operands)
+    return [metas[0].new_empty_strided(metas[0].shape, strides), *metas[1:]]
+
+
+def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
     return [meta.contiguous() for meta in metas]
 
 
@@ -181,24 +201,47 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
 
 
 _RULES: dict[str, _Rule] = {
-    "aten::_scaled_dot_product_efficient_attention": _attention,
-    "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::_fft_c2c": _complex_to_complex,
     "aten::_fft_c2r": _complex_to_real,
     "aten::_fft_r2c": _real_to_complex,
     "aten::_linalg_svd": _columns(0, 2),
-    "aten::batch_norm_backward": _asked_for(9),
+    "aten::_log_softmax_backward_data": _plain,
+    "aten::_scaled_dot_product_efficient_attention": _attention,
+    "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
+    "aten::batch_norm_backward": _of_batch_norm,
+    "aten::binary_cross_entropy": _as_argument(0),
+    "aten::binary_cross_entropy_backward": _as_argument(1),
+    "aten::channel_shuffle": _as_argument(0),
     "aten::convolution": _as_operands,
     "aten::convolution_backward": _as_operands_grads,
     "aten::convolution_backward_overrideable": _as_operands_grads,
     "aten::convolution_overrideable": _as_operands,
+    "aten::elu_backward": _elementwise,
     "aten::geqrf": _columns(0),
+    "aten::glu_backward": _plain,
+    "aten::hardsigmoid_backward": _elementwise,
+    "aten::hardswish_backward": _elementwise,
+    "aten::hardtanh_backward": _elementwise,
+    "aten::huber_loss_backward": _plain,
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,
-    "aten::max_unpool2d": _as_input,
-    "aten::native_batch_norm_backward": _asked_for(9),
+    "aten::log_sigmoid_forward": _plain,
+    "aten::max_unpool2d": _as_argument(0),
+    "aten::mse_loss_backward": _plain,
+    "aten::native_batch_norm_backward": _of_batch_norm,
+    "aten::native_channel_shuffle": _as_argument(0),
     "aten::nonzero": _places,
-    "aten::nonzero_static": _rows,
+    "aten::nonzero_static": _plain,
+    "aten::reflection_pad2d": _as_argument(0),
+    "aten::reflection_pad2d_backward": _as_argument(1),
+    "aten::reflection_pad3d": _as_argument(0),
+    "aten::reflection_pad3d_backward": _as_argument(1),
+    "aten::replication_pad2d": _as_argument(0),
+    "aten::replication_pad2d_backward": _as_argument(1),
+    "aten::replication_pad3d": _as_argument(0),
+    "aten::replication_pad3d_backward": _as_argument(1),
+    "aten::smooth_l1_loss_backward": _plain,
+    "aten::softplus_backward": _elementwise,
     "aten::unique_consecutive": _along(3),
     "aten::unique_dim": _along(1),
     "aten::unique_dim_consecutive": _along(1),

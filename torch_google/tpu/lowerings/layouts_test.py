@@ -10,6 +10,10 @@ from torch_google.tpu.lowerings.layouts import laid_out
 
 aten = torch.ops.aten
 LAST = torch.channels_last
+# Channels first and last, of images and of volumes; probabilities.
+FIRST = torch.rand(2, 4, 6, 6, generator=torch.Generator().manual_seed(0))
+X = FIRST.to(memory_format=LAST)
+VOLUME = torch.rand(2, 3, 4, 5, 6).to(memory_format=torch.channels_last_3d)
 PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0))
 
 
@@ -39,6 +43,39 @@ PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0
         (aten.unique_dim_consecutive.default, (PAIRS, 2)),
         (aten.unique_consecutive.default, (PAIRS, False, False, 1)),
         (aten.unique_consecutive.default, (PAIRS,)),
+        *[
+            (op.default, args)
+            for grad in (X, FIRST)
+            for x in (X, FIRST)
+            for op, args in (
+                (aten._log_softmax_backward_data, (grad, x, 1, torch.float32)),
+                (aten.binary_cross_entropy, (x, grad, None, 0)),
+                (aten.binary_cross_entropy_backward, (grad, x, FIRST, None, 0)),
+                (aten.elu_backward, (grad, 1, 1, 1, False, x)),
+                (aten.glu_backward, (grad[:, :2], x, 1)),
+                (aten.hardsigmoid_backward, (grad, x)),
+                (aten.hardswish_backward, (grad, x)),
+                (aten.hardtanh_backward, (grad, x, 0.2, 0.8)),
+                (aten.huber_loss_backward, (grad, x, FIRST, 0, 1.0)),
+                (aten.mse_loss_backward, (grad, x, FIRST, 0)),
+                (aten.smooth_l1_loss_backward, (grad, x, FIRST, 0, 1.0)),
+                (aten.softplus_backward, (grad, x, 1, 20)),
+            )
+        ],
+        *[
+            (op.default, (*args, [1, 1] * rank))
+            for rank, x in ((2, X), (2, FIRST), (2, X[0]), (3, VOLUME), (3, X), (3, VOLUME[0]))
+            for kind in ("reflection", "replication")
+            for op, args in (
+                (getattr(aten, f"{kind}_pad{rank}d"), (x,)),
+                (
+                    getattr(aten, f"{kind}_pad{rank}d_backward"),
+                    (torch.nn.functional.pad(x, [1, 1] * rank), x),
+                ),
+            )
+        ],
+        (aten.log_sigmoid_forward.default, (X,)),
+        (aten.native_channel_shuffle.default, (X, 2)),
     ],
     ids=str,
 )
