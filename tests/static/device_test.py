@@ -17,6 +17,10 @@ assert x.nonzero().tolist() == [[0], [2]]
 assert torch.bincount(x).tolist() == [1, 1, 1]
 assert (x.to_sparse() + x.to_sparse()).to_dense().tolist() == [2, 0, 4]
 """,
+    "decompositions": """
+x = torch.rand(1, 4, 2, 2, device="tpu")
+assert torch.channel_shuffle(x, 2)[0, :, 0, 0].tolist() == x[0, [0, 2, 1, 3], 0, 0].tolist()
+""",
     "operators of a library": """
 x = torch.randn(2, 2, 3, device="tpu", requires_grad=True)
 for kind in (torch.nn.LSTM, torch.nn.GRU, torch.nn.RNN):

@@ -8,6 +8,7 @@ in compile/aot_uncached.py; csrc/torch_release.h is the same for C++.
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 import torch
@@ -36,6 +37,16 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
     """Return what torch.compile gives its wrapper: mode, options, dynamic, and later a name."""
     return arguments[:3] if V2_6 else arguments
+
+
+def prepare_symbols() -> None:
+    """Import what symbolic shapes import.
+
+    v2.6 looks there for torch's functions by overriding them, which is off inside an operator.
+    """
+    if V2_6:
+        with torch._C._EnableTorchFunction():
+            import_module("torch._dynamo")
 
 
 def skipped(function: _F) -> _F:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib import import_module
 from typing import Any
 
 import jax
@@ -21,7 +20,7 @@ from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.interpreter import Program, lower_graph
 from torch_google.tpu.program.number import Number, taken
 from torch_google.tpu.program.trace import as_meta, trace
-from torch_google.tpu.release import V2_6
+from torch_google.tpu.release import prepare_symbols
 
 
 def lower_op(
@@ -102,10 +101,7 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)
-        if V2_6:
-            # Symbols import it there, and it looks for torch's functions by overriding them.
-            with torch._C._EnableTorchFunction():
-                import_module("torch._dynamo")
+        prepare_symbols()
         mode = FakeTensorMode(
             shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
         )

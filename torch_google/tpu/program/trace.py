@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu.program.decompositions import decompositions
 from torch_google.tpu.program.functional import functional_of
 from torch_google.tpu.program.number import BakedNumber, Number
+from torch_google.tpu.release import prepare_symbols
 
 
 class HostRead(NotImplementedError):
@@ -53,6 +54,7 @@ def trace_function(
     function: Callable[..., list[Any]], inputs: Sequence[Any], name: str
 ) -> GraphModule:
     """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators."""
+    prepare_symbols()
     shapes = ShapeEnv()
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
     try:
