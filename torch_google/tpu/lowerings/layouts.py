@@ -94,11 +94,7 @@ def _as_argument(position: int) -> _Rule:
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
         x = args[position]
-        layout = suggest_memory_format(x)
-        return [
-            meta if meta is None or meta.ndim != x.ndim else meta.contiguous(memory_format=layout)
-            for meta in metas
-        ]
+        return _in_format(metas, suggest_memory_format(x), x.ndim)
 
     return rule
 
@@ -108,12 +104,15 @@ def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 
 
 def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """The gradients of the input and the weight of a convolution, where they are asked for."""
-    layout = convolution_format(*args[1:3])
-    laid_out = [
-        meta if meta is None else meta.contiguous(memory_format=layout) for meta in metas[:2]
+    return _in_format(metas, convolution_format(*args[1:3]), args[1].ndim)
+
+
+def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
+    """Those of this rank in a format. None is what nobody asked for."""
+    return [
+        meta if meta is None or meta.ndim != rank else meta.contiguous(memory_format=layout)
+        for meta in metas
     ]
-    return [*laid_out, *metas[2:]]
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
@@ -177,8 +176,8 @@ def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
 
 def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Nothing in place of a gradient that the mask leaves out; that of the input lies as it does."""
-    laid_out = _as_argument(1)(metas, args, kwargs)
-    return [meta if asked else None for meta, asked in zip(laid_out, args[9], strict=True)]
+    grads = _as_argument(1)(metas, args, kwargs)
+    return [grad if asked else None for grad, asked in zip(grads, args[9], strict=True)]
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
