@@ -6,14 +6,17 @@ As aot.py, but a process traces each graph anew. Its programs come from the comp
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch.fx import GraphModule
+from torch._higher_order_ops.map import map_impl
+from torch.fx import GraphModule, Node
 
+from torch_google.tpu import dtypes
 from torch_google.tpu.compile.compiled import CHOSEN, Compiled
 from torch_google.tpu.compile.joint import known, partition
 from torch_google.tpu.compile.options import Options, parse
@@ -28,23 +31,42 @@ def backend(
 ) -> Callable[..., Any]:
     """Compile a graph of Dynamo's. Modes, options and errors are those of aot.py."""
     torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
-    chosen = parse(mode, options)
+    made = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
-        fw_compiler=partial(_compile, chosen, forward=True),
-        bw_compiler=partial(_compile, chosen, backward=True),
-        inference_compiler=partial(_compile, chosen, inference=True),
+        fw_compiler=partial(made, forward=True),
+        bw_compiler=partial(made, backward=True),
+        inference_compiler=partial(made, inference=True),
         decompositions=dict(known()),
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )
-    made: Callable[..., Any] = compiler(graph, inputs)
-    return made
+    compiled: Callable[..., Any] = compiler(graph, inputs)
+    return compiled
 
 
-def _compile(chosen: Options, graph: GraphModule, inputs: Sequence[Any], **part: bool) -> Compiled:
-    """Compile one graph; the backward one comes when the gradient is first wanted."""
+def _compile(
+    chosen: Options,
+    default: torch.dtype,
+    graph: GraphModule,
+    inputs: Sequence[Any],
+    **part: bool,
+) -> Compiled:
+    """Compile one graph; the backward one comes when the gradient is first wanted.
+
+    It has torch's default dtype of the forward one.
+    """
     token = CHOSEN.set(chosen)
     try:
-        return Compiled(graph, inputs, **part)
+        _lay_out_maps(graph)
+        with dtypes.defaulting_to(default):
+            return Compiled(graph, inputs, **part)
     finally:
         CHOSEN.reset(token)
+
+
+def _lay_out_maps(graph: GraphModule) -> None:
+    """Let what `map` gives have a place for each row: v2.6 describes one row that is seen often."""
+    for node in graph.graph.nodes:
+        source = node.args[0] if node.target is operator.getitem else None
+        if isinstance(source, Node) and source.target is map_impl:
+            node.meta["val"] = node.meta["val"].contiguous()

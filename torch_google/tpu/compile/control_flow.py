@@ -17,6 +17,8 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch._ops import HigherOrderOperator
 from torch.fx import GraphModule
 
+from torch_google.tpu.release import V2_6
+
 if TYPE_CHECKING:
     from torch_google.tpu.compile.evaluate import Evaluation
 
@@ -79,6 +81,8 @@ def _scan(
     init: Sequence[Any],
     xs: Sequence[Any],
     additional: Sequence[Any] = (),
+    *,
+    reverse: bool = False,
 ) -> list[Any]:
     key = at.fresh(place)
     count = len(init)
@@ -88,8 +92,24 @@ def _scan(
         made = at.sub(combine, [*values, *row, *additional], _turn(key, turn))
         return (_like(made[:count], init), turn + 1), made[count:]
 
-    (values, _), rows = jax.lax.scan(step, (list(init), jnp.int32(0)), list(xs))
+    start = (list(init), jnp.int32(0))
+    (values, _), rows = jax.lax.scan(step, start, list(xs), reverse=reverse)
     return [*values, *rows]
+
+
+def _scan_along(
+    at: Evaluation,
+    place: int,
+    combine: GraphModule,
+    init: Sequence[Any],
+    xs: Sequence[Any],
+    dim: int,
+    reverse: bool,
+    additional: Sequence[Any],
+) -> list[Any]:
+    """As `_scan`, along any dimension and from either end, which later releases move before."""
+    moved = [jnp.moveaxis(x, dim, 0) for x in xs]
+    return _scan(at, place, combine, init, moved, additional, reverse=reverse)
 
 
 def _map(
@@ -119,9 +139,18 @@ def _associative_scan(
     return list(jax.lax.associative_scan(together, list(xs)))
 
 
+def _associative_scan_along(
+    at: Evaluation, place: int, combine: GraphModule, xs: Sequence[Any], dim: int
+) -> list[Any]:
+    moved = [jnp.moveaxis(x, dim, 0) for x in xs]
+    return [jnp.moveaxis(x, 0, dim) for x in _associative_scan(at, place, combine, moved)]
+
+
 def _subgraph(
     at: Evaluation, place: int, graph: GraphModule, identifier: str, *operands: Any
 ) -> list[Any]:
+    if V2_6:
+        (operands,) = operands
     return at.sub(graph, operands, at.fresh(place))
 
 
@@ -150,10 +179,10 @@ def _like(values: Sequence[Any], examples: Sequence[Any]) -> list[Any]:
 
 
 _TABLE: dict[HigherOrderOperator, _Function] = {
-    associative_scan_op: _associative_scan,
+    associative_scan_op: _associative_scan_along if V2_6 else _associative_scan,
     cond_op: _cond,
     invoke_subgraph: _subgraph,
     map_impl: _map,
-    scan_op: _scan,
+    scan_op: _scan_along if V2_6 else _scan,
     while_loop_op: _while_loop,
 }

@@ -11,6 +11,7 @@ import torch_google.tpu
 from torch_google.tpu import autoload
 from torch_google.tpu.compile import export_stablehlo
 from torch_google.tpu.compile.symbolic_export import exported
+from torch_google.tpu.release import V2_6
 
 
 def test_a_function() -> None:
@@ -124,6 +125,7 @@ def test_a_size_derived_of_another() -> None:
         torch.testing.assert_close(_run(ran, model, x, y), model(x, y))
 
 
+@pytest.mark.skipif(V2_6, reason="no number changes in what v2.6 exports")
 def test_a_number_that_changes_is_refused() -> None:
     class Times(nn.Module):
         def forward(self, x: torch.Tensor, by: int) -> torch.Tensor:

@@ -6,6 +6,8 @@ from torch._higher_order_ops import scan
 from torch.nn.functional import dropout
 from torch.utils.checkpoint import checkpoint
 
+from torch_google.tpu.release import V2_6
+
 
 def test_a_seed_repeats_and_calls_differ() -> None:
     function = torch.compile(lambda: torch.randn(8, device="tpu"))
@@ -84,6 +86,7 @@ def test_what_is_drawn_before_a_branch_has_one() -> None:
     assert set(y.tolist()) == {0.0, 2.0}
 
 
+@pytest.mark.skipif(V2_6, reason="the gradient of v2.6's cond computes the branch again")
 def test_what_only_the_forward_pass_draws_is_no_obstacle() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return torch.cond(
@@ -96,6 +99,7 @@ def test_what_only_the_forward_pass_draws_is_no_obstacle() -> None:
     assert x.grad.tolist() == [3.0] * 64
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6's scan has no gradient")
 def test_a_scan_drops_in_its_gradient_what_it_dropped() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         start = torch.zeros(3, device=x.device)

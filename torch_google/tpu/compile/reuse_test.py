@@ -13,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from torch_google.tpu.compile.fingerprint import fingerprint
 from torch_google.tpu.compile.options import Options, parse
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import compiler
 
 
@@ -24,6 +25,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 keeps graphs of inductor only")
 @pytest.mark.usefixtures("_cache")
 def test_graphs_come_from_the_cache_of_aot_autograd() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)).to("tpu")
@@ -45,6 +47,7 @@ def test_graphs_come_from_the_cache_of_aot_autograd() -> None:
         assert torch.equal(mine, its)
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 keeps graphs of inductor only")
 @pytest.mark.usefixtures("_cache")
 def test_symbolic_graphs_come_from_the_cache() -> None:
     for _ in range(2):

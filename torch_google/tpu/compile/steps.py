@@ -16,6 +16,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from torch_google.tpu.release import V2_6
+
 
 def compile_step(
     loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
@@ -27,7 +29,7 @@ def compile_step(
     learning rate never compiles again.
 
     Step counters of the optimizer lie on the device from then on (`capturable`), and hooks of its
-    step are not called: ValueError where there are any.
+    step are not called: ValueError where there are any. NotImplementedError with torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -35,6 +37,11 @@ def compile_step(
             "program cannot call. Remove them, or use torch.compile(loss) and optimizer.step()"
         )
     made = _Optimizer.like(optimizer)
+    if V2_6:
+        raise NotImplementedError(
+            "tpu: compile_step: torch v2.6 cannot trace `backward` into a program. "
+            "Use torch.compile(loss) and optimizer.step()"
+        )
     held = _Held()
 
     def step(rates: list[Any], args: Any, kwargs: Any) -> Any:

@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention as attend
 
+from torch_google.tpu.release import V2_6
+
 
 def inputs(heads: int = 4, shared: int = 4, keys: int = 6) -> list[torch.Tensor]:
     torch.manual_seed(0)
@@ -30,7 +32,9 @@ def agree(given: list[torch.Tensor], mask: torch.Tensor | None = None, **how: An
         found.append([out, *torch.autograd.grad(out.pow(2).sum(), learned)])
     for ours, theirs in zip(*found, strict=True):
         torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
-        if bias is None or not bias.requires_grad:  # the CPU has the formula alone for these
+        # The CPU has the formula alone for these; in v2.6 for shared heads, too.
+        shared = V2_6 and "enable_gqa" in how
+        if not shared and (bias is None or not bias.requires_grad):
             assert ours.stride() == theirs.stride()
 
 

@@ -10,6 +10,7 @@ import torch
 from torch.utils import dlpack
 
 from torch_google.tpu import to_jax
+from torch_google.tpu.release import V2_6
 
 
 def test_numpy_reads_the_buffer_of_a_tensor() -> None:
@@ -33,9 +34,12 @@ def test_jax_takes_the_buffer_of_a_tensor() -> None:
     assert jax.dlpack.from_dlpack(x, copy=True).tolist() == [2.0] * 4
 
 
-@pytest.mark.parametrize(
-    "dtype", [torch.bool, torch.bfloat16, torch.float8_e4m3fn, torch.complex64]
-)
+DTYPES = [torch.bool, torch.bfloat16, torch.complex64]
+if not V2_6:  # which does not know what DLPack has for them
+    DTYPES.append(torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_torch_takes_a_tensor_as_memory_of_the_host(dtype: torch.dtype) -> None:
     x = torch.tensor([0.0, 1.0]).to(dtype).to("tpu")
     for host in (torch.from_dlpack(x), torch.from_dlpack(dlpack.to_dlpack(x))):
@@ -50,9 +54,10 @@ def test_an_array_becomes_a_tensor_of_the_device_that_is_asked_for() -> None:
     host = torch.from_dlpack(array)
     assert host.device.type == "cpu"
     assert host.data_ptr() == array.unsafe_buffer_pointer()
-    moved = torch.from_dlpack(array, device="tpu")
-    assert moved.device.type == "tpu"
-    assert moved.tolist() == [0.0, 1.0, 2.0]
+    if not V2_6:  # whose function asks for no device
+        moved = torch.from_dlpack(array, device="tpu")
+        assert moved.device.type == "tpu"
+        assert moved.tolist() == [0.0, 1.0, 2.0]
 
 
 def test_torch_says_what_it_says_of_other_devices() -> None:
@@ -73,7 +78,7 @@ def test_other_devices_are_torch_s_own() -> None:
     assert torch.from_dlpack(dlpack.to_dlpack(x)).data_ptr() == x.data_ptr()
     assert x.__dlpack_device__() == (1, 0)
     assert np.from_dlpack(x).flags.writeable == (np.from_dlpack(x.clone()).flags.writeable)
-    with pytest.raises(BufferError, match="require gradient"):
+    with pytest.raises((BufferError, RuntimeError), match="require gradient"):
         x.requires_grad_().__dlpack__()
 
 

@@ -55,11 +55,14 @@ class Signature:
         prototype.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
             [
                 inspect.Parameter(
-                    p.name, kinds[p.keyword_only], default=p.default, annotation=p.annotation
+                    p.name,
+                    kinds[p.keyword_only],
+                    default=p.default,
+                    annotation=_spelled(p.annotation),
                 )
                 for p in self.parameters
             ],
-            return_annotation=self.returns,
+            return_annotation=_spelled(self.returns),
         )
         return str(torch.library.infer_schema(prototype, mutates_args=()))
 
@@ -183,6 +186,17 @@ def _returns(annotation: Any, where: str) -> Any:
         f"{where}: it returns {_named(annotation)}. Use jax.Array, tuple[jax.Array, jax.Array] or "
         "list[jax.Array]"
     )
+
+
+_LIST: Any = typing.List  # noqa: UP006
+
+
+def _spelled(annotation: Any) -> Any:
+    """Return an annotation as every release of torch reads it: v2.6 has no `list[...]`."""
+    if typing.get_origin(annotation) is list:
+        (item,) = typing.get_args(annotation)
+        return _LIST[item]
+    return annotation
 
 
 def _named(annotation: Any) -> str:

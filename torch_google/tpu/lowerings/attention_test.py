@@ -8,6 +8,7 @@ import torch
 
 from torch_google.tpu.lowerings import attention
 from torch_google.tpu.lowerings.against_cpu import check, lowered, to_array
+from torch_google.tpu.release import V2_6
 
 aten = torch.ops.aten
 CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-5}
@@ -39,7 +40,9 @@ def test_flash(causal: Any, masked: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_flash_in_other_dtypes(dtype: torch.dtype) -> None:
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    check(op, *inputs(dtype), 0.0, True)
+    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds the products before it adds them
+    loose: dict[str, Any] = {"rtol": 1e-2, "atol": 1e-2} if rounded else {}
+    check(op, *inputs(dtype), 0.0, True, **loose)
 
 
 def test_fused_matches_math_and_its_gradient() -> None:

@@ -12,6 +12,9 @@ from typing import Any
 import torch
 from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 
+# Of which oneDNN convolves volumes.
+_VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
+
 _Rule = Callable[[Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]]
 
 
@@ -31,11 +34,12 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
 def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
     """Return channels last where the input or the weight has them there, as a convolution leaves it.
 
-    Of volumes, oneDNN has some dtypes; the CPU's own kernels leave others contiguous.
+    Of volumes, oneDNN has some dtypes, where it is linked; the CPU's own kernels leave others
+    contiguous.
     """
     formats = [suggest_memory_format(operand) for operand in (x, weight)]
     last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
-    if last == torch.channels_last_3d and x.dtype not in (torch.float32, torch.bfloat16):
+    if last == torch.channels_last_3d and x.dtype not in _VOLUMES:
         return torch.contiguous_format
     return last
 
@@ -164,7 +168,12 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Transforms one after the other, as MKL leaves them: what is not transformed is outermost."""
+    """Transforms one after the other, as MKL leaves them: what is not transformed is outermost.
+
+    Where MKL is not linked, pocketfft fills what is contiguous.
+    """
+    if not torch.backends.mkl.is_available():
+        return meta.contiguous()
     rest = [d for d in range(source.ndim) if d not in dims]
     return _ordered(meta, [*_by_stride(source, rest), *dims])
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import torch_google.tpu.lowerings.meta_kernels  # noqa: F401 (registers)
+from torch_google.tpu.release import V2_6
 
 aten = torch.ops.aten
 STEP: dict[str, Any] = {"maximize": False, "weight_decay": 0.1}
@@ -34,6 +35,8 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
         ("_fused_sgd", [state] * 3, SGD),
         ("_fused_adagrad", (*[state] * 3, step), ADAGRAD),
     ]:
+        if V2_6 and (name, overload) == ("_fused_adagrad", "tensor_lr"):
+            continue  # v2.6 takes a number alone
         results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **how)
         assert results[0][0].shape == (3, 2)
 

@@ -22,6 +22,7 @@ from torch_google.tpu.program import (
 )
 from torch_google.tpu.program.small_table import small_table
 from torch_google.tpu.program.trace import trace
+from torch_google.tpu.release import V2_6
 
 __all__ = ["small_table"]
 pytestmark = pytest.mark.usefixtures("small_table")
@@ -143,6 +144,7 @@ def test_constants_keep_their_bits(tensor: torch.Tensor) -> None:
     torch.testing.assert_close(tensor_of(array), tensor.resolve_conj())
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 makes it of operators that are not lowered either")
 def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
     with pytest.raises(
         NotImplementedError, match=r"no lowering for aten::bernoulli\.p \(float32\)"

@@ -61,10 +61,30 @@ class _StreamContext:
             torch.accelerator.set_device_index(device)
 
 
+class _Stream(torch.Stream):
+    """A stream that is its own context."""
+
+    _contexts: list[_StreamContext]
+
+    def __enter__(self) -> Any:
+        context = _StreamContext(self)
+        self._contexts = [*getattr(self, "_contexts", ()), context]
+        return context.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._contexts.pop().__exit__(kind, error, trace)
+
+
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
 # Later, a stream is its own context.
 StreamContext: Any = _StreamContext if V2_6 else torch.Stream
+StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
 def stream_context(stream: torch.Stream) -> Any:

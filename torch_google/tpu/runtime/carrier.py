@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NoReturn
 
 import jax
@@ -134,8 +134,13 @@ _DEVICE = _Device()
 def register() -> None:
     """Let torch.compile take tensors of this device. A second call does nothing."""
     carry("tpu", _DEVICE)
-    # Programs of operators are called by C++; JAX's way to their executables is Python at first.
-    untraced(jax.stages.Compiled.__call__)
+    _hide_calls()
+
+
+@cache
+def _hide_calls() -> None:
+    """Hide from Dynamo how JAX calls an executable: by C++, but the first time by Python."""
+    jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
 def _natural(result: Result) -> tuple[int, ...]:

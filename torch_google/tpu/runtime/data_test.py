@@ -6,6 +6,8 @@ from __future__ import annotations
 import torch
 from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
+from torch_google.tpu.release import V2_6
+
 
 def dataset(device: str = "cpu") -> TensorDataset:
     return TensorDataset(torch.arange(24.0).reshape(8, 3).to(device), torch.arange(8).to(device))
@@ -13,7 +15,9 @@ def dataset(device: str = "cpu") -> TensorDataset:
 
 def test_batches_through_pinned_memory() -> None:
     sums = []
-    for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True):
+    # v2.6 has to be told; later releases warn of it.
+    where = {"pin_memory_device": "tpu"} if V2_6 else {}
+    for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True, **where):
         assert inputs.is_pinned()
         there = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
         inputs.zero_()  # a copy has been made, whatever non_blocking says

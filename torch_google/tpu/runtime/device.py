@@ -12,6 +12,7 @@ from torch_google.tpu.cache import get_compile_cache, set_compile_cache
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import memory, platform, random
 from torch_google.tpu.runtime.accelerator import (
+    StreamBase,
     StreamContext,
     check_stream_device,
     stream_context,
@@ -208,7 +209,7 @@ def synchronize(device: Which = None) -> None:
         synchronize_device(index_of(device))
 
 
-class Stream(torch.Stream):
+class Stream(StreamBase):
     """A label for the work that a thread issues, to wait for it apart from other work.
 
     Values are immutable and each knows when it is ready, so streams need no order among themselves.

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from torch_google.tpu.compile import compile_step
+from torch_google.tpu.release import V2_6
 
 STEPS = 100
 
@@ -119,7 +120,12 @@ def train(name: str, device: str, how: str, steps: int) -> list[float]:
     return losses
 
 
-@pytest.mark.parametrize("how", ["strict", "debug", "fused", "compile", "compile_step"])
+HOW = ["strict", "debug", "fused", "compile", "compile_step"]
+if V2_6:  # which cannot trace a step
+    HOW.remove("compile_step")
+
+
+@pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_compiled_after_the_second_step(name: str, how: str) -> None:
     mode: Any = how if how in ("strict", "debug", "fused") else "strict"

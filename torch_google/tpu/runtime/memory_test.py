@@ -14,6 +14,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.compile import compile_step
+from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import compiler, errors
 
 MODES = sorted(_C.Mode.__members__)
@@ -43,7 +44,8 @@ def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
 
 def test_a_fraction_of_the_memory() -> None:
     total = torch.tpu.mem_get_info()[1]
-    assert torch.accelerator.get_memory_info()[1] == total
+    if not V2_6:  # whose torch.accelerator has no memory
+        assert torch.accelerator.get_memory_info()[1] == total
     assert torch.tpu.get_per_process_memory_fraction() == 1
     assert _C.memory_limit(0) == total
     torch.tpu.memory.set_per_process_memory_fraction(0.25)
@@ -57,6 +59,7 @@ def test_a_fraction_of_the_memory() -> None:
             torch.tpu.set_per_process_memory_fraction(fraction)
 
 
+@pytest.mark.skipif(V2_6, reason="torch.accelerator of v2.6 counts no memory")
 def test_the_accelerator_counts_as_the_module_does() -> None:
     gc.collect()
     before = torch.accelerator.memory_allocated()
@@ -124,6 +127,7 @@ def test_a_compiled_graph_without_room_leaves_what_it_would_write(limited: int) 
     assert weight.tolist() == [1.0] * 1000
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace a step")
 def test_a_compiled_step_without_room_leaves_the_model_and_its_optimizer(limited: int) -> None:
     torch.manual_seed(0)
     model = torch.nn.Linear(4, 4).to("tpu")

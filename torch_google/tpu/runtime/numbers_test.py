@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torch_google.tpu.release import V2_6
+
 VALUES = [0.5 + number / 8 for number in range(24)]
 # More than the runtime gives a program of its own, and each kind of program once more.
 FEW = 12
@@ -146,6 +148,7 @@ def test_a_number_that_is_an_input_may_become_of_another_kind(name: str) -> None
 _HUGE = 2**64 - 1
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 has no number above the largest signed one")
 @pytest.mark.parametrize(
     "make",
     [

@@ -34,6 +34,7 @@ _LIFTED = (
     "aten::fill_",
     "aten::full",
     "aten::index_fill",
+    "aten::leaky_relu",
     "aten::lerp_",
     "aten::linspace",
     "aten::native_dropout",

@@ -243,7 +243,8 @@ if __name__ == "__main__":
     x = torch.ones(3, device="tpu")
     data = TensorDataset(torch.arange(12.0).reshape(6, 2), torch.arange(6))
     loader = DataLoader(data, batch_size=2, num_workers=2, multiprocessing_context="spawn",
-                        pin_memory=True)
+                        pin_memory=True,
+                        **{"pin_memory_device": "tpu"} if torch.__version__ < (2, 7) else {})
     total = 0.0
     for rows, labels in loader:
         assert rows.is_pinned() and labels.is_pinned(), "pinned"
