@@ -46,6 +46,7 @@ def test_while_loop() -> None:
     assert x.tolist() == [1.5**3] * 3
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6's scan has no gradient")
 def test_scan_and_its_gradient() -> None:
     def function(start: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         last, all_rows = scan(lambda c, y: ((c * y).sin(), (c + y).cos()), start, rows)
@@ -75,7 +76,7 @@ def test_scan_from_the_end_along_another_dimension() -> None:
 
     start, rows = torch.rand(3), torch.rand(3, 4)
     last, sums = torch.compile(function, fullgraph=True)(start.to("tpu"), rows.to("tpu"))
-    expected = []
+    expected: list[torch.Tensor] = []
     for row in reversed(rows.unbind(1)):
         expected.insert(0, start + row)
         start = start * row

@@ -76,7 +76,8 @@ def test_an_event_recorded_again_is_about_the_later_work() -> None:
 def test_there_is_no_time_before_an_event_that_was_not_recorded_or_reached() -> None:
     begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
     begin.record()
-    with pytest.raises(ValueError, match="must be recorded"):
+    # v2.6 has other words for it.
+    with pytest.raises((ValueError, RuntimeError), match="must be recorded|not marked for rec"):
         begin.elapsed_time(end)
     kept = _long()
     end.record()
