@@ -20,6 +20,7 @@ class Marker:
 
     def __init__(self, arrays: Sequence[Any], timing: bool) -> None:
         self._arrays = [array for array in arrays if _concerns(array)]
+        self._timing = timing
         self._reached: threading.Event | None = None
         self._time = time.perf_counter()
         if timing and self._arrays:
@@ -48,7 +49,14 @@ class Marker:
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
-        """Return the milliseconds from this to a later one; both are waited for."""
+        """Return the milliseconds from this to a later one. Raises as torch does for its devices.
+
+        torch v2.6 leaves that to the device.
+        """
+        if not (self._timing and later._timing):
+            raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
+        if not (self.ready() and later.ready()):
+            raise RuntimeError("tpu: both events must be completed. Call synchronize() on them")
         return (later.time() - self.time()) * 1e3
 
     def time(self) -> float:
