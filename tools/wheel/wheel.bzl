@@ -17,6 +17,7 @@ def python_distribution(
         entry_points = [],
         python_tag = "cp311",
         native_code = True,
+        target_compatible_with = None,
         visibility = None):
     """Declares `NAME.installed`, for PARs, and `NAME.whl`.
 
@@ -33,6 +34,7 @@ def python_distribution(
       entry_points: lines `group: name = module:function`.
       python_tag: of the Python that it is for.
       native_code: False if it has no native code.
+      target_compatible_with: of `NAME.whl`.
       visibility: of both targets.
     """
     about = {
@@ -52,6 +54,7 @@ def python_distribution(
         library = library,
         licence = licence,
         packages = packages,
+        target_compatible_with = target_compatible_with,
         visibility = visibility,
         **about
     )
