@@ -76,8 +76,9 @@ def literal(value: Any) -> str | None:
 
 
 def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
-    if entry.alias is not None:
-        return {"type": _ABSENT, "left_out": f"another name of {entry.alias}"}
+    # v2.6 knows neither other names nor old ones.
+    if (alias := getattr(entry, "alias", None)) is not None:
+        return {"type": _ABSENT, "left_out": f"another name of {alias}"}
     if not written.has(name):
         return {"type": _ABSENT, "left_out": _LEFTOVER}
     kind = type_text(entry.value_type)
@@ -98,7 +99,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
     facts.update(written.names(name))
     if entry.justknob is not None:
         facts["knob"] = entry.justknob
-    if entry.deprecated:
+    if getattr(entry, "deprecated", False):
         facts["deprecated"] = True
     return facts
 

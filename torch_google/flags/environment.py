@@ -35,7 +35,7 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
     """Return the facts of each name: who reads it, and why it is no flag if it is none.
 
     `root` is the directory of torch's sources, which may be inside an archive; `libraries` has its
-    native ones as files.
+    native ones as files, where these are not a part of this program.
     """
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):
@@ -84,6 +84,7 @@ def _names_of(source: str) -> Iterator[str]:
 
 
 def _native_names(libraries: Path) -> Iterator[str]:
-    for path in sorted(libraries.glob("lib*.so*")):
+    # Compiled from source, torch is a part of the program.
+    for path in sorted(libraries.glob("lib*.so*")) or [Path("/proc/self/exe")]:
         for match in _IN_A_LIBRARY.finditer(path.read_bytes()):
             yield match[1].decode("ascii")

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes registry.json from the torch that is there: `bazel run //torch_google/flags:generate`."""
+"""Makes the registry of the torch that is there: `bazel run //torch_google/flags:generate`."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from absl import app, flags
 
 from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
-from torch_google.flags.registry import RESOURCE
+from torch_google.flags.registry import RESOURCES
 
-# What calls install_config_module; registry_test.py looks for others.
-MODULES = (
+# What calls install_config_module, in one release or another; registry_test.py looks for others.
+_KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
     "torch._inductor.config_comms",
@@ -28,7 +29,7 @@ MODULES = (
     "torch.compiler.config",
     "torch.utils.serialization.config",
 )
-_PLACE = Path("torch_google", "flags", RESOURCE)
+_PLACE = Path("torch_google", "flags")
 
 _OUTPUT = flags.DEFINE_string("output", None, "Write to this file; the default is the workspace's.")
 
@@ -48,18 +49,36 @@ def registry() -> str:
     root = Path(torch.__path__[0])
     return _text(
         {
-            "torch": torch.__version__.partition("+")[0],
-            "modules": {name: entries(import_module(name)) for name in MODULES},
+            "torch": version(),
+            "modules": {name: entries(found) for name, found in modules().items()},
             "environment": read_names(root, Path(get_file_path("torch", "lib"))),
         }
     )
+
+
+def modules() -> dict[str, ModuleType]:
+    """Return the config modules of the torch that is there, by name."""
+    found = {}
+    for name in _KNOWN:
+        try:
+            found[name] = import_module(name)
+        except ModuleNotFoundError as error:
+            if not name.startswith(error.name or "?"):
+                raise
+    return found
+
+
+def version() -> str:
+    """Return the release of the torch that is there."""
+    return metadata.version("torch").partition("+")[0]
 
 
 def main(argv: list[str]) -> int:
     """Write the registry."""
     if len(argv) > 1:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
-    place = Path(_OUTPUT.value or Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."), _PLACE))
+    workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
+    place = Path(_OUTPUT.value or workspace / _PLACE / RESOURCES[version()])
     partial = place.with_name(f".{place.name}.{os.getpid()}")
     with partial.open("w", encoding="utf-8") as file:
         file.write(registry())

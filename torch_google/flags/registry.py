@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which options torch has: registry.json, which generate.py makes from the pinned torch."""
+"""Which options torch has: a registry for each release, which generate.py makes from the pinned torch."""
 
 from __future__ import annotations
 
 import functools
 import json
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-RESOURCE = "registry.json"
+# A program has that of its torch alone; the sources, both.
+RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
 class Option(NamedTuple):
@@ -77,9 +79,15 @@ def _by_flag() -> dict[str, Option]:
     return {option.flag: option for option in options() if not option.left_out}
 
 
+def resource() -> Traversable:
+    """Return the file of the registry."""
+    found = [files(__package__).joinpath(name) for name in RESOURCES.values()]
+    return next(file for file in found if file.is_file())
+
+
 @functools.cache
 def _content() -> Any:
-    return json.loads(files(__package__).joinpath(RESOURCE).read_text(encoding="utf-8"))
+    return json.loads(resource().read_text(encoding="utf-8"))
 
 
 @functools.cache

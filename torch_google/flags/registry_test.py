@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +15,12 @@ import pytest
 import torch
 
 from torch_google.flags.environment import sources
-from torch_google.flags.generate import MODULES
+from torch_google.flags.generate import modules
 from torch_google.flags.registry import (
-    RESOURCE,
     flag_of,
     option_of,
     options,
+    resource,
     torch_version,
     variables,
 )
@@ -35,16 +34,17 @@ def _sources() -> dict[str, str]:
 
 
 _SOURCES = _sources()
+_MODULES = list(modules())
 
 
 def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
-    made = tmp_path / RESOURCE
+    made = tmp_path / "made.json"
     subprocess.run(
         [sys.executable, "-m", "torch_google.flags.generate", f"--output={made}"],
         check=True,
         env={**os.environ, "TORCHINDUCTOR_MAX_AUTOTUNE": "1"},
     )
-    committed = files("torch_google.flags").joinpath(RESOURCE).read_text(encoding="utf-8")
+    committed = resource().read_text(encoding="utf-8")
     assert made.read_text(encoding="utf-8") == committed, (
         "run: bazel run //torch_google/flags:generate"
     )
@@ -58,10 +58,10 @@ def test_every_config_module_is_in_it() -> None:
     assert len(_SOURCES) > 1000
     installing = {name for name, text in _SOURCES.items() if _INSTALLS.search(text)}
     theirs = {name for name in installing if name.startswith("torch.testing.")}
-    assert installing - theirs == set(MODULES)
+    assert installing - theirs == set(_MODULES)
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize("module", _MODULES)
 def test_every_entry_has_a_flag_or_a_reason(module: str) -> None:
     config: Any = import_module(module)
     mine = [option for option in options() if option.module == module]

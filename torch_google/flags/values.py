@@ -102,8 +102,15 @@ def _set(module: Any, option: Option) -> None:
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    if type(entry.default) in (list, dict, set) and entry.user_override.get() == entry.default:
-        entry.user_override.set(unset)  # torch's copy of the default, made when it was first read
+    # torch's copy of the default, made when it was first read, goes.
+    copies = type(entry.default) in (list, dict, set)
+    if not hasattr(module, "_hash_dirty_var"):  # v2.6, where all threads have one
+        if copies and entry.user_override == entry.default:
+            entry.user_override = unset
+        module._is_dirty = True
+        return
+    if copies and entry.user_override.get() == entry.default:
+        entry.user_override.set(unset)
     module._hash_dirty_var.set(True)
     module._get_dict_dirty_keys_var.set(None)
 

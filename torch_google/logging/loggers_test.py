@@ -150,7 +150,11 @@ for name in (
     "distributed.flight_recorder.components.fr_logger",
     "fx.passes.utils.matcher_utils", "fx.passes.utils.source_matcher_utils",
 ):
-    importlib.import_module(f"torch.{name}")
+    try:
+        importlib.import_module(f"torch.{name}")
+    except ModuleNotFoundError:
+        if torch.__version__ >= (2, 7):  # before, some were not there yet
+            raise
 registered = torch._logging._internal.log_registry.get_log_qnames()
 for name, logger in logging.root.manager.loggerDict.items():
     of_torch = name in registered or hasattr(logger, "artifact_name") or name == "torch.__trace"
