@@ -24,6 +24,9 @@ from torch_google.gfile.backends import NAMES, Backend, backend
 from torch_google.plugs import files as plugs
 
 _KILLS = 12
+_V2_6 = torch.__version__ < (2, 7)
+# A checkpoint of one process; v2.6 sees by itself that there is no other.
+_ALONE: dict[str, Any] = {} if _V2_6 else {"no_dist": True}
 _WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
 
 
@@ -101,6 +104,7 @@ def test_mapping(kept: Backend) -> None:
     assert _same(loaded, _STATE)
 
 
+@pytest.mark.skipif(_V2_6, reason="torch.load of v2.6 reads none")
 def test_safetensors(kept: Backend) -> None:
     safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
     path = kept.path("model.safetensors")
@@ -132,9 +136,9 @@ def test_a_distributed_checkpoint(kept: Backend) -> None:
     path = kept.path("run")
     for step in range(3):
         state: dict[str, Any] = {"model": {**_STATE}, "step": step}
-        dcp.save(state, checkpoint_id=path, no_dist=True)
+        dcp.save(state, checkpoint_id=path, **_ALONE)
         loaded = {"model": {key: torch.zeros_like(_STATE[key]) for key in _STATE}, "step": -1}
-        dcp.load(loaded, checkpoint_id=path, no_dist=True)
+        dcp.load(loaded, checkpoint_id=path, **_ALONE)
         assert loaded["step"] == step
         assert _same(loaded["model"], _STATE)
     names = gfile.ListDir(path)
@@ -142,12 +146,13 @@ def test_a_distributed_checkpoint(kept: Backend) -> None:
     assert len(names) == 2, "the data of older saves is gone"
 
 
+@pytest.mark.skipif(_V2_6, reason="v2.6 wants a process group for it")
 @pytest.mark.filterwarnings("ignore")
 def test_an_asynchronous_checkpoint(kept: Backend) -> None:
     state = {"weight": torch.arange(100.0)}
-    dcp.async_save(state, checkpoint_id=kept.path("run"), no_dist=True).result(60)
+    dcp.async_save(state, checkpoint_id=kept.path("run"), **_ALONE).result(60)
     loaded = {"weight": torch.zeros(100)}
-    dcp.load(loaded, checkpoint_id=kept.path("run"), no_dist=True)
+    dcp.load(loaded, checkpoint_id=kept.path("run"), **_ALONE)
     assert _same(loaded, state)
 
 
@@ -179,9 +184,9 @@ def test_a_checkpoint_by_name_where_torch_is_not_patched(kept: Backend) -> None:
     files.checkpoint_storages.unplug()
     path = kept.path("run")
     state = {"weight": torch.arange(100.0)}
-    dcp.save(state, storage_writer=gfile.CheckpointWriter(path), no_dist=True)
+    dcp.save(state, storage_writer=gfile.CheckpointWriter(path), **_ALONE)
     loaded = {"weight": torch.zeros(100)}
-    dcp.load(loaded, storage_reader=gfile.CheckpointReader(path), no_dist=True)
+    dcp.load(loaded, storage_reader=gfile.CheckpointReader(path), **_ALONE)
     assert _same(loaded, state)
 
 
@@ -192,7 +197,7 @@ def test_a_checkpoint_of_two_processes(tmp_path: Path) -> None:
         start = torch.multiprocessing.start_processes
         start(_save_part, (str(tmp_path / f"meet{step}"), path, step), 2, start_method="fork")
     loaded = {f"part{rank}": torch.zeros(10) for rank in range(2)}
-    dcp.load(loaded, checkpoint_id=path, no_dist=True)
+    dcp.load(loaded, checkpoint_id=path, **_ALONE)
     assert [tensor[0].item() for tensor in loaded.values()] == [10, 11]
     assert [name[:4] for name in gfile.ListDir(path)] == [".met", "__0_", "__1_"]
 
@@ -350,7 +355,7 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
     path = str(tmp_path / "run")
 
     def save(step: int) -> None:
-        dcp.save(_state(step), checkpoint_id=path, no_dist=True)
+        dcp.save(_state(step), checkpoint_id=path, **_ALONE)
 
     with gfile.configured(sync=False):
         save(0)
@@ -358,7 +363,7 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
         for _ in range(_KILLS):
             _killed(save, int(step) + 1)
             loaded = _state(-1)
-            dcp.load(loaded, checkpoint_id=path, no_dist=True)
+            dcp.load(loaded, checkpoint_id=path, **_ALONE)
             step = _is_whole(loaded, step)
     # What the killed ones left goes once it is a day old.
     for entry in os.scandir(path):
