@@ -67,6 +67,10 @@ def test_a_worker_that_fails_is_in_the_log() -> None:
 def test_helpfull_is_readable() -> None:
     done = _run("--helpfull")
     assert done.returncode == 1  # as absl has it
-    for flag in ("--workers:", "--torch_dynamo_recompile_limit", "--multiprocessing_start_method:"):
+    for flag in (
+        "--workers:",
+        "--[no]torch_dynamo_suppress_errors",
+        "--multiprocessing_start_method:",
+    ):
         assert flag in done.stdout
     assert "\x1b" not in done.stdout
