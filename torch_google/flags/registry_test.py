@@ -75,10 +75,11 @@ def test_every_entry_has_a_flag_or_a_reason(module: str) -> None:
 
 def test_every_environment_name_that_is_read_is_in_it() -> None:
     read = {name for text in _SOURCES.values() for name in _READ.findall(text)}
-    assert len(read) > 100
+    old = torch_version() == "2.6.0"
+    assert len(read) > (100 if old else 200)
     flags = {variable.name for variable in variables() if variable.flag}
     assert read <= flags
-    assert len([name for name in flags if name.startswith("TORCH")]) >= 222
+    assert len([name for name in flags if name.startswith("TORCH")]) >= (181 if old else 222)
     assert {"TORCH_CPP_LOG_LEVEL", "TORCH_SHOW_CPP_STACKTRACES"} <= flags  # read by C++ code
 
 
