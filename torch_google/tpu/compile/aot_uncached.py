@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._higher_order_ops.map import map_impl
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.compiled import CHOSEN, Compiled
@@ -65,8 +67,20 @@ def _compile(
 
 
 def _lay_out_maps(graph: GraphModule) -> None:
-    """Let what `map` gives have a place for each row: v2.6 describes one row that is seen often."""
+    """Let what `map` gives have a place for each row: v2.6 describes one row that is seen often.
+
+    What is made of it is described anew.
+    """
+    changed: set[Node] = set()
     for node in graph.graph.nodes:
         source = node.args[0] if node.target is operator.getitem else None
         if isinstance(source, Node) and source.target is map_impl:
             node.meta["val"] = node.meta["val"].contiguous()
+        elif changed.isdisjoint(node.all_input_nodes) or not (
+            source is not None or isinstance(node.target, OpOverload)
+        ):
+            continue
+        else:
+            args, kwargs = map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
+            node.meta["val"] = node.target(*args, **kwargs)
+        changed.add(node)

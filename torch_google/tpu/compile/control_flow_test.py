@@ -112,6 +112,17 @@ def test_map() -> None:
     torch.testing.assert_close(function(x.to("tpu"), y.to("tpu")).cpu(), x.sin() + y)
 
 
+def test_map_seen_from_the_side() -> None:
+    function = torch.compile(
+        lambda x: (map_over(lambda row: row.sin(), x).t(), map_over(lambda row: row * 2, x)[1:]),
+        fullgraph=True,
+    )
+    x = torch.rand(5, 3)
+    turned, rest = function(x.to("tpu"))
+    torch.testing.assert_close(turned.cpu(), x.sin().t())
+    torch.testing.assert_close(rest.cpu(), x[1:] * 2)
+
+
 @pytest.mark.skipif(V2_6, reason="v2.6's Dynamo loses its way there, on the CPU as well")
 def test_a_graph_breaks_where_values_are_asked_for() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
