@@ -21,6 +21,15 @@ _RPC = """
 import torch.distributed, torch.distributed.rpc
 print(torch.distributed.rpc.is_available(), torch.distributed.is_available())
 """
+_GROUPS = """
+import faulthandler, torch, torch.distributed as dist
+faulthandler.dump_traceback_later(60, exit=True)
+for turn in range(300):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    dist.all_reduce(torch.ones(1))
+    dist.destroy_process_group()
+print("ended")
+"""
 _WORKER = """
 import json, pathlib, sys
 import torch, torch.distributed as dist
@@ -41,6 +50,11 @@ def test_there_is_no_rpc(tmp_path: pathlib.Path) -> None:
 def test_a_store_is_made_as_anywhere(tmp_path: pathlib.Path) -> None:
     outcome = program.interpreter(tmp_path / "cache", "-c", _STORE)
     assert (outcome.status, outcome.out) == (0, "value False\n"), outcome.err
+
+
+def test_a_group_ends_while_its_threads_let_go_of_tensors(tmp_path: pathlib.Path) -> None:
+    outcome = program.interpreter(tmp_path / "cache", "-c", _GROUPS)
+    assert (outcome.status, outcome.out) == (0, "ended\n"), outcome.err
 
 
 @pytest.mark.parametrize("standalone", [True, False])

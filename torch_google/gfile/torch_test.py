@@ -208,8 +208,7 @@ def _save_part(rank: int, meet: str, path: str, step: int) -> None:
     )
     state = {f"part{rank}": torch.full((10,), 10.0 * step + rank)}
     dcp.save(state, checkpoint_id=path)
-    if not _V2_6:  # which may wait there, with the GIL, for a thread that waits for the GIL
-        torch.distributed.destroy_process_group()
+    torch.distributed.destroy_process_group()
 
 
 # What is read only.

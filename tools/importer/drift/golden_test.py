@@ -135,6 +135,7 @@ _OF_SOURCES = {
         "archives-by-name.patch": Outcome.NOT_APPLICABLE,
         "onnx-export-apart.patch": Outcome.NOT_APPLICABLE,
         "opcode-tables-of-a-static-python.patch": Outcome.NOT_APPLICABLE,
+        "process-groups-without-the-gil.patch": Outcome.NOT_APPLICABLE,
         "rpc-only-with-tensorpipe.patch": Outcome.NOT_APPLICABLE,
         "threads-after-fork.patch": Outcome.NOT_APPLICABLE,
     },
