@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where torch v2.6, which the static build has, is not as the release of the wheel.
 
-The device is written for the later one. What v2.6 has otherwise is here, in runtime/accelerator.py and
-in compile/aot_uncached.py; csrc/torch_release.h is the same for C++.
+The device is written for the later one. What v2.6 has otherwise is here, in runtime/accelerator.py, in
+compile/aot_uncached.py and in the table of compile/control_flow.py; csrc/torch_release.h is the same for C++.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -49,12 +48,7 @@ class _StreamContext:
             torch.accelerator.set_stream(self._stream)
         return self._stream
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._stream is not None:
             device, stream = self._before.pop()
             torch.accelerator.set_stream(stream)
@@ -71,13 +65,8 @@ class _Stream(torch.Stream):
         self._contexts = [*getattr(self, "_contexts", ()), context]
         return context.__enter__()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._contexts.pop().__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        self._contexts.pop().__exit__()
 
 
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
