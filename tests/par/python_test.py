@@ -181,6 +181,17 @@ def test_the_environment_cannot_put_another_torch_first(tmp_path: pathlib.Path) 
     assert (answer.stdout, answer.returncode) == (f"{torch.__version__}\n", 0), answer.stderr
 
 
+def test_numpys_threads_do_not_look_for_work_for_long() -> None:
+    ask = """
+import ctypes, numpy
+with open("/proc/self/maps") as maps:
+    path = next(line.split()[-1] for line in maps if "libscipy_openblas" in line)
+print(ctypes.CDLL(path).openblas_thread_timeout())
+"""
+    assert _python("-c", ask).stdout.strip() == "22"  # 2^22 cycles: 1 to 2 ms
+    assert _python("-c", ask, OPENBLAS_THREAD_TIMEOUT="25").stdout.strip() == "25"
+
+
 def test_numpy_computes_and_shares_memory_with_torch() -> None:
     matrix = np.array([[2.0, 1.0], [1.0, 3.0]])
     np.testing.assert_allclose(np.linalg.inv(matrix) @ matrix, np.eye(2), atol=1e-12)

@@ -37,7 +37,7 @@ def test_annotations_name_packages_of_the_lock_and_say_why() -> None:
     for key, row in json.loads(_INPUTS["annotations"]).items():
         assert any(key in value.packages for value in (_LOCK, *_GROUPS.values()))
         assert row["why"].endswith(".")
-        assert set(row) <= {"data_only", "files", "hot", "why", "zip_safe"}
+        assert set(row) <= {"data_only", "environment", "files", "hot", "why", "zip_safe"}
 
 
 def test_what_torch_needs_is_there() -> None:

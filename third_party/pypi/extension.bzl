@@ -26,6 +26,7 @@ def _pypi_impl(mctx):
         wheel_repository(
             name = wheel_repository_name(name),
             distribution = package["distribution"],
+            environment = annotations.get(name, {}).get("environment", {}),
             filename = package["filename"],
             files = files[name],
             requires = package["requires"],

@@ -13,6 +13,7 @@ wheel_targets(
     zip_safe = {zip_safe},
     files = {files},
     cold = {cold},
+    environment = {environment},
 )
 """
 
@@ -45,6 +46,7 @@ def _wheel_repository_impl(rctx):
         zip_safe = rctx.attr.zip_safe,
         files = repr(rctx.attr.files),
         cold = repr([] if rctx.attr.hot else ["."]),
+        environment = repr(rctx.attr.environment),
     ))
 
 wheel_repository = repository_rule(
@@ -52,6 +54,7 @@ wheel_repository = repository_rule(
     doc = "One wheel, fetched by its hash and unpacked into `site/`.",
     attrs = {
         "distribution": attr.string(mandatory = True),
+        "environment": attr.string_dict(doc = "What its libraries shall find in the environment."),
         "filename": attr.string(mandatory = True),
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
         "hot": attr.bool(doc = "Its code is stored ready to map, for programs that start with it."),

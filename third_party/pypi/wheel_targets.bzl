@@ -27,6 +27,7 @@ def wheel_targets(
         files = {},
         cold = ["."],
         drop = ["*/tests"],
+        environment = {},
         info = None):
     """Declares `:wheel` and one filegroup for each kind of file under `site/`.
 
@@ -38,6 +39,7 @@ def wheel_targets(
       files: name -> path in the wheel; each becomes a target of its own.
       cold: directories with code that is stored compressed, see par_wheel.
       drop: directories that stay out of programs, see par_wheel.
+      environment: what its libraries shall find in the environment, see par_wheel.
       info: a JSON file on the wheel's origin, for PAR_INFO.
     """
     par_wheel(
@@ -48,6 +50,7 @@ def wheel_targets(
         deps = deps,
         cold = cold,
         drop = drop,
+        environment = environment,
         info = info,
         zip_safe = zip_safe,
         visibility = ["//visibility:public"],

@@ -69,6 +69,7 @@ class Index:
     natives: list[dict[str, tuple[Any, ...]]] = dataclasses.field(default_factory=list)
     developer: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     info: dict[str, Any] = dataclasses.field(default_factory=dict)
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
         """Ends the archive with this index; returns the file's size."""
@@ -85,6 +86,7 @@ class Index:
                 "extensions": self.extensions,
                 "namespaces": self.namespaces,
                 "distributions": self.distributions,
+                "environment": self.environment,
                 "sections": sections,
                 "settings": settings,
             }

@@ -97,6 +97,7 @@ def _take(writer: ArchiveWriter, index: Index, path: Path) -> None:
         extensions=found["extensions"],
         namespaces=found["namespaces"],
         distributions=found["distributions"],
+        environment=found["environment"],
         **{kind: _sections(view, found, kind) for kind in BUNDLE_SECTIONS},
         info=_sections(view, found, "info")[0],
     )
@@ -135,6 +136,13 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
     index.bundles.extend(other.bundles[len(index.bundles) - first :])
     for name, value in other.info.items():
         index.info.setdefault(name, value)
+    for name, value in other.environment.items():
+        there_already = index.environment.setdefault(name, value)
+        if there_already != value:
+            raise BundleError(
+                f"{source} sets {name}={value} in the environment, and another bundle "
+                f"{name}={there_already}; give both rules the same value"
+            )
 
 
 def _check(index: Index) -> None:

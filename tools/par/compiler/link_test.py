@@ -103,6 +103,58 @@ def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) ->
     assert not list(tmp_path.glob("*.partial"))
 
 
+def _with_environment(directory: Path, name: str, *variables: str) -> Path:
+    """Return a bundle with a module of its name that sets such variables."""
+    _sources(directory / name, {f"{name}.py": ""})
+    bundle = directory / f"{name}.parlib"
+    asked = [f"--environment={variable}" for variable in variables]
+    status = compiler.main(
+        ["bundle", f"--output={bundle}", f"--name={name}", *asked, str(directory / name)]
+    )
+    assert status == 0
+    return bundle
+
+
+def test_what_libraries_shall_find_in_the_environment(
+    tmp_path: Path, cache: dict[str, str]
+) -> None:
+    bundles = [
+        _with_environment(tmp_path, "one", "SPIN=22", "ECHO=a=b"),
+        _with_environment(tmp_path, "two", "SPIN=22"),
+    ]
+    # printenv sees what C sees, os.environ what Python does.
+    show = "import os, subprocess\n" + "\n".join(
+        f"print(os.environ[{name!r}], flush=True)\n"
+        f"subprocess.run(['printenv', {name!r}], check=True)"
+        for name in ("SPIN", "ECHO")
+    )
+    par = _link(tmp_path, {"app/main.py": show}, bundles)
+    assert _run(par, cache).stdout.split() == ["22", "22", "a=b", "a=b"]
+    # Who starts the program has the last word.
+    assert _run(par, {**cache, "SPIN": "4"}).stdout.split() == ["4", "4", "a=b", "a=b"]
+
+
+def test_two_values_for_a_variable_are_refused(tmp_path: Path) -> None:
+    bundles = [
+        _with_environment(tmp_path, "one", "SPIN=22"),
+        _with_environment(tmp_path, "two", "SPIN=4"),
+    ]
+    with pytest.raises(BundleError, match=r"two\.parlib sets SPIN=4 .*another bundle SPIN=22"):
+        _link(tmp_path, {"app/main.py": ""}, bundles)
+    assert not (tmp_path / "program.par").exists()
+
+
+def test_a_variable_without_a_value_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    status = compiler.main(
+        ["bundle", f"--output={tmp_path}/x", "--name=x", "--environment=SPIN", f"{tmp_path}/empty"]
+    )
+    assert status != 0
+    assert "--environment=SPIN: no variable; write NAME=VALUE" in capsys.readouterr().err
+
+
 def test_own_source_that_does_not_compile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"main\.py: .*line 1.*fix the source"):
         _link(tmp_path, {"app/main.py": "def (\n"})

@@ -69,6 +69,11 @@ def _bundle(options: argparse.Namespace, compile_all: CompileAll) -> None:
     index = Index()
     if options.info:
         index.info[options.name] = json.loads(Path(options.info).read_text())
+    for item in options.environment:
+        name, equals, value = item.partition("=")
+        if not (name and equals):
+            raise BundleError(f"--environment={item}: no variable; write NAME=VALUE")
+        index.environment[name] = value
     partial = Path(f"{options.output}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as stream:
@@ -148,6 +153,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     bundle.add_argument("--drop", action="append", default=[])
     bundle.add_argument("--cold", action="append", default=[])
     bundle.add_argument("--info")
+    bundle.add_argument("--environment", action="append", default=[])
     bundle.add_argument("--files")
     bundle.add_argument("directory", nargs="?")
     linker = commands.add_parser("link")

@@ -18,6 +18,10 @@ def _par_wheel_impl(ctx):
         arguments.add("--unpacked")
     arguments.add_all(ctx.attr.drop, format_each = "--drop=%s")
     arguments.add_all(ctx.attr.cold, format_each = "--cold=%s")
+    arguments.add_all(
+        ["%s=%s" % pair for pair in ctx.attr.environment.items()],
+        format_each = "--environment=%s",
+    )
     if ctx.file.info:
         arguments.add(ctx.file.info, format = "--info=%s")
         inputs.append(ctx.file.info)
@@ -82,6 +86,10 @@ par_wheel = rule(
         cold = attr.string_list(
             doc = "Directories and files, `.` for all, with code that few programs import: it is stored " +
                   "compressed instead of ready to map.",
+        ),
+        environment = attr.string_dict(
+            doc = "What its native libraries shall find in the environment when they are loaded, where who " +
+                  "starts the program has not set it.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
         info = attr.label(

@@ -31,6 +31,10 @@ def start(layout, program, config, interpreter):
 
     sys.executable = executable.interpreter_path(runtime)
     environment = posix.environ
+    for name, value in runtime.environment.items():
+        if name.encode() not in environment:  # who starts the program has the last word
+            environment[name.encode()] = value.encode()
+            posix.putenv(name, value)  # for libraries, which ask C, and there is one thread still
     for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
         asked = environment.pop(door, b"0")
         posix.unsetenv(door)  # for this program, not for those that it starts

@@ -355,6 +355,7 @@ class Runtime:
         self.extensions = {}
         self.namespaces = {}
         self.distributions = {}
+        self.environment = {}
         self.settings = {}
         self.sections = []
         self.loaded = {}
@@ -372,6 +373,8 @@ class Runtime:
                 continue
             for name, row in index[kind].items():
                 table.setdefault(name, (row[0] + first, *row[1:]))
+        for name, value in index["environment"].items():
+            self.environment.setdefault(name, value)
         for name, portions in index["namespaces"].items():
             moved = tuple((i + first, where) for i, where in portions)
             self.namespaces[name] = self.namespaces.get(name, ()) + moved
