@@ -23,12 +23,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.background import Background
-from torch_google.tpu.runtime.executable import Compiled
+from torch_google.tpu.runtime.late_reads import LateReads, Step, behind
 
 _log = logging.getLogger(__name__)
-
-# A program of an operator, and where its inputs come from: a slot, or ~external.
-Step = tuple[Compiled, tuple[int, ...]]
 
 
 def fuse(
@@ -160,7 +157,13 @@ class Fusion:
             given = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
             given += [next(vectors[kind]) for kind in compiled.numbers]
             slots += jaxpr_as_fun(compiled.jaxpr)(*given)
-        return tuple(slots[slot] for slot in self._kept)
+        results = [slots[slot] for slot in self._kept]
+        if platform.device(self._device).platform == "cpu":
+            late = LateReads(self._steps)
+            for at, external in enumerate(self._donated[: self._pairs]):
+                reads = late.of(external, self._kept[at])
+                results[at] = behind(results[at], [slots[slot] for slot in reads])
+        return tuple(results)
 
     def _externals(self) -> list[Any]:
         """Return the kind of each external: the first program that takes it knows."""
