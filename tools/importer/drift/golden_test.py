@@ -138,6 +138,7 @@ _OF_SOURCES = {
         "process-groups-without-the-gil.patch": Outcome.NOT_APPLICABLE,
         "rpc-only-with-tensorpipe.patch": Outcome.NOT_APPLICABLE,
         "threads-after-fork.patch": Outcome.NOT_APPLICABLE,
+        "threads-of-products.patch": Outcome.NOT_APPLICABLE,
     },
     "v2.14.1": {},
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own pool of threads, which is OpenMP's in a release: after a fork, and when it is resized."""
+"""torch's own pool of threads, which is OpenMP's in a release, and BLAS's: after a fork, and resized."""
 
 from __future__ import annotations
 
@@ -70,6 +70,23 @@ def test_the_number_may_change() -> None:
     torch.set_num_threads(5)
     _add()
     assert _threads() == before  # as before: it is the pool of then
+
+
+def _products() -> None:
+    square = torch.randn(700, 700)
+    before = _threads()
+    torch.set_num_threads(1)
+    square @ square
+    assert _threads() == before == 1
+    torch.set_num_threads(3)
+    square @ square
+    assert _threads() >= 3
+
+
+def test_products_take_as_many_threads_as_were_set() -> None:
+    # Other tests have started threads here, and a fork has none.
+    torch.set_num_threads(2)
+    assert _exit_status(_products) == 0
 
 
 class _Rows(torch.utils.data.Dataset[torch.Tensor]):
