@@ -137,11 +137,11 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
     for name, value in other.info.items():
         index.info.setdefault(name, value)
     for name, value in other.environment.items():
-        there_already = index.environment.setdefault(name, value)
-        if there_already != value:
+        other_value = index.environment.setdefault(name, value)
+        if other_value != value:
             raise BundleError(
                 f"{source} sets {name}={value} in the environment, and another bundle "
-                f"{name}={there_already}; give both rules the same value"
+                f"{name}={other_value}; give both rules the same value"
             )
 
 

@@ -65,9 +65,11 @@ class LateReads:
     def _reading(self, wire: int) -> Iterator[int]:
         for at in self._readers.get(wire, ()):
             compiled, _ = self._steps[at]
+            results = len(compiled.jaxpr.out_avals)
             if _is_layout(compiled.jaxpr.jaxpr):
-                yield from self._reading(self._first_slots[at])
-            else:
+                for slot in range(self._first_slots[at], self._first_slots[at] + results):
+                    yield from self._reading(slot)
+            elif results:
                 yield at
 
 

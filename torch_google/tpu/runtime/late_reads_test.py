@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,13 +14,62 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from torch import nn
 
 from torch_google.tpu.runtime import fused
-from torch_google.tpu.runtime.late_reads import behind
+from torch_google.tpu.runtime.late_reads import LateReads, behind
 
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
+
+
+# Of programs of two tensors: how many results there are, and whether these are the tensors' own numbers.
+_KINDS = {
+    "product": (lambda a, b: [a @ b], 1, False),
+    "sum and difference": (lambda a, b: [a + b, a - b], 2, False),
+    "transpose": (lambda a, b: [a.T], 1, True),
+    "halves": (lambda a, b: [a[:1], a[1:]], 2, True),
+    "nothing": (lambda a, b: [], 0, True),
+    "nothing computed": (lambda a, b: (jnp.sin(a), [])[1], 0, False),
+}
+_SHAPE = jax.ShapeDtypeStruct((2, 2), jnp.float32)
+_PROGRAMS = {
+    kind: SimpleNamespace(jaxpr=jax.jit(function).trace(_SHAPE, _SHAPE).jaxpr)
+    for kind, (function, _, _) in _KINDS.items()
+}
+
+
+@given(st.data())
+def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> None:
+    steps: list[tuple[str, tuple[int, ...]]] = []
+    makers: list[int] = []  # of each slot
+    for at in range(data.draw(st.integers(1, 10))):
+        kind = data.draw(st.sampled_from(list(_KINDS)))
+        wire = st.integers(-3, len(makers) - 1)
+        steps.append((kind, (data.draw(wire), data.draw(wire))))
+        makers += [at] * _KINDS[kind][1]
+    assume(makers)
+    external = data.draw(st.integers(0, 2))
+    slot = data.draw(st.integers(0, len(makers) - 1))
+
+    def needs(at: int) -> set[int]:
+        return {at}.union(*(needs(makers[wire]) for wire in steps[at][1] if wire >= 0))
+
+    def is_or_shows(wire: int) -> bool:
+        if wire < 0:
+            return wire == ~external
+        kind, wires = steps[makers[wire]]
+        return _KINDS[kind][2] and any(is_or_shows(each) for each in wires)
+
+    expected = {
+        at
+        for at, (kind, wires) in enumerate(steps)
+        if at in makers and not _KINDS[kind][2] and any(is_or_shows(wire) for wire in wires)
+    } - needs(makers[slot])
+    programs: Any = [(_PROGRAMS[kind], wires) for kind, wires in steps]
+    found = LateReads(programs).of(external, slot)
+    assert {makers[each] for each in found} == expected
+    assert len(found) == len(expected)
 
 
 @given(
