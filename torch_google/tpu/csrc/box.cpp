@@ -111,37 +111,45 @@ void Box::settle(const c10::TensorImpl& tensor) {
 
 PyObject* Box::value(Reason reason) {
   start();  // refuses the child of a fork, in which arrays never come
-  while (writer_) {
-    writer_->finish(reason);
-  }
-  if (error_) {
-    throw_again(error_);
-  }
-  if (!value_) {
+  for (;;) {
+    while (writer_) {
+      writer_->finish(reason);
+    }
+    if (error_) {
+      throw_again(error_);
+    }
+    if (value_) {
+      return value_;
+    }
     Ref sizes =
         Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
     for (size_t i = 0; i < shape.size(); ++i) {
       PyTuple_SET_ITEM(sizes.get(), i, PyLong_FromLongLong(shape[i]));
     }
-    value_ =
-        Ref::checked(PyObject_CallFunction(
-                         callbacks().zeros, "OOi", sizes.get(),
-                         torch::getTHPDtype(dtype), static_cast<int>(device)))
-            .give();
+    Ref zeros = Ref::checked(PyObject_CallFunction(
+        callbacks().zeros, "OOi", sizes.get(), torch::getTHPDtype(dtype),
+        static_cast<int>(device)));
+    // Another thread may have written meanwhile.
+    if (!value_ && !writer_ && !error_) {
+      value_ = zeros.give();
+    }
   }
-  return value_;
 }
 
 void Box::store(PyObject* array) {
+  std::vector<Ref> replaced;
+  store(array, replaced);
+}
+
+void Box::store(PyObject* array, std::vector<Ref>& replaced) {
   stream_ = current_stream(device).id();
   {
     std::lock_guard<std::mutex> lock(mutex());
     unlink();
   }
   shared_ = false;
-  // Giving back may run whatever Python likes to run.
-  Ref error(std::exchange(error_, nullptr));
-  Ref old(std::exchange(value_, array));
+  replaced.emplace_back(std::exchange(error_, nullptr));
+  replaced.emplace_back(std::exchange(value_, array));
 }
 
 void Box::share() {

@@ -15,6 +15,8 @@
 #include <optional>
 #include <vector>
 
+#include "torch_google/tpu/csrc/python.h"
+
 namespace torch_google::tpu {
 
 using Sizes = c10::SmallVector<int64_t, 5>;
@@ -58,7 +60,13 @@ class Box {
   // trace that the value is yet to come from, or waits for the thread that
   // does.
   PyObject* value(Reason reason);
-  // Replaces the value; takes the reference.
+  // Whether that is the value, and nothing else is on its way.
+  bool holds(const PyObject* array) const {
+    return value_ == array && !writer_ && !error_;
+  }
+  // Replaces the value; takes the reference. What it replaces is given back
+  // when the caller says so: that may run anything.
+  void store(PyObject* array, std::vector<Ref>& replaced);
   void store(PyObject* array);
   // Makes the storage this long: old elements stay, new ones are zeros.
   void resize(size_t bytes);

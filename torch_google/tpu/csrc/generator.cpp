@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_google/tpu/csrc/generator.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Utils.h>
-#include <ATen/ops/empty.h>
 
 #include <array>
 #include <cstring>
@@ -50,8 +50,9 @@ void Generator::set_state(const c10::TensorImpl& state) {
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const std::array<uint64_t, 2> words{state_->seed, state_->offset};
-  auto state = at::empty({sizeof(words)},
-                         at::TensorOptions().dtype(at::kByte).device(at::kCPU));
+  // Not at::empty: a mode for fake tensors would make one without bytes.
+  auto state = at::detail::empty_cpu(
+      {sizeof(words)}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   std::memcpy(state.mutable_data_ptr(), words.data(), sizeof(words));
   return state.getIntrusivePtr();
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/_local_scalar_dense.h>
 #include <c10/core/DefaultDtype.h>
+#include <c10/util/overflows.h>
 
 #include <algorithm>
 #include <bit>
@@ -47,12 +48,49 @@ double value_of(const Number& number) {
                     number);
 }
 
-bool is_chance(c10::ArrayRef<Number> numbers) {
-  return value_of(numbers.front()) >= 0 && value_of(numbers.front()) <= 1;
+using Arguments = c10::ArrayRef<c10::IValue>;
+
+double first(const Call& call) { return value_of(call.numbers.front()); }
+
+double last(const Call& call) { return value_of(call.numbers.back()); }
+
+bool is_chance(const Call& call, Arguments /*unused*/) {
+  return first(call) >= 0 && first(call) <= 1;
 }
 
-bool is_positive(c10::ArrayRef<Number> numbers) {
-  return value_of(numbers.back()) > 0;
+bool is_positive(const Call& call, Arguments /*unused*/) {
+  return last(call) > 0;
+}
+
+// Whether a number is one of a dtype, as torch has it: 300 is no uint8.
+bool is_of(const Number& number, at::ScalarType dtype) {
+  if (const double value = value_of(number); value >= 0 && value <= 127) {
+    return true;
+  }
+  switch (dtype) {
+#define TORCH_GOOGLE_CASE(type, name)                           \
+  case at::ScalarType::name:                                    \
+    return std::visit(                                          \
+        [](auto value) {                                        \
+          return !c10::overflows<type, decltype(value)>(value); \
+        },                                                      \
+        number);
+    AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, TORCH_GOOGLE_CASE)
+#undef TORCH_GOOGLE_CASE
+    default:
+      return true;
+  }
+}
+
+bool fits_tensor(const Call& call, Arguments /*unused*/) {
+  return is_of(call.numbers.front(), call.tensors.front()->scalar_type());
+}
+
+bool fits_dtype(const Call& call, Arguments arguments) {
+  constexpr size_t kDtype = 2;  // full(size, fill_value, *, dtype, ...)
+  return !arguments[kDtype].isInt() ||
+         is_of(call.numbers.front(),
+               static_cast<at::ScalarType>(arguments[kDtype].toInt()));
 }
 
 // Whether it is contiguous, with the strides that a new tensor gets also where
@@ -75,27 +113,33 @@ bool has_natural_strides(const c10::TensorImpl& tensor) {
 
 Admits admits_of(std::string_view name) {
   if (name == "aten::uniform_" || name == "aten::uniform") {
-    return [](c10::ArrayRef<Number> numbers) {
-      return value_of(numbers.front()) <= value_of(numbers.back());
-    };
+    return
+        [](const Call& call, Arguments) { return first(call) <= last(call); };
   }
   if (name == "aten::normal_" || name == "aten::normal_functional") {
-    return [](c10::ArrayRef<Number> numbers) {
-      return value_of(numbers.back()) >= 0;
-    };
+    return [](const Call& call, Arguments) { return last(call) >= 0; };
   }
   if (name == "aten::bernoulli_" || name == "aten::bernoulli") {
     return is_chance;
   }
   if (name == "aten::geometric_") {
-    return [](c10::ArrayRef<Number> numbers) {
-      return is_chance(numbers) && value_of(numbers.front()) != 0 &&
-             value_of(numbers.front()) != 1;
+    return [](const Call& call, Arguments arguments) {
+      return is_chance(call, arguments) && first(call) != 0 && first(call) != 1;
     };
   }
   if (name == "aten::exponential_" || name == "aten::cauchy_" ||
       name == "aten::log_normal_") {
     return is_positive;
+  }
+  if (name == "aten::full") {
+    return fits_dtype;
+  }
+  for (const char* filling :
+       {"aten::fill", "aten::fill_", "aten::masked_fill", "aten::masked_fill_",
+        "aten::index_fill", "aten::index_fill_"}) {
+    if (name == filling) {
+      return fits_tensor;
+    }
   }
   return nullptr;
 }
@@ -360,7 +404,7 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
     call.key.push_back(call.device);
   }
   if (signature.admits && !call.numbers.empty() &&
-      !signature.admits(call.numbers)) {
+      !signature.admits(call, arguments)) {
     call.key.push_back(kRefused);
   }
   if (precision) {

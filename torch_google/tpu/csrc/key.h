@@ -23,8 +23,10 @@ struct KeyHash {
 // A Python number that is an input of the program.
 using Number = std::variant<double, int64_t>;
 
-// Whether a distribution has such parameters.
-using Admits = bool (*)(c10::ArrayRef<Number> numbers);
+// Whether an operator takes such numbers: of a distribution its parameters, of
+// what fills with a number one that the dtype has.
+struct Call;
+using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 
 // What a schema says of a call's description, worked out once.
 struct Signature {

@@ -3,6 +3,8 @@
 
 #include <torch/csrc/Dtype.h>
 
+#include <optional>
+
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
 
@@ -83,42 +85,69 @@ Program::Program(PyObject* compiled)
 Results Program::run(const Call& call, bool debug) const {
   // Before anything is drawn or computed: there may be no room for them.
   Results results = this->results(call);
-  // Own references: while the function runs, another thread may replace a box's
-  // value.
-  c10::SmallVector<Ref, 12> owned;
-  c10::SmallVector<PyObject*, 13> arguments{nullptr};
-  const auto pass = [&](Ref argument) {
-    arguments.push_back(argument.get());
-    owned.push_back(std::move(argument));
-  };
-  for (const size_t input : inputs_) {
-    pass(Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl())
-                         .value(Reason::strict)));
-  }
-  for (const auto& value : call.numbers) {
-    pass(number(value));
-  }
-  if (random_) {
-    const auto [seed, offset] = draw(call);
-    pass(number(seed));
-    pass(number(offset));
-  }
-  Ref arrays;
-  if (debug) {
-    Ref list = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(owned.size())));
-    for (size_t i = 0; i < owned.size(); ++i) {
-      PyTuple_SET_ITEM(list.get(), i, owned[i].give());
+  std::optional<std::pair<int64_t, int64_t>> drawn;
+  for (;;) {
+    // Own references: while the function runs, another thread may replace a
+    // box's value.
+    c10::SmallVector<Ref, 12> owned;
+    c10::SmallVector<PyObject*, 13> arguments{nullptr};
+    const auto pass = [&](Ref argument) {
+      arguments.push_back(argument.get());
+      owned.push_back(std::move(argument));
+    };
+    for (const size_t input : inputs_) {
+      pass(Ref::borrow(box_of(*call.tensors[input]->unsafeGetTensorImpl())
+                           .value(Reason::strict)));
     }
-    arrays = Ref::checked(PyObject_CallFunction(
-        callbacks().debug, "sOO", name_.c_str(), function_.get(), list.get()));
-  } else {
-    arrays = this->call(arguments);
+    for (const auto& value : call.numbers) {
+      pass(number(value));
+    }
+    if (random_) {
+      if (!drawn) {
+        drawn = draw(call);
+      }
+      pass(number(drawn->first));
+      pass(number(drawn->second));
+    }
+    Ref arrays;
+    if (debug) {
+      Ref list =
+          Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(owned.size())));
+      for (size_t i = 0; i < owned.size(); ++i) {
+        PyTuple_SET_ITEM(list.get(), i, Ref::borrow(owned[i].get()).give());
+      }
+      arrays = Ref::checked(PyObject_CallFunction(callbacks().debug, "sOO",
+                                                  name_.c_str(),
+                                                  function_.get(), list.get()));
+    } else {
+      arrays = this->call(arguments);
+    }
+    if (!is_up_to_date(call, arguments)) {
+      continue;
+    }
+    // From here on nobody else gets the GIL until all is stored.
+    std::vector<Ref> replaced;
+    Py_ssize_t next = 0;
+    each_target(call, results, [&](Box& box) {
+      box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next++)).give(),
+                replaced);
+    });
+    return results;
   }
-  Py_ssize_t next = 0;
-  each_target(call, results, [&](Box& box) {
-    box.store(Ref::borrow(PyTuple_GET_ITEM(arrays.get(), next++)).give());
-  });
-  return results;
+}
+
+bool Program::is_up_to_date(
+    const Call& call, const c10::SmallVectorImpl<PyObject*>& arguments) const {
+  for (const size_t position : written_) {
+    const Box& box = box_of(*call.tensors[position]->unsafeGetTensorImpl());
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (&box_of(*call.tensors[inputs_[i]]->unsafeGetTensorImpl()) == &box &&
+          !box.holds(arguments[i + 1])) {
+        return false;
+      }
+    }
+  }
+  return true;
 }
 
 Results Program::results(const Call& call) const {

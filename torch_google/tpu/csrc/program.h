@@ -73,6 +73,11 @@ class Program : public Held {
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
+  // Whether the storages that are written in part still hold what the function
+  // was given: another thread may have written the rest of one meanwhile.
+  bool is_up_to_date(const Call& call,
+                     const c10::SmallVectorImpl<PyObject*>& arguments) const;
+
   const uint32_t id_;
   Ref compiled_;
   Ref function_;

@@ -30,8 +30,11 @@ struct Callbacks {
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
   PyObject* scratch = nullptr;       // executable -> bytes while it runs
-  PyObject* attempt = nullptr;  // (executable, arguments, donated) -> results,
-                                // or a list of the arguments if it failed
+  // (executable, arguments, donated) -> a tuple of the results, or a list of
+  // the arguments if it failed; and what interrupted it, or None
+  PyObject* attempt = nullptr;
+  // executable that has run -> what runs it from now on
+  PyObject* entry = nullptr;
 };
 
 Callbacks& callbacks();

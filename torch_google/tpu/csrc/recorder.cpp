@@ -165,6 +165,10 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       }
       ++counters.misses;
       program = std::move(miss.program);
+      TORCH_INTERNAL_ASSERT(program->numbers().size() ==
+                                call->numbers.size() + 2 * program->random(),
+                            "tpu: ", program->name(), " takes other numbers (",
+                            program->numbers(), ") than its call has");
       // Another thread may have built it meanwhile. The map is whole before
       // that one dies, which may give the GIL away.
       std::shared_ptr<const Program> replaced = program;

@@ -174,14 +174,23 @@ class Run {
     const Ref answer = Ref::checked(PyObject_CallFunction(
         callbacks().attempt, "OOO", program.function.get(), given.ptr(),
         list_of(donated_).ptr()));
-    if (PyTuple_CheckExact(answer.get())) {
+    PyObject* values = PyTuple_GET_ITEM(answer.get(), 0);
+    PyObject* interruption = PyTuple_GET_ITEM(answer.get(), 1);
+    if (interruption != Py_None) {
+      refused_ = Ref::borrow(interruption);
+    }
+    if (PyTuple_CheckExact(values)) {
       program.state = Fused::ready;
-      trace_.store(kept_, answer.get());
+      trace_.store(kept_, values);
+      program.function = Ref::checked(PyObject_CallFunction(
+          callbacks().entry, "O", program.function.get()));
       return true;
     }
-    program.state = Fused::failed;
+    if (interruption == Py_None) {
+      program.state = Fused::failed;
+    }
     for (size_t i = 0; i < trace_.externals.size(); ++i) {
-      trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(answer.get(), i));
+      trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(values, i));
     }
     return false;
   }
@@ -332,7 +341,8 @@ class Run {
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
   size_t pairs_;
-  // What Python said to a program that it may not compile.
+  // What is raised when the values are there: what Python said to a program
+  // that it may not compile, or an exception of a signal's handler.
   Ref refused_;
 };
 
@@ -341,9 +351,11 @@ class Run {
 void run(Trace& trace, Reason reason) {
   ++counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
+  // Before anybody else can get the GIL: boxes no longer know this trace then.
+  Run prepared(trace);
   // A reference of who has died is no reason to copy what is donated.
   collect_released();
-  Run(trace).run();
+  prepared.run();
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {

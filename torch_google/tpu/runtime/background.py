@@ -54,7 +54,7 @@ class Background:
                 make, done = self._queue.pop()
                 self._busy = True
             try:
-                done(_made(make))
+                _run(make, done)
             finally:
                 del make, done
                 with self._changed:
@@ -71,14 +71,22 @@ class Background:
             thread.join()
 
 
-def _made(make: Callable[[], Any]) -> Any:
+def _run(make: Callable[[], Any], done: Callable[[Any], None]) -> None:
+    made = None
     try:
-        return make()
+        made = make()
     except Exception as error:  # noqa: BLE001 - XLA raises of any kind, and nobody waits for it
-        # Not a warning of Python's, which may be an error, which would end this thread.
-        _log.warning(
-            "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
-            type(error).__name__,
-            str(error).strip().partition("\n")[0],
-        )
-        return None
+        _warn(error)
+    try:
+        done(made)
+    except Exception as error:  # noqa: BLE001 - who comes next waits for this thread
+        _warn(error)
+
+
+def _warn(error: Exception) -> None:
+    # Not a warning of Python's, which may be an error, which would end this thread.
+    _log.warning(
+        "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
+        type(error).__name__,
+        str(error).strip().partition("\n")[0],
+    )

@@ -63,8 +63,9 @@ class Call:
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
             self.tensors.append(leaf)
             return "tensor", len(self.tensors) - 1
-        if isinstance(leaf, torch.Tensor) and leaf.is_complex():
-            self.constants.append(leaf)
+        if isinstance(leaf, torch.Tensor) and is_constant(leaf):
+            # A copy: the program may be traced when somebody has written to the tensor.
+            self.constants.append(leaf.clone())
             return "constant", len(self.constants) - 1
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
@@ -211,6 +212,11 @@ def _extent(meta: torch.Tensor) -> int:
     if not meta.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
+
+
+def is_constant(number: torch.Tensor) -> bool:
+    """Whether C++ has a tensor of the CPU in the key: its value is none that an input can have."""
+    return number.is_complex() or number.dtype == torch.uint64
 
 
 def _is_input(leaf: Any) -> bool:

@@ -20,7 +20,7 @@ from torch_google.tpu import _C, dtypes, lowerings, program
 from torch_google.tpu.lowerings.checks import Checks, check_of
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import checks, compiler, platform
-from torch_google.tpu.runtime.call import Call, Fresh
+from torch_google.tpu.runtime.call import Call, Fresh, is_constant
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 
@@ -325,7 +325,7 @@ def fingerprint_of(call: Call, device: int, *, placed: bool = True) -> str:
 
     def word(leaf: Any) -> str:
         if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu":
-            value = leaf.tolist() if leaf.is_complex() else "number"
+            value = leaf.tolist() if is_constant(leaf) else "number"
             return f"{leaf.dtype} {value}"
         if isinstance(leaf, torch.Tensor):
             view, (shape, dtype, box) = next(tensors)

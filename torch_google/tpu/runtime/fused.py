@@ -55,26 +55,42 @@ def fuse(
 
 def attempt(
     executable: jax.stages.Compiled, arguments: list[Any], donated: Sequence[int]
-) -> tuple[Any, ...] | list[Any]:
+) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
     """Run a program for the first time and return its results, or the arguments if it failed.
 
     What it may reuse is saved on the host until all results are there: a program that runs out of
-    memory takes it along.
+    memory takes it along. The second is an exception of a signal's handler, as Ctrl-C has one, which
+    is for the caller to raise when the values are stored.
     """
     saved = {at: np.array(arguments[at]) for at in donated}
+    results: tuple[Any, ...] | None = None
+    interruption: BaseException | None = None
     try:
-        results: tuple[Any, ...] = executable(*arguments)
+        results = executable(*arguments)
         jax.block_until_ready(results)
-    except RuntimeError as error:  # of which JAX's are a kind
-        for at, values in saved.items():
-            if arguments[at].is_deleted():
-                arguments[at] = jax.device_put(values, arguments[at].sharding)
+    except jax.errors.JaxRuntimeError as error:
+        results = None
         _log.warning(
             "tpu: a fused program failed: %s. Its operators run one by one from now on",
             str(error).strip().partition("\n")[0],
         )
-        return arguments
-    return results
+    except BaseException as error:  # noqa: BLE001 - whatever the handler raises: the caller does
+        interruption = error
+    if results is not None:
+        return results, interruption
+    for at, values in saved.items():
+        if arguments[at].is_deleted():
+            arguments[at] = jax.device_put(values, arguments[at].sharding)
+    return arguments, interruption
+
+
+def entry(executable: jax.stages.Compiled) -> Any:
+    """Return what runs an executable that has run: without a frame of Python, where JAX has that.
+
+    In a frame the handler of a signal may raise when the program has run: its results would be lost, and
+    what they were to replace is donated.
+    """
+    return getattr(executable, "_call", None) or executable
 
 
 def register() -> None:

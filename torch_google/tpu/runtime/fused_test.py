@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import pytest
 import torch
 from torch import nn
@@ -476,3 +477,55 @@ print("done")
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weight = torch.ones(7, device="tpu")
+    torch.tpu.synchronize()
+
+    def step() -> None:
+        weight.mul_(8).add_(1).sub_(1).div_(4).neg_().abs_()
+        torch.tpu.synchronize()
+
+    step()
+    torch.tpu.wait_for_compiles()
+    ready = jax.block_until_ready
+
+    def interrupted(values: Any) -> Any:
+        ready(values)
+        raise KeyboardInterrupt  # as a handler does, when the wait in C is over
+
+    with monkeypatch.context() as patch:
+        patch.setattr(jax, "block_until_ready", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step()
+    assert weight.tolist() == [4.0] * 7
+    step()
+    assert weight.tolist() == [8.0] * 7
+
+
+def test_a_signal_before_the_results_of_a_first_run_are_known_loses_nothing() -> None:
+    array = jax.numpy.ones(5)
+    lowered = jax.jit(lambda x: x + 1, donate_argnums=0).lower(array)
+    compiled = lowered.compile()
+
+    def interrupted(*arguments: Any) -> Any:
+        compiled(*arguments)
+        raise KeyboardInterrupt
+
+    values, interruption = fused.attempt(interrupted, [array], [0])
+    assert array.is_deleted()
+    assert isinstance(interruption, KeyboardInterrupt)
+    assert [value.tolist() for value in values] == [[1.0] * 5]
+
+
+def test_a_program_that_has_run_runs_without_a_frame_of_python() -> None:
+    array = jax.numpy.ones(3)
+    compiled = jax.jit(lambda x: (x * 2,)).lower(array).compile()
+    compiled(array)
+    run = fused.entry(compiled)
+    assert not hasattr(run, "__code__")
+    assert run is not compiled
+    assert run(array)[0].tolist() == [2.0] * 3

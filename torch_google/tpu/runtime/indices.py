@@ -8,6 +8,7 @@ from typing import TypeAlias
 import torch
 
 from torch_google.tpu import _C
+from torch_google.tpu.runtime import platform
 
 Which: TypeAlias = torch.device | str | int | None
 
@@ -22,3 +23,12 @@ def index_of(device: Which) -> int:
     if named.type != "tpu":
         raise ValueError(f"tpu: expected a device of type tpu, found '{named}'")
     return int(_C.current_device()) if named.index is None else named.index
+
+
+def checked_index(device: Which) -> int:
+    """Return the index of a device that is there; ValueError for another. Starts the platform."""
+    index = index_of(device)
+    count = platform.start()
+    if not 0 <= index < count:
+        raise ValueError(f"tpu: no device tpu:{index}; this process has {count}")
+    return index

@@ -38,15 +38,18 @@ class Room:
         if now < self._next:
             return 0
         self._next = math.inf  # other threads need not look, too
-        held = mappings()
+        held = self._allowed  # what is said where a signal's handler raises
         forgotten = 0
-        if held > self._allowed:
-            forgotten = _C.forget_unused()
+        try:
             held = mappings()
             if held > self._allowed:
-                # Others have them: programs shall not be forgotten again and again.
-                self._allowed = (held + self._most) / 2
-        self._next = now + max(_SOONEST, (self._allowed - held) / _RATE)
+                forgotten = _C.forget_unused()
+                held = mappings()
+                if held > self._allowed:
+                    # Others have them: programs shall not be forgotten again and again.
+                    self._allowed = (held + self._most) / 2
+        finally:
+            self._next = now + max(_SOONEST, (self._allowed - held) / _RATE)
         return forgotten
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
@@ -63,3 +65,16 @@ def test_what_cannot_be_forgotten_is_left_alone() -> None:
     room._next = 0.0
     assert room.look() == 0
     assert torch.tpu.metrics().forgotten == forgotten
+
+
+def test_who_is_interrupted_while_looking_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    room = mappings.Room(1 << 60, 1 << 61)
+
+    def interrupted() -> int:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mappings, "mappings", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            room.look()
+    assert room._next < time.monotonic() + 3600

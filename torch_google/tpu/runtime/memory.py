@@ -12,7 +12,7 @@ import torch
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.accelerator import accelerator
-from torch_google.tpu.runtime.indices import Which, index_of
+from torch_google.tpu.runtime.indices import Which, checked_index, index_of
 
 __all__ = [
     "empty_cache",
@@ -122,10 +122,10 @@ def limit_all(devices: int) -> None:
 def mem_get_info(device: Which = None) -> tuple[int, int]:
     """Return the free and the total bytes of a device: the machine's where the platform is cpu.
 
-    Raises NotImplementedError where the platform does not say.
+    Raises NotImplementedError where the platform does not say, ValueError for an index that is no device.
     """
     torch.tpu.init()
-    return _info(index_of(device))
+    return _info(checked_index(device))
 
 
 def _info(index: int) -> tuple[int, int]:

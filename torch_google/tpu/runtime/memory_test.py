@@ -60,6 +60,17 @@ def test_a_fraction_of_the_memory() -> None:
 
 
 @pytest.mark.skipif(V2_6, reason="torch.accelerator of v2.6 counts no memory")
+@pytest.mark.parametrize("index", [7, 99, -1])
+def test_an_index_that_is_no_device_has_no_memory(index: int) -> None:
+    for ask in (
+        torch.tpu.mem_get_info,
+        torch.tpu.get_per_process_memory_fraction,
+        lambda at: torch.tpu.set_per_process_memory_fraction(0.5, at),
+    ):
+        with pytest.raises(ValueError, match=f"no device tpu:{index}; this process has"):
+            ask(index)
+
+
 def test_the_accelerator_counts_as_the_module_does() -> None:
     gc.collect()
     before = torch.accelerator.memory_allocated()

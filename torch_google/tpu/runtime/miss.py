@@ -75,12 +75,16 @@ def _miss(
         return [host_shapes.index(*args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
+    by_values = refusals.looks_at_values(op)
+    if by_values:
+        refusals.check(op, args)
     if op not in _host_shaped:
-        # What the cache has, passed the check below when it was made.
+        # What the cache has, passed the other checks when it was made.
         found = kept_call(call, device)
         if found is not None:
             return found
-    refusals.check(op, args)
+    if not by_values:
+        refusals.check(op, args)
     call.check()
     if op not in _host_shaped:
         moved = moving.run(op, call, lambda: fingerprint_of(call, device, placed=False))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from torch_google.tpu import _C
 from torch_google.tpu.release import V2_6
 
 VALUES = [0.5 + number / 8 for number in range(24)]
@@ -161,3 +163,37 @@ _HUGE = 2**64 - 1
 )
 def test_integers_that_only_an_unsigned_type_has(make: Any) -> None:
     assert torch.equal(make("tpu").cpu(), make("cpu"))
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_a_tensor_of_the_cpu_of_an_unsigned_type(mode: Any) -> None:
+    x = torch.tensor([5, 7], dtype=torch.uint64).to("tpu")
+    others = torch.ones(2, dtype=torch.int64).to("tpu")
+    with torch.tpu.eager_mode(mode):
+        for number in (5, 7):
+            equal = x == torch.tensor(number, dtype=torch.uint64)
+            sums = others + 7
+            assert (equal.tolist(), sums.tolist()) == ([number == 5, number == 7], [8, 8])
+
+
+def test_a_program_has_the_complex_number_of_its_call(tmp_path: Path) -> None:
+    x = torch.ones(3, dtype=torch.complex64).to("tpu")
+    number = torch.tensor(2j)
+
+    def computed() -> torch.Tensor:
+        return (x * number).exp().sin().cos().tan()
+
+    expected = (torch.ones(3) * number).exp().sin().cos().tan()
+    torch.tpu.set_compile_cache(tmp_path)
+    try:
+        computed()  # one by one: from now on the cache has the operators' programs
+        _C.clear_programs()
+        with torch.tpu.eager_mode("fused"):
+            found = computed()
+            number.zero_()
+            torch.testing.assert_close(found.cpu(), expected)
+            torch.tpu.wait_for_compiles()
+            number.fill_(2j)
+            torch.testing.assert_close(computed().cpu(), expected)
+    finally:
+        torch.tpu.set_compile_cache(None)

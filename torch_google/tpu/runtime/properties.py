@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu.runtime import platform
-from torch_google.tpu.runtime.indices import Which, index_of
+from torch_google.tpu.runtime.indices import Which, checked_index
 from torch_google.tpu.runtime.memory import mem_get_info
 
 __all__ = [
@@ -45,7 +45,7 @@ class DeviceProperties:
 def get_device_properties(device: Which = None) -> DeviceProperties:
     """Return what is known of a device; starts the platform."""
     torch.tpu.init()
-    index = _checked(device)
+    index = checked_index(device)
     found = platform.device(index)
     try:
         total: int | None = mem_get_info(index)[1]
@@ -84,18 +84,10 @@ def get_arch_list() -> list[str]:
 def can_device_access_peer(device: Which, peer_device: Which) -> bool:
     """Whether values go from one device to another without the host: PJRT sees to it."""
     torch.tpu.init()
-    return _checked(device) != _checked(peer_device)
+    return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Whether bfloat16 works: everywhere, in hardware on all but CPUs."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"
-
-
-def _checked(device: Which) -> int:
-    index = index_of(device)
-    count = platform.start()
-    if not 0 <= index < count:
-        raise ValueError(f"tpu: no device tpu:{index}; this process has {count}")
-    return index

@@ -33,7 +33,9 @@ def check(op: OpOverload, args: list[Any]) -> None:
         return
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
-    elif op._schema.name not in _OF_PARAMETERS:
+    elif op._schema.name == "aten::full":
+        args = [[min(size, 2) for size in args[0]], *args[1:]]
+    elif not looks_at_values(op):
         # No value of a number is refused where its kind is not.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
@@ -47,6 +49,11 @@ def check(op: OpOverload, args: list[Any]) -> None:
         for argument, value in zip(op._schema.arguments, _on_cpu(args, stand_in), strict=True)
     ]
     _run(op, values)
+
+
+def looks_at_values(op: OpOverload) -> bool:
+    """Whether the CPU refuses numbers for their values: programs take them as inputs."""
+    return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING
 
 
 def check_written(
@@ -160,6 +167,8 @@ _OF_ONES = _named(
 _OF_PARAMETERS = _named(
     "bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform uniform_"
 )
+# What writes a number, which the dtype has to have.
+_FILLING = _named("fill fill_ full index_fill index_fill_ masked_fill masked_fill_")
 _PUTS = _named("_index_put_impl_ index_put index_put_")
 # Operators to which the first place will do.
 _OF_PLACES = _named(
@@ -180,8 +189,10 @@ _OF_OTHERS: dict[str, _StandIn] = {
 def _stand_in(op: OpOverload) -> _StandIn | None:
     name = op._schema.name
     each = torch.Tag.pointwise in op.tags or name.startswith("aten::_foreach_")
-    if each or name in _OF_ONES or name in _OF_PARAMETERS:
-        return _a_one
     if name in _PUTS:
         return _put
-    return _a_place if name in _OF_PLACES else _OF_OTHERS.get(name)
+    if name in _OF_PLACES:
+        return _a_place
+    if name in _FILLING:
+        return _two  # one element is filled by another kernel, which refuses nothing
+    return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)

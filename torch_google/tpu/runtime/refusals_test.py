@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import jax
@@ -196,6 +197,58 @@ def test_parameters_are_refused_when_numbers_are_inputs(name: str) -> None:
         refused(x)
     assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
     draw(x, 3)
+
+
+def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: Path) -> None:
+    x = torch.ones(5, device="tpu")
+    torch.tpu.set_compile_cache(tmp_path)
+    try:
+        x.uniform_(0, 1)
+        _C.clear_programs()
+        x.uniform_(0, 1)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=r"from=3 > to=-1"):
+                x.uniform_(3, -1)
+    finally:
+        torch.tpu.set_compile_cache(None)
+    assert 0 <= x.max().item() <= 1
+
+
+FILLS: dict[str, Callable[[str], Any]] = {
+    "fill_": lambda on: torch.ones(3, dtype=torch.uint8, device=on).fill_(300),
+    "full": lambda on: torch.full((3,), 300, dtype=torch.uint8, device=on),
+    "full of halves": lambda on: torch.full((2, 2), 1e9, dtype=torch.float16, device=on),
+    "full_like": lambda on: torch.full_like(torch.ones(3, dtype=torch.int8).to(on), -200),
+    "masked_fill": lambda on: (
+        torch.ones(3).half().to(on).masked_fill(torch.tensor([True, False, True]).to(on), -1e9)
+    ),
+    "index_fill_": lambda on: (
+        torch.ones(3).half().to(on).index_fill_(0, torch.tensor([1]).to(on), 1e9)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILLS)
+def test_a_number_that_the_dtype_has_not_is_refused_as_on_the_cpu(name: str) -> None:
+    with pytest.raises(RuntimeError, match="without overflow") as theirs:
+        FILLS[name]("cpu")
+    for _ in range(2):
+        with pytest.raises(RuntimeError) as ours:
+            FILLS[name]("tpu")
+        assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+
+
+def test_numbers_that_a_dtype_has_in_torchs_eyes_are_written() -> None:
+    for dtype, number in [
+        (torch.float16, float("inf")),
+        (torch.float16, 65504.0),
+        (torch.uint8, -1),
+        (torch.bool, 300),
+        (torch.bfloat16, -1e30),
+        (torch.complex64, 1e9),
+    ]:
+        expected = torch.zeros(2, dtype=dtype).fill_(number)
+        assert torch.equal(torch.zeros(2, dtype=dtype, device="tpu").fill_(number).cpu(), expected)
 
 
 def test_masked_select_takes_masks_of_bools_alone() -> None:

@@ -45,6 +45,7 @@ def register() -> None:
                     "mem_get_info": "memory",
                     "fuse": "fused",
                     "attempt": "fused",
+                    "entry": "fused",
                     "scratch": "compiler",
                 }.items()
             },

@@ -9,6 +9,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from torch._subclasses import FakeTensorMode
 
 
 def losses(device: str, steps: int) -> list[float]:
@@ -258,3 +259,11 @@ def test_batch_norm_updates_its_statistics() -> None:
         result = norm(torch.arange(12.0).reshape(4, 3).to(device))
         found.append([result.cpu(), norm.running_mean.cpu(), norm.running_var.cpu()])
     torch.testing.assert_close(found[1], found[0])
+
+
+def test_the_state_of_a_generator_has_bytes_beside_fake_tensors() -> None:
+    torch.tpu.manual_seed(5)
+    expected = torch.tpu.get_rng_state()
+    with FakeTensorMode():
+        found = torch.tpu.get_rng_state()
+    assert torch.equal(found, expected)

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import jax
+import pytest
 import torch
 
 
@@ -36,3 +38,25 @@ def test_a_training_loop_in_a_thread_that_the_main_one_joins_keeps_nothing() -> 
     thread.join()
     assert len(live) == 30
     assert max(live[5:]) <= max(live[:5]) + 5
+
+
+@pytest.mark.parametrize("mode", ["strict", "debug", "fused"])
+def test_threads_that_write_parts_of_one_tensor_keep_each_others_writes(mode: Any) -> None:
+    rows = torch.zeros(2, 1 << 16, device="tpu")
+    lost: list[tuple[int, int, float]] = []
+
+    def write(at: int) -> None:
+        row = rows[at]
+        with torch.tpu.eager_mode(mode):
+            for count in range(1, 250):
+                row.add_(1)
+                if (found := row[0].item()) != count:
+                    lost.append((at, count, found))
+
+    threads = [threading.Thread(target=write, args=(at,)) for at in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert lost == []
+    assert rows[:, -1].tolist() == [249.0, 249.0]
