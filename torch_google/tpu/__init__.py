@@ -30,6 +30,7 @@ import torch  # noqa: E402, F401
 
 # What loads JAX comes with its first use: the name, and the room it is from.
 _LATER = {
+    "compile_step": "compile",
     "custom_kernel": "kernels",
     "export_stablehlo": "compile",
     "from_jax": "interop",
@@ -39,6 +40,7 @@ _LATER = {
 
 __all__ = [
     "autoload",
+    "compile_step",
     "custom_kernel",
     "export_stablehlo",
     "from_jax",

@@ -74,6 +74,8 @@ class Bucketed:
                 arrays[place].dtype,
                 args[place].storage_offset(),
                 args[place].stride(),
+                args[place].is_conj(),
+                args[place].is_neg(),
             )
             for place in signature.unsized
         ]

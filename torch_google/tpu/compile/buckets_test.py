@@ -212,3 +212,46 @@ def test_garbage_in_the_padding_is_not_seen() -> None:
         x = torch.rand(size, 4) + 0.5
         torch.testing.assert_close(compiled(x.to("tpu")).cpu(), function(x), rtol=1e-4, atol=1e-4)
     assert torch.tpu.metrics().exact == {}
+
+
+def _flattened(x: torch.Tensor) -> torch.Tensor:
+    weight = torch.arange(18.0, device=x.device).view(3, 2, 3) / 9
+    return F.conv1d(x.flatten(2), weight, padding=1).sin()
+
+
+def _copied(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros(x.numel(), device=x.device)
+    out.copy_(x.flatten())
+    return out + 1
+
+
+def _copied_into_a_view(x: torch.Tensor) -> torch.Tensor:
+    out = torch.zeros_like(x)
+    out.view(-1).copy_(x.flatten() * 2)
+    return out + x
+
+
+@pytest.mark.parametrize("function", [_flattened, _copied, _copied_into_a_view])
+def test_padding_within_a_dimension(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    compiled = torch.compile(function)
+    for size in (5, 6, 9):
+        x = torch.randn(1, 2, 4, size, requires_grad=True)
+        given = x.detach().to("tpu").requires_grad_()
+        torch._dynamo.mark_dynamic(given, 3)
+        expected, found = function(x), compiled(given)
+        torch.testing.assert_close(found.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
+        expected.square().sum().backward()
+        found.square().sum().backward()
+        assert x.grad is not None
+        assert given.grad is not None
+        torch.testing.assert_close(given.grad.cpu(), x.grad, rtol=1e-4, atol=1e-4)
+    assert torch.tpu.metrics().exact == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.bool, torch.int8, torch.float32])
+def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
+    function = torch.compile(lambda x: x.logsumexp(0), dynamic=True)
+    for size in (3, 5, 6):
+        x = torch.ones(size, dtype=dtype)
+        torch.testing.assert_close(function(x.to("tpu")).cpu(), x.logsumexp(0))
+    assert torch.tpu.metrics().exact == {}

@@ -74,7 +74,8 @@ class Compiled(OutputCode):
             if is_tensor:
                 # No name for the array: one that has several owners would be copied.
                 kind = (arrays[place].shape, arrays[place].dtype)
-                seen.append((*kind, value.storage_offset(), value.stride()))
+                lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
+                seen.append((*kind, *lies))
             else:
                 seen.append(type(value) if place in signature.numbers else value)
         if signature.symbolic:

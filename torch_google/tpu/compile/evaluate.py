@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu.compile import control_flow, randomness
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import Number, constant, lower_op
-from torch_google.tpu.program.interpreter import NUMBERS, run
+from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.prims import lowering_of
 
 
@@ -64,8 +64,7 @@ class Evaluation:
         if target is torch.ops.aten.copy_.default:
             return None  # the caller sees to what is written to inputs
         if not isinstance(target, OpOverload):
-            function = NUMBERS.get(target, target)
-            return function(*self._known(node.args), **self._known(node.kwargs))
+            return computed(target, self._known(node.args), self._known(node.kwargs))
         if target in _SIZES:
             array, *dimension = self._known(node.args)
             return _SIZES[target](array, *dimension)

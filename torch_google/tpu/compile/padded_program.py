@@ -213,6 +213,10 @@ class Program:
         kept = (
             "buckets",
             specs,
+            # The code of a graph has no shapes, and an input with symbols is flat in `specs`.
+            [_described(meta) for meta in signature.metas],
+            [_described(node.meta["val"]) for _, node in self._made],
+            [str(symbol) for symbol in self._symbols],
             layouts,
             list(self.scope.buckets.items()),
             self.scope.fixed,
@@ -294,3 +298,13 @@ def _neighbours(signature: Signature) -> list[tuple[Any, ...]]:
                 if sum(not size.is_Integer for size in sizes) > 1:
                     found[sizes] = None
     return list(found)
+
+
+def _described(meta: Any) -> Any:
+    """Return what a graph knows of a value, in words that mean the same in every process."""
+    if not isinstance(meta, torch.Tensor):
+        return type(meta).__name__
+    shape, strides = (
+        [str(expr_of(size)) for size in sizes] for sizes in (meta.shape, meta.stride())
+    )
+    return shape, strides, str(meta.dtype), str(meta.device)

@@ -109,3 +109,18 @@ def test_precision_is_that_of_the_products(monkeypatch: pytest.MonkeyPatch) -> N
     for precision in ("default", "highest"):
         torch.compile(lambda x: x @ x, backend="tpu", options={"precision": precision})(x)
     assert ["precision = [HIGHEST, HIGHEST]" in text for text in texts] == [False, True]
+
+
+def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path: Path) -> None:
+    torch.tpu.set_compile_cache(tmp_path)
+    try:
+        # As many elements in a bucket: an argument with symbols is flat.
+        for shape in ((5, 2, 6), (5, 3, 4)):
+            torch._dynamo.reset()
+            x = torch.randn(shape)
+            given = x.to("tpu")
+            torch._dynamo.mark_dynamic(given, 0)
+            found = torch.compile(lambda x: x.softmax(-1))(given)
+            torch.testing.assert_close(found.cpu(), x.softmax(-1))
+    finally:
+        torch.tpu.set_compile_cache(None)

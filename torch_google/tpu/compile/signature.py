@@ -89,10 +89,6 @@ class Signature:
         """Return the outputs whose storage an output has, too; none where it has its own."""
         return self._families.get(node, [])
 
-    def bake(self) -> None:
-        """Make every number a part of the program."""
-        self.numbers = frozenset()
-
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
         """Return the places of numbers that are inputs of the program, as no size depends on them."""
         fixed: set[Any] = set()

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Symbolic sizes and numbers: what is compiled again, and what is not."""
 
+import math
+from collections.abc import Callable
 from copy import deepcopy
 
+import pytest
 import torch
 from torch import nn
 
@@ -70,3 +73,28 @@ def test_a_size_as_a_result() -> None:
     function = torch.compile(lambda x: (x.shape[0] * 2, x + 1), dynamic=True)
     for size in (2, 5):
         assert function(torch.zeros(size, device="tpu"))[0] == 2 * size
+
+
+@pytest.mark.parametrize("buckets", [True, False])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x[: int(x.shape[0] * 0.5)] + 1,
+        lambda x: x.new_ones(max(x.shape[0], 4)) * x.sum(),
+        lambda x: x.new_ones(math.ceil(x.shape[0] / 8) * 8) * x.sum(),
+    ],
+)
+def test_arithmetic_of_sizes(
+    function: Callable[[torch.Tensor], torch.Tensor], buckets: bool
+) -> None:
+    compiled = torch.compile(function, dynamic=True, backend="tpu", options={"buckets": buckets})
+    for size in (10, 3, 7):
+        x = torch.rand(size, 3)
+        torch.testing.assert_close(compiled(x.to("tpu")).cpu(), function(x))
+
+
+def test_bits_of_numbers() -> None:
+    function = torch.compile(lambda x, n: x * (n & 3) + (n | 8), dynamic=True)
+    for number in (6, 5, 12):
+        found = function(torch.ones(3, device="tpu"), number)
+        assert found.tolist() == [float((number & 3) + (number | 8))] * 3

@@ -29,7 +29,8 @@ def compile_step(
     learning rate never compiles again.
 
     Step counters of the optimizer lie on the device from then on (`capturable`), and hooks of its
-    step are not called: ValueError where there are any. NotImplementedError with torch v2.6.
+    step are not called: ValueError where there are any, and where the optimizer changes a number of
+    its groups that is no whole one. NotImplementedError with torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -53,7 +54,9 @@ def compile_step(
         for group in held.groups:
             for parameter in group["params"]:
                 parameter.grad = None
-        return pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+        result = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+        settings = [{k: v for k, v in g.items() if k not in ("lr", "params")} for g in groups]
+        return result, settings
 
     compiled = torch.compile(step, fullgraph=True, **options)
 
@@ -67,7 +70,9 @@ def compile_step(
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
         with torch._dynamo.config.patch(trace_autograd_ops=True):
-            result = compiled(rates, args, kwargs)
+            result, settings = compiled(rates, args, kwargs)
+        for group, now in zip(optimizer.param_groups, settings, strict=True):
+            _update(group, now)
         optimizer._opt_called = True  # learning rate schedulers ask
         return result
 
@@ -108,6 +113,19 @@ class _Optimizer:
                 "program. Use torch.compile(loss) and optimizer.step(closure)"
             )
         return type(kind.__name__, (_Optimizer,), methods)
+
+
+def _update(group: dict[str, Any], now: dict[str, Any]) -> None:
+    """Write what the optimizer has written: some count in their groups."""
+    changed = [k for k, v in now.items() if isinstance(v, float) and v != group[k]]
+    group.update(now)
+    if changed:
+        # torch's graphs return a number that is no whole one as it was when they were compiled.
+        raise ValueError(
+            f"tpu: compile_step: the optimizer has changed {changed[0]!r} of its group, a number that "
+            "one program cannot return. This step is done; from now on use torch.compile(loss) and "
+            "optimizer.step()"
+        )
 
 
 def _tensor(rate: float | torch.Tensor) -> torch.Tensor:

@@ -147,3 +147,54 @@ def test_lbfgs_is_refused() -> None:
     pair = _Pair(lambda p: optim.LBFGS(p))
     with pytest.raises(ValueError, match="LBFGS evaluates the loss as often as it likes"):
         compile_step(pair.loss, pair.optimizers[1])
+
+
+class _Decaying(torch.optim.Optimizer):
+    """Counts in its groups, as some optimizers do."""
+
+    def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
+        super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            group["count"] += 1
+            group["rate"] *= group["decay"]
+            for parameter in group["params"]:
+                parameter.sub_(parameter.grad * group["lr"] * group["rate"] / group["count"])
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+def test_what_an_optimizer_writes_to_its_groups_is_there_in_the_next_step() -> None:
+    results = {}
+    for device in ("cpu", "tpu"):
+        weight = torch.nn.Parameter(torch.zeros(3, device=device))
+        optimizer = _Decaying([weight])
+
+        def loss(weight: torch.Tensor = weight) -> torch.Tensor:
+            return (weight * 3).sum()
+
+        step = compile_step(loss, optimizer) if device == "tpu" else None
+        for _ in range(5):
+            if step is not None:
+                step()
+                continue
+            optimizer.zero_grad()
+            loss().backward()
+            optimizer.step()
+        group = optimizer.param_groups[0]
+        results[device] = (weight.tolist(), group["count"], float(group["rate"]))
+    assert results["tpu"][0] == pytest.approx(results["cpu"][0])
+    assert results["tpu"][1:] == results["cpu"][1:]
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None:
+    weight = torch.nn.Parameter(torch.zeros(3, device="tpu"))
+    optimizer = _Decaying([weight], decay=0.5)
+    step = compile_step(lambda: weight.sum(), optimizer)
+    with pytest.raises(ValueError, match="has changed 'rate' of its group"):
+        step()
+    # What was done, is done.
+    assert weight.tolist() == [-0.5] * 3
+    assert optimizer.param_groups[0]["rate"] == 0.5

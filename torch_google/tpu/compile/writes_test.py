@@ -159,3 +159,14 @@ def test_complex_numbers_that_are_conjugated_lazily() -> None:
     x = torch.tensor([1 + 2j, 3 - 1j])
     function = torch.compile(lambda x: x * 2, fullgraph=True)
     torch.testing.assert_close(function(x.to("tpu").conj()).cpu(), x.conj() * 2)
+
+
+def test_a_gradient_that_is_conjugated_lazily() -> None:
+    values, grad = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([1j, 2 + 1j])
+    function = torch.compile(lambda z: z * z)
+    ours, theirs = values.to("tpu").requires_grad_(), values.clone().requires_grad_()
+    for lazily in (False, True):
+        given = grad.to("tpu").conj() if lazily else grad.to("tpu")
+        (found,) = torch.autograd.grad(function(ours), ours, given)
+        (expected,) = torch.autograd.grad(theirs * theirs, theirs, grad.conj() if lazily else grad)
+        torch.testing.assert_close(found.cpu(), expected)

@@ -80,7 +80,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
                         found[node], node.target, args, kwargs, node.meta.get("val"), fresh
                     )
                 else:
-                    values[node] = NUMBERS.get(node.target, node.target)(*args, **kwargs)
+                    values[node] = computed(node.target, args, kwargs)
         return [values[r] if isinstance(r, Node) else r for r in results]
 
     on_host = any(
@@ -187,6 +187,13 @@ def _described(result: Any) -> str:
     return str(tuple(np.shape(result)))
 
 
+def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return what a function of numbers gives: a number where all of them are, as sizes are."""
+    if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
+        function = NUMBERS.get(function, function)
+    return function(*args, **kwargs)
+
+
 # The arithmetic of numbers that are inputs: Python's own would ask for their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
@@ -195,8 +202,6 @@ NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_min: jnp.minimum,
     torch.sym_not: jnp.logical_not,
     torch.sym_ite: jnp.where,
-    operator.and_: jnp.logical_and,
-    operator.or_: jnp.logical_or,
     math.ceil: lambda x: jnp.ceil(x).astype(jnp.int64),
     math.floor: lambda x: jnp.floor(x).astype(jnp.int64),
     math.trunc: lambda x: jnp.trunc(x).astype(jnp.int64),

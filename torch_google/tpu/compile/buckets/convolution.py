@@ -7,6 +7,7 @@ from typing import Any
 
 from torch_google.tpu.compile.buckets.padded import Padded, cleared, filled, redim
 from torch_google.tpu.compile.buckets.table import Call, like, require, rule
+from torch_google.tpu.compile.buckets.views import leading
 
 
 @rule("aten::convolution")
@@ -15,6 +16,7 @@ def convolution(call: Call) -> Any:
     require(call.op.name(), (*weight.dims, *x.dims[1:2]))
     if call.argument("transposed"):
         require(call.op.name(), x.dims[2:])
+    x = _in_front(call, x)
     array = call.lower(filled(call.scope, x, range(2, len(x.dims)), 0), *call.args[1:])[0]
     return [Padded(array, (x.dims[0], *call.own()[1:]))]
 
@@ -25,7 +27,8 @@ def convolution_backward(call: Call) -> Any:
     require(call.op.name(), (*weight.dims, *x.dims[1:2]))
     if call.argument("transposed"):
         require(call.op.name(), x.dims[2:])
-    grad = redim(call.scope, grad, (x.dims[0], *grad.dims[1:]))
+    x = _in_front(call, x)
+    grad = _in_front(call, redim(call.scope, grad, (x.dims[0], *grad.dims[1:])))
     given = [cleared(call.scope, grad), cleared(call.scope, x)]
     to_x, *rest = call.lower(*given, *call.args[2:])
     return [
@@ -71,6 +74,13 @@ def windows_backward(call: Call) -> Any:
         for value in (grad, x, *others)
     ]
     return [Padded(call.lower(*given, **call.kwargs)[0], x.dims)]
+
+
+def _in_front(call: Call, x: Padded) -> Padded:
+    """Return the same with the real elements of an image's dimensions in front: they have neighbours."""
+    for axis in range(2, len(x.dims)):
+        x = leading(call.scope, x, axis)
+    return x
 
 
 def _images(call: Call, x: Padded) -> int:

@@ -20,7 +20,7 @@ from torch_google.tpu.compile.buckets.pointwise import pointwise
 from torch_google.tpu.compile.buckets.sizes import Refused, Scope
 from torch_google.tpu.compile.buckets.table import Call, Rule, bare, plain
 from torch_google.tpu.program import constant
-from torch_google.tpu.program.interpreter import NUMBERS
+from torch_google.tpu.program.interpreter import computed
 from torch_google.tpu.program.prims import lowering_of
 
 _IGNORED = frozenset({torch.ops.aten.copy_.default, torch.ops.aten._assert_scalar.default})
@@ -65,7 +65,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: Scope, k
     if not isinstance(target, OpOverload):
         if not callable(target) or isinstance(target, torch._ops.HigherOrderOperator):
             raise Refused(str(target))
-        return NUMBERS.get(target, target)(*known(node.args), **known(node.kwargs))
+        return computed(target, known(node.args), known(node.kwargs))
     several = isinstance(meta, list | tuple)
     metas = tuple(meta) if several else (meta,)
     if target is randomness.random_key:

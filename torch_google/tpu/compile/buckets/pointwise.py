@@ -85,9 +85,8 @@ def log_sigmoid(call: Call) -> Any:
 @rule("aten::copy")
 def copy(call: Call) -> Any:
     target, source = call.args[:2]
-    array = jnp.broadcast_to(
-        aligned(call.scope, [source, target])[1][0].array, target.array.shape
-    ).astype(call.dtype())
+    source = _alike(call.scope, source, target.dims)
+    array = jnp.broadcast_to(source.array, target.array.shape).astype(call.dtype())
     return [Padded(array, target.dims)]
 
 
