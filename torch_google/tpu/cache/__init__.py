@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs that outlive the process. Importing this loads no JAX; `compiled` does."""
+"""Compiled programs that outlive the process. Importing this loads no JAX; `remembered` does."""
 
 from typing import Any
 
@@ -11,12 +11,11 @@ from torch_google.tpu.cache.settings import (
     statistics,
 )
 
-_LATER = {"Entry": "entry", "compiled": "store", "remember": "store", "remembered": "store"}
+_LATER = {"Entry": "entry", "remember": "store", "remembered": "store"}
 
 __all__ = [
     "Entry",
     "Statistics",
-    "compiled",
     "get_compile_cache",
     "remember",
     "remembered",

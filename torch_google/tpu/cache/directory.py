@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 import threading
 from pathlib import Path
@@ -14,6 +15,8 @@ _KEPT = 0.9
 # What another process wrote and never renamed is litter after this many seconds.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
+# What is in the directory beside entries is somebody else's.
+_ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
@@ -84,7 +87,9 @@ class Directory:
     def _entries(self) -> list[tuple[float, int, Path]]:
         """Return (when last used, bytes, path) of every entry; removes litter."""
         newest, found = 0.0, []
-        for path in self._path.glob("??/*"):
+        for path in self._path.glob("[0-9a-f][0-9a-f]/*"):
+            if not (path.name.startswith(_TEMPORARY) or _is_entry(path)):
+                continue
             try:
                 status = path.stat()
             except FileNotFoundError:
@@ -98,3 +103,7 @@ class Directory:
             elif newest - used > _LITTER_SECONDS:
                 path.unlink(missing_ok=True)
         return entries
+
+
+def _is_entry(path: Path) -> bool:
+    return bool(_ENTRY.fullmatch(path.name)) and path.parent.name == path.name[:2]

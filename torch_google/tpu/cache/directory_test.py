@@ -63,6 +63,20 @@ def test_the_bound_counts_what_other_processes_left(tmp_path: Path) -> None:
     assert [file.name for file in _files(tmp_path)] == [_name(2)]
 
 
+def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
+    others = [tmp_path / "en" / "corpus.txt", tmp_path / "ab" / "notes", tmp_path / "ab" / _name(3)]
+    for file in others:
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(bytes(5000))
+        os.utime(file, (1, 1))
+    (tmp_path / "cd" / "folder").mkdir(parents=True)
+    directory = Directory(tmp_path, 1000)
+    for number in range(20):
+        directory.write(_name(number), bytes(100))
+    assert all(file.exists() for file in others)
+    assert directory.evicted > 0
+
+
 def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
     assert not Directory(tmp_path, 1000).fits(1001)
     assert not Directory(tmp_path, 1000).fits(950)  # to be cut down to would remove it again

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in and out of the compile cache of this process.
-
-`compiled` is for whoever has a lowered program; `remembered` and `remember` are for whoever keeps
-something beside the executable, and wants neither a trace nor a lowering on a hit.
-"""
+"""Programs in and out of the compile cache of this process, with what is kept beside them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 
@@ -23,32 +19,6 @@ from torch_google.tpu.cache.settings import (
     warn,
     writable,
 )
-
-
-def compiled(
-    lower: Callable[[], jax.stages.Lowered],
-    *,
-    fingerprint: str | None = None,
-    devices: Sequence[jax.Device] | None = None,
-) -> jax.stages.Compiled:
-    """Return the executable of a program: from the cache, or compiled now and kept there.
-
-    `fingerprint` tells the program from every other, whatever the process; with it a hit lowers
-    nothing, without it the text of the module is taken. `devices` are those that it runs on, the
-    first of the platform if None.
-    """
-    if current() is None:
-        return lower().compile()
-    lowered = lower() if fingerprint is None else None
-    said = fingerprint if lowered is None else f"module {lowered.as_text()}"
-    assert said is not None
-    places = _devices(devices)
-    found = remembered(said, places)
-    if found is not None and found.executable is not None:
-        return found.executable
-    executable = (lowered or lower()).compile()
-    remember(said, places, Entry(executable, None))
-    return executable
 
 
 def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
@@ -103,7 +73,3 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
 
 def _name(fingerprint: str, devices: Sequence[jax.Device]) -> str:
     return hashlib.sha256(f"{environment(devices)}\n{fingerprint}".encode()).hexdigest()
-
-
-def _devices(devices: Sequence[jax.Device] | None) -> Sequence[jax.Device]:
-    return devices if devices is not None else jax.local_devices()[:1]
