@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the registry of the torch that is there: `bazel run //torch_google/flags:generate`."""
+"""Makes the registry of the torch that is there: `./bazelw run //torch_google/flags:generate`."""
 
 from __future__ import annotations
 

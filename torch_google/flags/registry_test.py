@@ -46,7 +46,7 @@ def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
     )
     committed = resource().read_text(encoding="utf-8")
     assert made.read_text(encoding="utf-8") == committed, (
-        "run: bazel run //torch_google/flags:generate"
+        "run: ./bazelw run //torch_google/flags:generate"
     )
 
 
