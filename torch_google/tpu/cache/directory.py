@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import stat
 import tempfile
 import threading
 from pathlib import Path
@@ -94,6 +95,8 @@ class Directory:
                 status = path.stat()
             except FileNotFoundError:
                 continue  # another process made room as well
+            if not stat.S_ISREG(status.st_mode):
+                continue
             newest = max(newest, status.st_mtime)
             found.append((status.st_mtime, status.st_size, path))
         entries = []

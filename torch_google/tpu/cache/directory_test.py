@@ -69,9 +69,10 @@ def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(bytes(5000))
         os.utime(file, (1, 1))
-    (tmp_path / "cd" / "folder").mkdir(parents=True)
+    (tmp_path / _name(4)[:2] / _name(4)).mkdir(parents=True)
+    (tmp_path / "cd" / ".partial-folder").mkdir(parents=True)
     directory = Directory(tmp_path, 1000)
-    for number in range(20):
+    for number in range(10, 30):
         directory.write(_name(number), bytes(100))
     assert all(file.exists() for file in others)
     assert directory.evicted > 0

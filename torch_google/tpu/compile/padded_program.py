@@ -302,8 +302,10 @@ def _neighbours(signature: Signature) -> list[tuple[Any, ...]]:
 
 def _described(meta: Any) -> Any:
     """Return what a graph knows of a value, in words that mean the same in every process."""
+    if isinstance(meta, torch.SymInt):
+        return "SymInt", str(expr_of(meta))
     if not isinstance(meta, torch.Tensor):
-        return type(meta).__name__
+        return "SymFloat" if isinstance(meta, torch.SymFloat) else repr(meta)
     shape, strides = (
         [str(expr_of(size)) for size in sizes] for sizes in (meta.shape, meta.stride())
     )

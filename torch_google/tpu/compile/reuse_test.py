@@ -124,3 +124,20 @@ def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path:
             torch.testing.assert_close(found.cpu(), x.softmax(-1))
     finally:
         torch.tpu.set_compile_cache(None)
+
+
+def test_the_compile_cache_tells_programs_with_other_numbers_of_a_size_apart(
+    tmp_path: Path,
+) -> None:
+    torch.tpu.set_compile_cache(tmp_path)
+    try:
+        for function in (lambda x: x * (x.shape[0] * 2), lambda x: x * (x.shape[0] * 3)):
+            torch._dynamo.reset()
+            x = torch.randn(5, 2)
+            given = x.to("tpu").requires_grad_()
+            torch._dynamo.mark_dynamic(given, 0)
+            torch.compile(function)(given).sum().backward()
+            assert given.grad is not None
+            torch.testing.assert_close(given.grad.cpu(), function(torch.ones_like(x)))
+    finally:
+        torch.tpu.set_compile_cache(None)

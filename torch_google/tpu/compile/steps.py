@@ -55,8 +55,7 @@ def compile_step(
             for parameter in group["params"]:
                 parameter.grad = None
         result = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
-        settings = [{k: v for k, v in g.items() if k not in ("lr", "params")} for g in groups]
-        return result, settings
+        return result, [_written(*both) for both in zip(held.groups, groups, strict=True)]
 
     compiled = torch.compile(step, fullgraph=True, **options)
 
@@ -71,8 +70,8 @@ def compile_step(
         held.groups = groups
         with torch._dynamo.config.patch(trace_autograd_ops=True):
             result, settings = compiled(rates, args, kwargs)
-        for group, now in zip(optimizer.param_groups, settings, strict=True):
-            _update(group, now)
+        for group, written in zip(optimizer.param_groups, settings, strict=True):
+            _update(group, written)
         optimizer._opt_called = True  # learning rate schedulers ask
         return result
 
@@ -115,17 +114,29 @@ class _Optimizer:
         return type(kind.__name__, (_Optimizer,), methods)
 
 
-def _update(group: dict[str, Any], now: dict[str, Any]) -> None:
-    """Write what the optimizer has written: some count in their groups."""
-    changed = [k for k, v in now.items() if isinstance(v, float) and v != group[k]]
-    group.update(now)
-    if changed:
-        # torch's graphs return a number that is no whole one as it was when they were compiled.
-        raise ValueError(
-            f"tpu: compile_step: the optimizer has changed {changed[0]!r} of its group, a number that "
-            "one program cannot return. This step is done; from now on use torch.compile(loss) and "
-            "optimizer.step()"
-        )
+def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
+    """Return what the optimizer has written to a group: some count there. Dynamo traces this."""
+    found = {}
+    for name, value in group.items():
+        if isinstance(value, torch.Tensor):
+            changed = name != "lr" and value is not before.get(name)
+        else:
+            changed = isinstance(value, int | float) and value != before.get(name)
+        if changed:
+            found[name] = value
+    return found
+
+
+def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
+    group.update(written)
+    for name, value in written.items():
+        if isinstance(value, float):
+            # torch's graphs return a number that is no whole one as it was when they were compiled.
+            raise ValueError(
+                f"tpu: compile_step: the optimizer has changed {name!r} of its group, a number that "
+                "one program cannot return. This step is done; from now on use torch.compile(loss) "
+                "and optimizer.step()"
+            )
 
 
 def _tensor(rate: float | torch.Tensor) -> torch.Tensor:

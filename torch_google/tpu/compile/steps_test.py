@@ -198,3 +198,43 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     # What was done, is done.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+@pytest.mark.parametrize(
+    ("make", "changes"),
+    [
+        (
+            lambda p: optim.SGD(p, lr=0.1, momentum=0.5, weight_decay=0.1),
+            [{"weight_decay": decay, "momentum": decay / 2} for decay in (0.1, 0.2, 0.3, 0.4, 0.5)],
+        ),
+        (
+            lambda p: optim.AdamW(p, lr=0.1),
+            [{"betas": (0.9 - at / 100, 0.999), "lr": 0.1 / (at + 1)} for at in range(5)],
+        ),
+    ],
+)
+def test_numbers_of_a_group_that_others_change(
+    make: Callable[[Any], optim.Optimizer], changes: list[dict[str, Any]]
+) -> None:
+    results = {}
+    for device in ("cpu", "tpu"):
+        weight = nn.Parameter(torch.ones(3, device=device))
+        optimizer = make([weight])
+
+        def loss(weight: torch.Tensor = weight) -> torch.Tensor:
+            return (weight * 3).square().sum()
+
+        step = compile_step(loss, optimizer) if device == "tpu" else None
+        for change in changes:
+            optimizer.param_groups[0].update(change)
+            if step is not None:
+                step()
+            else:
+                optimizer.zero_grad()
+                loss().backward()
+                optimizer.step()
+            for name, value in change.items():
+                assert optimizer.param_groups[0][name] == value
+        results[device] = weight.tolist()
+    assert results["tpu"] == pytest.approx(results["cpu"], rel=1e-4)

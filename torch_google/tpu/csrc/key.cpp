@@ -75,22 +75,31 @@ bool is_of(const Number& number, at::ScalarType dtype) {
           return !c10::overflows<type, decltype(value)>(value); \
         },                                                      \
         number);
-    AT_FORALL_SCALAR_TYPES_AND3(Half, BFloat16, Bool, TORCH_GOOGLE_CASE)
+    AT_FORALL_SCALAR_TYPES_AND2(Half, BFloat16, TORCH_GOOGLE_CASE)
+    TORCH_GOOGLE_CASE(uint16_t, UInt16)
+    TORCH_GOOGLE_CASE(uint32_t, UInt32)
+    TORCH_GOOGLE_CASE(uint64_t, UInt64)
+    TORCH_GOOGLE_CASE(c10::complex<float>, ComplexFloat)
 #undef TORCH_GOOGLE_CASE
     default:
       return true;
   }
 }
 
+// The value is the last of such an operator's numbers.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
-  return is_of(call.numbers.front(), call.tensors.front()->scalar_type());
+  return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
 
 bool fits_dtype(const Call& call, Arguments arguments) {
   constexpr size_t kDtype = 2;  // full(size, fill_value, *, dtype, ...)
-  return !arguments[kDtype].isInt() ||
-         is_of(call.numbers.front(),
-               static_cast<at::ScalarType>(arguments[kDtype].toInt()));
+  const auto& number = call.numbers.back();
+  if (arguments[kDtype].isInt()) {
+    return is_of(number,
+                 static_cast<at::ScalarType>(arguments[kDtype].toInt()));
+  }
+  return !std::holds_alternative<double>(number) ||
+         is_of(number, c10::get_default_dtype_as_scalartype());
 }
 
 // Whether it is contiguous, with the strides that a new tensor gets also where

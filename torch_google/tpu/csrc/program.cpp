@@ -122,6 +122,8 @@ Results Program::run(const Call& call, bool debug) const {
     } else {
       arrays = this->call(arguments);
     }
+    // Some thread always stores: two that write one storage wait for each other
+    // no longer than that takes.
     if (!is_up_to_date(call, arguments)) {
       continue;
     }

@@ -160,6 +160,9 @@ class Run {
                 " operators");
       }
     }
+    if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
+      refused_ = Ref::borrow(error.get());  // Ctrl-C: the values come first
+    }
     return false;
   }
 
@@ -180,13 +183,20 @@ class Run {
       refused_ = Ref::borrow(interruption);
     }
     if (PyTuple_CheckExact(values)) {
-      program.state = Fused::ready;
       trace_.store(kept_, values);
-      program.function = Ref::checked(PyObject_CallFunction(
-          callbacks().entry, "O", program.function.get()));
+      Ref entry(PyObject_CallFunction(callbacks().entry, "O",
+                                      program.function.get()));
+      if (entry.get()) {
+        program.function = std::move(entry);
+        program.state = Fused::ready;
+      } else {
+        refused_ = caught();  // and it is on trial once more
+      }
       return true;
     }
-    if (interruption == Py_None) {
+    // Ctrl-C says nothing about the program.
+    if (interruption == Py_None ||
+        PyObject_IsInstance(interruption, PyExc_Exception) == 1) {
       program.state = Fused::failed;
     }
     for (size_t i = 0; i < trace_.externals.size(); ++i) {

@@ -28,6 +28,15 @@ def install() -> None:
         original(self, device_type, *args, **kwargs)
 
     torch.amp.autocast_mode.autocast.__init__ = initialize
+    set_dtype = torch.set_autocast_dtype
+
+    @functools.wraps(set_dtype)
+    def choose(device_type: str, dtype: torch.dtype) -> None:
+        set_dtype(device_type, dtype)
+        if device_type == "tpu":
+            _thread.begun = True
+
+    torch.set_autocast_dtype = choose
 
 
 def _begin() -> None:

@@ -25,6 +25,19 @@ def test_bfloat16_in_every_thread() -> None:
     assert torch.get_autocast_dtype("tpu") == torch.bfloat16
 
 
+def test_a_new_thread_that_has_chosen_keeps_its_choice() -> None:
+    found: list[torch.dtype] = []
+
+    def choose() -> None:
+        torch.set_autocast_dtype("tpu", torch.float16)
+        found.append(product())
+
+    thread = threading.Thread(target=choose)
+    thread.start()
+    thread.join()
+    assert found == [torch.float16]
+
+
 def test_another_dtype_for_a_call_and_for_a_thread() -> None:
     assert product(torch.float16) == torch.float16
     assert product() == torch.bfloat16

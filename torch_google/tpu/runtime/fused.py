@@ -75,7 +75,12 @@ def attempt(
             str(error).strip().partition("\n")[0],
         )
     except BaseException as error:  # noqa: BLE001 - whatever the handler raises: the caller does
-        interruption = error
+        # A traceback would hold what was saved.
+        interruption = error.with_traceback(None)
+        try:
+            jax.block_until_ready(results)
+        except jax.errors.JaxRuntimeError:
+            results = None
     if results is not None:
         return results, interruption
     for at, values in saved.items():

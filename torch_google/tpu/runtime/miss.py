@@ -72,7 +72,7 @@ def _miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> Compiled | list[Any] | None:
     if host_shapes.has_mask(op, args):
-        return [host_shapes.index(*args)]
+        return [host_shapes.by_positions(op, args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
     by_values = refusals.looks_at_values(op)

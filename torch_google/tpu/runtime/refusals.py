@@ -34,7 +34,9 @@ def check(op: OpOverload, args: list[Any]) -> None:
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif op._schema.name == "aten::full":
-        args = [[min(size, 2) for size in args[0]], *args[1:]]
+        if any(size < 0 for size in args[0]):
+            return  # for others to refuse, who name it
+        args = [[min(size, 2) for size in args[0]], *args[1:-1], None]  # in no pinned memory
     elif not looks_at_values(op):
         # No value of a number is refused where its kind is not.
         args = [

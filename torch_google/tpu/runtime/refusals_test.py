@@ -214,27 +214,50 @@ def test_parameters_are_refused_where_the_compile_cache_has_a_program(tmp_path: 
     assert 0 <= x.max().item() <= 1
 
 
-FILLS: dict[str, Callable[[str], Any]] = {
-    "fill_": lambda on: torch.ones(3, dtype=torch.uint8, device=on).fill_(300),
-    "full": lambda on: torch.full((3,), 300, dtype=torch.uint8, device=on),
-    "full of halves": lambda on: torch.full((2, 2), 1e9, dtype=torch.float16, device=on),
-    "full_like": lambda on: torch.full_like(torch.ones(3, dtype=torch.int8).to(on), -200),
-    "masked_fill": lambda on: (
-        torch.ones(3).half().to(on).masked_fill(torch.tensor([True, False, True]).to(on), -1e9)
+# With a number that the dtype has, and one of the same kind that it has not.
+FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
+    "fill_": (lambda on, n: torch.ones(3, dtype=torch.uint8, device=on).fill_(n), 7, 300),
+    "fill_ of uint16": (
+        lambda on, n: torch.zeros(3, dtype=torch.uint16, device=on).fill_(n),
+        7,
+        70000,
     ),
-    "index_fill_": lambda on: (
-        torch.ones(3).half().to(on).index_fill_(0, torch.tensor([1]).to(on), 1e9)
+    "fill_ of complex64": (
+        lambda on, n: torch.zeros(3, dtype=torch.complex64, device=on).fill_(n),
+        1.0,
+        1e300,
+    ),
+    "full": (lambda on, n: torch.full((3,), n, dtype=torch.uint8, device=on), 7, 300),
+    "full of halves": (
+        lambda on, n: torch.full((2, 2), n, dtype=torch.float16, device=on),
+        1.0,
+        1e9,
+    ),
+    "full_like": (lambda on, n: torch.full_like(torch.ones(3).char().to(on), n), -7, -200),
+    "masked_fill": (
+        lambda on, n: (
+            torch.ones(3).half().to(on).masked_fill(torch.tensor([True, False, True]).to(on), n)
+        ),
+        -1.0,
+        -1e9,
+    ),
+    "index_fill_": (
+        lambda on, n: torch.ones(3).half().to(on).index_fill_(0, torch.tensor([1]).to(on), n),
+        1.0,
+        1e9,
     ),
 }
 
 
 @pytest.mark.parametrize("name", FILLS)
 def test_a_number_that_the_dtype_has_not_is_refused_as_on_the_cpu(name: str) -> None:
+    fill, good, bad = FILLS[name]
     with pytest.raises(RuntimeError, match="without overflow") as theirs:
-        FILLS[name]("cpu")
+        fill("cpu", bad)
     for _ in range(2):
+        assert torch.equal(fill("tpu", good).cpu(), fill("cpu", good))
         with pytest.raises(RuntimeError) as ours:
-            FILLS[name]("tpu")
+            fill("tpu", bad)
         assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
 
 
