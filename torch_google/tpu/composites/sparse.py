@@ -88,7 +88,7 @@ def addmm(
     product = _product(one, other.to_dense() if other.is_sparse else other) * alpha
     if bias.is_sparse:
         return mul(bias, beta) + product.to_sparse()
-    return product + beta * bias if beta else product
+    return product + beta * bias.expand_as(product) if beta else product
 
 
 def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> torch.Tensor:
@@ -109,6 +109,11 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """Return the dense products of a batch of sparse matrices and one of dense ones."""
     _must_be_sparse(one, "bmm(sparse, dense)")
     batch, rows, columns = one.shape
+    if other.dim() != 3 or other.shape[:2] != (batch, columns):
+        raise RuntimeError(
+            f"bmm: {list(one.shape)} and {list(other.shape)} cannot be multiplied. Give a second "
+            f"batch of [{batch}, {columns}, any]"
+        )
     at, row, column = one._indices().unbind(0)
     flat = _made(
         torch.stack([at * rows + row, at * columns + column]),
@@ -125,7 +130,10 @@ def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
     """Return the slices of a sparse tensor that an index names, in its order."""
+    if index.dim() != 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
     dim %= tensor.dim()
+    index = torch.where(index < 0, index + tensor.shape[dim], index)
     shape = [*tensor.shape[:dim], index.shape[0], *tensor.shape[dim + 1 :]]
     indices, values = tensor._indices(), tensor._values()
     if dim >= tensor.sparse_dim():
@@ -303,6 +311,9 @@ def _found(wanted: torch.Tensor, sorted_places: torch.Tensor) -> tuple[torch.Ten
 
 
 def _product(one: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
+    if one.dim() != 2 or dense.dim() != 2 or one.shape[1] != dense.shape[0]:
+        shapes = " and ".join("x".join(map(str, each.shape)) for each in (one, dense))
+        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({shapes})")
     rows, columns = one._indices().unbind(0)
     dtype = torch.result_type(one, dense)
     parts = one._values().to(dtype)[:, None] * dense.to(dtype).index_select(0, columns)

@@ -149,12 +149,17 @@ def _max_of_windows(
         if mask is not None:
             counts = counts & mask.reshape(shape)
     outputs, window = index.shape[:rank], index.shape[rank:]
+    taken = math.prod(window)
+    if not (taken and math.prod(outputs)):
+        return jnp.zeros((*lead, *outputs), x.dtype), jnp.zeros((*lead, *outputs), index.dtype)
     flat = x.reshape(*lead, math.prod(sizes))
-    values = flat[..., index.reshape(*outputs, -1)]
+    values = flat[..., index.reshape(*outputs, taken)]
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
-    counts = jnp.broadcast_to(counts, (*outputs, *window)).reshape(*outputs, -1)
+    counts = jnp.broadcast_to(counts, (*outputs, *window)).reshape(*outputs, taken)
     values = jnp.where(counts, values, jnp.asarray(lowest, x.dtype))
-    where = jnp.argmax(values, axis=-1)
+    nan = jnp.isnan(values)  # of several, torch takes the last
+    last = taken - 1 - jnp.argmax(nan[..., ::-1], axis=-1)
+    where = jnp.where(nan.any(-1), last, jnp.argmax(values, axis=-1))
     best = jnp.take_along_axis(values, where[..., None], axis=-1)[..., 0]
-    place = jnp.broadcast_to(index.reshape(*outputs, -1), values.shape)
+    place = jnp.broadcast_to(index.reshape(*outputs, taken), values.shape)
     return best, jnp.take_along_axis(place, where[..., None], axis=-1)[..., 0]

@@ -131,6 +131,7 @@ def rows(weight: Array, indices: Array, *_: Any, **__: Any) -> Checks:
 def nll_loss(
     x: Array, target: Array, weight: Array | None, reduction: int, ignore_index: int
 ) -> Checks:
+    target = target.astype(jnp.int64)
     counts = target != ignore_index
     return _within(target, x.shape[0 if x.ndim == 1 else 1], where=counts, what="target")
 

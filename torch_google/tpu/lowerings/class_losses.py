@@ -22,6 +22,7 @@ def nll_loss(
     """x: (C,), (N, C) or (N, C, H, W), with a target for each but the axis of the classes."""
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(f"nll_loss: expected a target of int64 or uint8, found {target.dtype}")
+    target = target.astype(jnp.int64)  # of uint8, -100 would be the class 156
     if weight is not None and weight.dtype != x.dtype:
         raise RuntimeError(f"nll_loss: expected weights of {x.dtype}, found {weight.dtype}")
     wide = opmath(x)
@@ -51,6 +52,7 @@ def nll_loss_backward(
     total_weight: jax.Array,
 ) -> jax.Array:
     grad = opmath(grad)
+    target = target.astype(jnp.int64)
     if reduction == MEAN:
         grad = grad / opmath(total_weight)
     weights = _weights(x, target, weight, ignore_index)

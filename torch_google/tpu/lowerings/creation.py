@@ -107,10 +107,14 @@ def arange_step(
     whole = all(isinstance(number, int) for number in (start, end, step))
     if dtype is None:
         dtype = torch.int64 if whole else default_dtype()
-    if not dtype.is_floating_point:
+    if dtype == torch.int64:
         start, end, step = int(start), int(end), int(step)
         whole = True
     length = -((start - end) // step) if whole else math.ceil((end - start) / step)
+    if not dtype.is_floating_point:
+        # Of a narrower type torch counts what it is given, and cuts the numbers after that.
+        start, step = int(start), int(step)
+        whole = True
     return convert(start + jnp.arange(length, dtype=_wide(whole)) * step, dtype)
 
 

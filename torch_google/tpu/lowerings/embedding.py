@@ -139,6 +139,7 @@ def embedding_renorm(
 ) -> jax.Array:
     """Shrink the rows that are named, and no others, to `max_norm`."""
     wide = opmath(weight)
+    norm_type = float(norm_type)  # one that is an input is baked
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
     flat = indices.reshape(indices.size)
@@ -174,11 +175,14 @@ def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:
 def _max_bags(
     rows: jax.Array, indices: jax.Array, bag: jax.Array, counts: jax.Array, bags: int
 ) -> tuple[jax.Array, jax.Array]:
-    kept = jnp.where(counts[:, None], rows, -jnp.inf)
+    places = jnp.arange(len(rows))
+    # To torch nothing is greater than a NaN that is the first, and no later one than anything.
+    begins = places == jax.ops.segment_min(jnp.where(counts, places, len(rows)), bag, bags)[bag]
+    seen = counts[:, None] & (begins[:, None] | ~jnp.isnan(rows))
+    kept = jnp.where(seen, rows, -jnp.inf)
     best = jax.ops.segment_max(kept, bag, bags)
     # The first place that has the maximum of its bag gives the index.
-    places = jnp.arange(len(rows))
-    wins = (kept == best[bag]) & counts[:, None]
+    wins = ((kept == best[bag]) | jnp.isnan(kept)) & counts[:, None]
     first = jax.ops.segment_min(jnp.where(wins, places[:, None], len(rows)), bag, bags)
     found = (first < len(rows)) & (first >= 0)
     chosen = _rows(indices, jnp.where(found, first, 0))

@@ -177,7 +177,8 @@ def svd(
 def matrix_exp(a: jax.Array) -> jax.Array:
     # Squaring doubles an error: float32 takes it as float64 and rounds once.
     wide = jnp.promote_types(a.dtype, jnp.float64)
-    return jax.scipy.linalg.expm(a.astype(wide)).astype(a.dtype) if a.size else a
+    # As many squarings as a norm of 1e19 takes.
+    return jax.scipy.linalg.expm(a.astype(wide), max_squarings=64).astype(a.dtype) if a.size else a
 
 
 @lowering("aten::_linalg_check_errors", host_shape=True)

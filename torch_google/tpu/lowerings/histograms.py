@@ -19,7 +19,10 @@ def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array: 
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
-    place = jnp.floor((flat - low) / (high - low) * bins)
+    # Multiplied first, as torch does: whole numbers are at the edges of their bins. XLA would multiply by
+    # the inverse of a constant.
+    span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
+    place = jnp.floor((flat - low) * bins / span)
     place = jnp.minimum(jnp.where(jnp.isnan(place), 0, place), bins - 1).astype(jnp.int32)
     inside = (flat >= low) & (flat <= high)
     return jnp.zeros(bins, x.dtype).at[jnp.where(inside, place, bins)].add(1, mode="drop")

@@ -41,7 +41,7 @@ def _whole(indices: Indices) -> tuple[object, ...]:
             items.append(index)
         elif isinstance(index, jax.core.Tracer):
             raise NotImplementedError(
-                "tpu: aten::index.Tensor: a mask inside of a program has a shape that depends on "
+                "tpu: x[mask]: a mask inside of a program has a shape that depends on "
                 "values. Use torch.where, or index outside of the compiled function"
             )
         else:

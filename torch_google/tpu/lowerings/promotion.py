@@ -98,9 +98,13 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
         return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
-    elif source.is_floating_point and jnp.issubdtype(target, jnp.integer):
+    if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(target, jnp.integer):
         # A float out of range would saturate; torch truncates, then keeps the low bits.
-        value = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
+        signed = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
+        if target == np.uint64:
+            large = lax.convert_element_type(value, target)
+            return jnp.where(value >= 2.0**63, large, lax.convert_element_type(signed, target))
+        value = signed
     return lax.convert_element_type(value, target)
 
 

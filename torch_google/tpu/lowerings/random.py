@@ -226,7 +226,9 @@ def bernoulli_p(self: Array, p: Operand = 0.5, *, generator: Any = None, key: Ar
 
 @lowering("aten::exponential", random=True)
 def exponential(self: Array, lambd: Operand = 1.0, *, generator: Any = None, key: Array) -> Array:
-    return random.exponential(key, self.shape, _real(self)) / lambd
+    dtype = _real(self)
+    # torch draws no zero: whoever divides by it, or takes its logarithm, counts on that.
+    return jnp.maximum(random.exponential(key, self.shape, dtype), jnp.finfo(dtype).eps / 2) / lambd
 
 
 @lowering("aten::cauchy", random=True)
@@ -292,7 +294,8 @@ def multinomial(
 @lowering("aten::_standard_gamma", random=True)
 def standard_gamma(self: Array, generator: Any = None, *, key: Array) -> Array:
     (shape_parameter,) = floats(self)
-    return random.gamma(key, shape_parameter, dtype=shape_parameter.dtype)
+    drawn = random.gamma(key, shape_parameter, dtype=shape_parameter.dtype)
+    return jnp.maximum(drawn, jnp.finfo(self.dtype).tiny)
 
 
 @lowering("aten::_standard_gamma_grad")
@@ -303,4 +306,7 @@ def standard_gamma_grad(self: Array, output: Array) -> Array:
 @lowering("aten::_sample_dirichlet", random=True)
 def sample_dirichlet(self: Array, generator: Any = None, *, key: Array) -> Array:
     (concentration,) = floats(self)
-    return random.dirichlet(key, concentration, dtype=concentration.dtype)
+    drawn = random.dirichlet(key, concentration, dtype=concentration.dtype)
+    # As in torch, never an end of the interval, where densities are infinite.
+    limits = jnp.finfo(self.dtype)
+    return jnp.clip(drawn, limits.tiny, 1 - limits.epsneg)

@@ -28,6 +28,7 @@ def segment_reduce(
 ) -> Array:
     """Reduce each segment, from `initial` on; the mean of none, without `initial`, is NaN."""
     (x,) = computed(data)
+    axis %= max(x.ndim, 1)
     if lengths is not None:
         ends = jnp.cumsum(lengths, axis=-1)
         starts = ends - lengths

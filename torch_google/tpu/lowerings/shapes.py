@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jax import lax
 
-from torch_google.tpu.dtypes import to_jax
+from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import Array, common, convert
 from torch_google.tpu.lowerings.table import lowering
 
@@ -54,7 +54,7 @@ def convert_element_type(a: Array, dtype: torch.dtype) -> Array:
 
 @lowering("aten::copy")
 def copy(self: Array, src: Array) -> Array:
-    return jnp.broadcast_to(src, self.shape)
+    return jnp.broadcast_to(convert(src, to_torch(self.dtype)), self.shape)
 
 
 @lowering(
@@ -78,11 +78,11 @@ def view_dtype(self: Array, dtype: torch.dtype) -> Array:
     """Reinterpret the bits; the last dimension grows or shrinks by the ratio of the sizes."""
     target = to_jax(dtype)
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        self = view_as_real(self).reshape(*self.shape[:-1], -1)
+        self = view_as_real(self).reshape(*self.shape[:-1], 2 * math.prod(self.shape[-1:]))
     if jnp.issubdtype(target, jnp.complexfloating):
         part = jnp.float32 if target.itemsize == 8 else jnp.float64
         pairs = _bitcast(self, np.dtype(part))
-        return view_as_complex(pairs.reshape(*pairs.shape[:-1], -1, 2))
+        return view_as_complex(pairs.reshape(*pairs.shape[:-1], pairs.shape[-1] // 2, 2))
     return _bitcast(self, target)
 
 
@@ -93,9 +93,10 @@ def _bitcast(x: Array, target: np.dtype) -> Array:
         return _bitcast(x, np.dtype(np.uint8)) != 0
     have, want = x.dtype.itemsize, target.itemsize
     if have < want:
-        x = x.reshape(*x.shape[:-1], -1, want // have)
+        ratio = want // have
+        x = x.reshape(*x.shape[:-1], x.shape[-1] // ratio, ratio)
     cast = lax.bitcast_convert_type(x, target)
-    return cast.reshape(*cast.shape[:-2], -1) if have > want else cast
+    return cast.reshape(*cast.shape[:-2], math.prod(cast.shape[-2:])) if have > want else cast
 
 
 @lowering("aten::view_as_real", "aten::view_as_real_copy")
@@ -187,12 +188,13 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Array:
-    return self.at[_along(self, dim, slice(start, end, step))].set(src.astype(self.dtype))
+    values = convert(src, to_torch(self.dtype))
+    return self.at[_along(self, dim, slice(start, end, step))].set(values)
 
 
 @lowering("aten::select_scatter")
 def select_scatter(self: Array, src: Array, dim: int, index: int) -> Array:
-    return self.at[_along(self, dim, index)].set(src.astype(self.dtype))
+    return self.at[_along(self, dim, index)].set(convert(src, to_torch(self.dtype)))
 
 
 def _along(x: Array, dim: int, item: object) -> tuple[object, ...]:
@@ -375,7 +377,8 @@ def as_strided_scatter(
     storage_offset: int | None = None,
 ) -> Array:
     places = _positions(size, stride, storage_offset)
-    return self.reshape(-1).at[places].set(src.astype(self.dtype)).reshape(self.shape)
+    values = convert(src, to_torch(self.dtype))
+    return self.reshape(-1).at[places].set(values).reshape(self.shape)
 
 
 @lowering("aten::resize")

@@ -60,8 +60,8 @@ def native_dropout(
 ) -> tuple[jax.Array, jax.Array]:
     if train is False:
         return x, jnp.ones(x.shape, bool)
-    kept = 1 - jnp.asarray(p, jnp.float32)
-    mask = jax.random.uniform(key, x.shape, jnp.float32) < kept
+    kept = 1 - jnp.asarray(p, jnp.float64)
+    mask = jax.random.uniform(key, x.shape, jnp.float32) < kept.astype(jnp.float32)
     scale = jnp.where(kept > 0, 1 / kept, 0)
     return jnp.where(mask, opmath(x) * scalar(scale, opmath(x)), 0), mask
 

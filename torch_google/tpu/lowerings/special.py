@@ -15,7 +15,8 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, floats
 from torch_google.tpu.lowerings.table import lowering
 
 _FAR = 8.0  # from here on five terms of erfcx's series are exact to float32
-_NEGATIVE_TERMS = 32  # zeta is right for q > -32: terms below zero are added one by one
+# Zeta's terms below zero are added one by one, the nearest first: what is left out then is small.
+_NEGATIVE_TERMS = 1 << 16
 
 
 def _erfcx(x: Array) -> Array:
@@ -77,16 +78,19 @@ for _name, _function in _FUNCTIONS.items():
 
 @lowering("aten::special_zeta", "aten::special_zeta.self_scalar", "aten::special_zeta.other_scalar")
 def zeta(self: Operand, other: Operand) -> Array:
-    """Hurwitz's zeta of x > 1; below zero, q > -32 and x whole."""
+    """Hurwitz's zeta of x > 1; below zero, of whole x."""
     x, q = jnp.broadcast_arrays(*floats(self, other))
-    below = jnp.maximum(jnp.ceil(-q), 0)
+    fractional = jnp.isfinite(q) & (q != jnp.floor(q))
+    below = jnp.where(fractional, jnp.maximum(jnp.ceil(-q), 0), 0)
+    terms = jnp.minimum(jnp.max(below, initial=0), _NEGATIVE_TERMS)
+    nearest = q + below - 1
 
-    def add_term(k: Array, total: Array) -> Array:
-        base = q + k
-        return total + jnp.where(k < below, _signed_power(base, -x), 0)
+    def add_term(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        k, total = state
+        return k + 1, total + jnp.where(k < below, _signed_power(nearest - k, -x), 0)
 
-    terms = _NEGATIVE_TERMS if q.size else 0
-    head = lax.fori_loop(0, terms, add_term, jnp.zeros_like(q))
+    begin = (jnp.zeros((), q.dtype), jnp.zeros_like(q))
+    _, head = lax.while_loop(lambda state: state[0] < terms, add_term, begin)
     value = head + lax.zeta(jnp.where(x > 1, x, 2), jnp.where(q > 0, q, q + below + (q == 0)))
     value = jnp.where((q < 0) & (x != jnp.floor(x)), jnp.nan, value)
     value = jnp.where(jnp.isnan(x) | jnp.isnan(q), jnp.nan, value)

@@ -52,15 +52,36 @@ def run(program: Program, call: Call) -> list[Any]:
     return outs
 
 
+_PUTS = frozenset(
+    {
+        torch.ops.aten.index_put.default,
+        torch.ops.aten.index_put_.default,
+        torch.ops.aten._index_put_impl_.default,
+        torch.ops.aten._unsafe_index_put.default,
+    }
+)
+
+
 def has_mask(op: OpOverload, args: list[Any]) -> bool:
-    """Whether the operator takes elements where a tensor of booleans is true."""
-    return op is torch.ops.aten.index.Tensor and any(
-        index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1]
-    )
+    """Whether the operator is to be called with the places at which a mask among its indices is true.
+
+    To put under a mask alone is a program; beside other indices, how many it names has to be known.
+    """
+    if op is not torch.ops.aten.index.Tensor and op not in _PUTS:
+        return False
+    given = [index for index in args[1] if index is not None]
+    masks = any(index.dtype in (torch.bool, torch.uint8) for index in given)
+    return masks and (op not in _PUTS or len(given) > 1)
 
 
-def index(tensor: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Tensor:
-    """Return aten::index with each mask replaced by the positions at which it is true."""
+def by_positions(op: OpOverload, args: list[Any]) -> torch.Tensor:
+    """Call an operator with each mask among its indices replaced by where it is true."""
+    return op(args[0], _positions(args[0], args[1]), *args[2:])
+
+
+def _positions(
+    tensor: torch.Tensor, indices: list[torch.Tensor | None]
+) -> list[torch.Tensor | None]:
     positions: list[torch.Tensor | None] = []
     for index in indices:
         if index is not None and index.dtype in (torch.bool, torch.uint8):
@@ -73,7 +94,7 @@ def index(tensor: torch.Tensor, indices: list[torch.Tensor | None]) -> torch.Ten
             positions.extend(index.nonzero().unbind(1))
         else:
             positions.append(index)
-    return torch.ops.aten.index.Tensor(tensor, positions)
+    return positions
 
 
 def _given(call: Call, kind: str, at: int, device: int) -> Any:
