@@ -81,6 +81,10 @@ class Filesystem(ABC):
                 raise
             return False
 
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link; where nothing is one, it never is."""
+        return False
+
     def read_text(self, path: str) -> str | None:
         """Return a small file's text, or None where it is not."""
         try:

@@ -60,6 +60,9 @@ class LocalFilesystem(Filesystem):
                 if not is_partial(entry.name)
             }
 
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(_plain(path))
+
     def make_directory(self, path: str, *, parents: bool) -> None:
         with explained("cannot make the directory", path):
             if not parents:

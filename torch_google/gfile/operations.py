@@ -94,7 +94,7 @@ def ListDir(path: PathLike) -> list[str]:
 def Glob(pattern: PathLike) -> list[str]:
     """Return the paths that a pattern matches, sorted: `*`, `?`, `[...]` in a name, `**` across them.
 
-    Names that begin with a dot are matched by a dot only.
+    Names that begin with a dot are matched by a dot only. `**` finds links, and does not follow them.
     """
     place = locate(pattern)
     if not _MAGIC.search(place.inner):
@@ -112,14 +112,17 @@ def Glob(pattern: PathLike) -> list[str]:
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (directory, names of directories, names of files), a directory before what is in it.
 
-    As with os.walk, a caller may take names out of the first list.
+    As with os.walk, a caller may take names out of the first list, and a link to a directory is named
+    there, but what it leads to is not walked.
     """
-    place = locate(top)
-    entries = filesystem_of(top).entries(str(place))
+    place, system = locate(top), filesystem_of(top)
+    entries = system.entries(str(place))
     directories = [name for name, is_directory in entries.items() if is_directory]
     yield str(place), directories, [name for name in entries if not entries[name]]
     for name in directories:
-        yield from Walk(str(place.join(name)))
+        below = str(place.join(name))
+        if not system.is_link(below):
+            yield from Walk(below)
 
 
 def MakeDirs(path: PathLike) -> None:
@@ -194,12 +197,13 @@ def _matches(base: Location, patterns: list[str]) -> Iterator[Location]:
         return
     if not IsDirectory(str(base)):
         return
-    for name, is_directory in filesystem_of(str(base)).entries(str(base)).items():
+    system = filesystem_of(str(base))
+    for name, is_directory in system.entries(str(base)).items():
         if name.startswith(".") and not pattern.startswith("."):
             continue
         below = base.join(name)
         if pattern == "**":
-            if is_directory:
+            if is_directory and not system.is_link(str(below)):
                 yield from _matches(below, patterns)
             elif not rest:
                 yield below

@@ -290,3 +290,25 @@ def test_a_link_to_itself_is_not_there_and_hides_nothing(tmp_path: Path) -> None
     assert not gfile.Exists(tmp_path / ("n" * 300))
     assert gfile.ListDir(tmp_path) == ["file", "link"]
     assert gfile.Glob(f"{tmp_path}/f*") == [f"{tmp_path}/file"]
+
+
+def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    for directory in (tmp_path / "kept", top, top / "real"):
+        directory.mkdir()
+        (directory / "file").write_text("there")
+    (top / "away").symlink_to("../kept")
+    (top / "self").symlink_to(".")
+    assert list(gfile.Walk(top)) == [
+        (str(top), ["away", "real", "self"], ["file"]),
+        (f"{top}/real", [], ["file"]),
+    ]
+    names = ["away", "file", "real", "real/file", "self"]
+    assert gfile.Glob(f"{top}/**") == [str(top), *(f"{top}/{name}" for name in names)]
+    assert gfile.Glob(f"{top}/**/file") == [f"{top}/file", f"{top}/real/file"]
+    assert gfile.Glob(f"{top}/a*/file") == [f"{top}/away/file"], "a link that is named is"
+    assert gfile.ListDir(top / "away") == ["file"]
+    for directory, _, files in gfile.GPath(top).walk(top_down=False):
+        for name in files:
+            (directory / name).unlink()
+    assert gfile.ListDir(tmp_path / "kept") == ["file"]
