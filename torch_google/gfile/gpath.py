@@ -64,7 +64,9 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        for found in operations.Glob(self / pattern):
+        # Only the pattern is one: brackets in this path's own names are theirs.
+        names = [*pathlib.PurePosixPath(pattern).parts] or [""]
+        for found in operations.glob_below(self._location, names):
             yield type(self)(found)
 
     def rglob(self, pattern: str) -> Iterator[GPath]:

@@ -104,9 +104,14 @@ def Glob(pattern: PathLike) -> list[str]:
     before = "/".join(names[:first])
     if names[:first] == [""]:
         before = "/"
-    base = Location(place.scheme, before, place.chain)
-    found = sorted(set(_matches(base, names[first:])), key=lambda each: each.inner)
-    return [str(each) for each in found]
+    return glob_below(Location(place.scheme, before, place.chain), names[first:])
+
+
+def glob_below(base: Location, patterns: list[str]) -> list[str]:
+    """Return the paths below `base`, itself no pattern, whose names match, one after another; sorted."""
+    found = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
+    # `**` matches where the process is as well, which has no name here.
+    return [str(each) for each in found if str(each)]
 
 
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
@@ -195,10 +200,11 @@ def _matches(base: Location, patterns: list[str]) -> Iterator[Location]:
         elif Exists(str(below)):
             yield below
         return
-    if not IsDirectory(str(base)):
+    directory = str(base) or os.curdir
+    if not IsDirectory(directory):
         return
-    system = filesystem_of(str(base))
-    for name, is_directory in system.entries(str(base)).items():
+    system = filesystem_of(directory)
+    for name, is_directory in system.entries(directory).items():
         if name.startswith(".") and not pattern.startswith("."):
             continue
         below = base.join(name)

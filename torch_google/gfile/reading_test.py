@@ -312,3 +312,33 @@ def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
         for name in files:
             (directory / name).unlink()
     assert gfile.ListDir(tmp_path / "kept") == ["file"]
+
+
+def test_a_relative_pattern_begins_where_the_process_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("a.txt", "b.pt", "sub/c.txt"):
+        (tmp_path / name).write_text("there")
+    assert gfile.Glob("*.txt") == ["a.txt"]
+    assert gfile.Glob("**") == ["a.txt", "b.pt", "sub", "sub/c.txt"]
+    assert gfile.Glob("**/*.txt") == ["a.txt", "sub/c.txt"]
+    assert gfile.Glob("./*/c*") == ["./sub/c.txt"]
+    assert list(gfile.GPath(".").glob("*.pt")) == [gfile.GPath("b.pt")]
+    assert list(gfile.GPath(".").rglob("c.txt")) == [gfile.GPath("sub/c.txt")]
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_a_path_is_no_pattern_of_its_own_glob(tmp_path: Path, scheme: str) -> None:
+    root = gfile.GPath(f"{scheme}{tmp_path}")
+    for name in ("run1", "run[1]", "r*n"):
+        (root / name / "sub").mkdir(parents=True, exist_ok=True)
+        (root / name / "sub" / f"{name}.txt").write_text("there")
+    for name in ("run[1]", "r*n"):
+        path = root / name / "sub" / f"{name}.txt"
+        for pattern in ("sub/*.txt", "./sub//*", "*/*"):
+            assert list((root / name).glob(pattern)) == [path]
+        assert list((root / name).rglob("*.txt")) == [path]
+        assert list((root / name).glob("sub")) == [path.parent]
+    assert list((root / "none").glob("*")) == []
