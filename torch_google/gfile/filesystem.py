@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from torch_google.gfile.failures import failure
+
 
 @dataclass(frozen=True)
 class FileStatus:
@@ -54,6 +56,12 @@ class Filesystem(ABC):
     @abstractmethod
     def remove_tree(self, path: str) -> None:
         """Remove a directory with everything below it, or a file."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        if self.entries(path):
+            raise failure(errno.ENOTEMPTY, "cannot remove: it is not empty", path)
+        self.remove_tree(path)
 
     @abstractmethod
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...

@@ -16,8 +16,8 @@ from etils import epath
 from etils.epath.stat_utils import StatResult
 
 from torch_google.gfile import operations
-from torch_google.gfile.failures import explained
 from torch_google.gfile.location import Location, PathLike, locate
+from torch_google.gfile.schemes import filesystem_of
 
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
@@ -128,10 +128,7 @@ class GPath(epath.Path):
                 raise
 
     def rmdir(self) -> None:
-        if list(self.iterdir()):
-            with explained("cannot remove", self):
-                raise OSError(39, "it is not empty; use rmtree")
-        operations.DeleteRecursively(self)
+        filesystem_of(self).remove_directory(str(self))
 
     def rmtree(self, missing_ok: bool = False) -> None:
         if not missing_ok or self.exists():
