@@ -16,10 +16,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import IO, Any
 
 from torch_google.gfile import checksum as checksums
-from torch_google.gfile.failures import explained, failure
+from torch_google.gfile.failures import ChecksumError, explained, failure
 from torch_google.gfile.filesystem import FileStatus
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
@@ -58,9 +59,7 @@ def Open(
     if text:
         codecs.lookup(encoding)  # before anything is opened
     if action == "r":
-        if checksum is not None:
-            _verify(name, checksum)
-        found = system.open_to_read(name)
+        found = _verified(name, checksum) if checksum else system.open_to_read(name)
         if not text:
             return found
         return io.TextIOWrapper(found, encoding, errors, newline)
@@ -176,17 +175,29 @@ def DeleteRecursively(path: PathLike) -> None:
     filesystem_of(path).remove_tree(os.fspath(path))
 
 
-def _verify(name: str, algorithm: str) -> None:
+def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
+    """Return a reader of the very bytes that were verified, at their beginning."""
     place = locate(name)
     beside = str(place.parent.join(f"{place.name}.{algorithm}"))
     system = filesystem_of(name)
-    with explained(f"cannot verify by {algorithm}", name):
-        with system.open_to_read(name) as file:
-            found = checksums.digest(file, algorithm)
-        listed = system.read_text(beside)
-        if listed is None:
+    with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
+        # The file may be replaced at any moment: what is open here was listed before that, or after.
+        before = system.read_text(beside)
+        file = opened.enter_context(system.open_to_read(name))
+        found = checksums.digest(file, algorithm)
+        after = system.read_text(beside)
+        listed = [text for text in (before, after) if text is not None]
+        if not listed:
             raise failure(errno.ENOENT, f"no {algorithm} is listed for {name}", beside)
-        checksums.verify(name, found, listed, algorithm)
+        try:
+            checksums.verify(name, found, "\n".join(listed), algorithm)
+        except ChecksumError:
+            if last or before == after:
+                raise
+            return _verified(name, algorithm, last=True)
+        file.seek(0)
+        opened.pop_all()
+        return file
 
 
 def _matches(base: Location, patterns: list[str]) -> Iterator[Location]:

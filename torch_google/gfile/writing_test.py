@@ -18,6 +18,7 @@ import pytest
 from torch_google import gfile
 from torch_google.gfile import checksum
 from torch_google.gfile.backends import Parts, backend
+from torch_google.gfile.local import LocalFilesystem
 from torch_google.gfile.schemes import filesystem_of
 
 
@@ -292,3 +293,48 @@ def test_a_file_verifies_wherever_its_writer_is_stopped(stop: int) -> None:
     found = checksum.digest(io.BytesIO(state["file"]), "sha256")  # type: ignore[arg-type]
     checksum.verify("f", found, state["listed"], "sha256")  # type: ignore[arg-type]
     assert state["file"] == (b"older" if stop < 2 else b"new")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "content"),
+    [([], [b"new"], b"older"), ([b"new"], [], b"new"), ([b"new"], [b"newer"], b"newer")],
+)
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_what_is_replaced_while_it_is_opened_verifies(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    before: list[bytes],
+    after: list[bytes],
+    content: bytes,
+) -> None:
+    """Others commit before and after the file is opened; the bytes are those that were verified."""
+    path = f"{scheme}{tmp_path}/file"
+    _write(path, b"older", checksum="sha256")
+    kind = type(filesystem_of(path))
+    really = kind.open_to_read
+
+    def open_to_read(self: Any, name: str) -> Any:
+        if name != path:
+            return really(self, name)
+        while before:
+            _write(path, before.pop(), checksum="sha256")
+        file = really(self, name)
+        while after:
+            _write(path, after.pop(), checksum="sha256")
+        return file
+
+    # Parametrized lists are shared by the schemes.
+    before, after = [*before], [*after]
+    monkeypatch.setattr(kind, "open_to_read", open_to_read)
+    with gfile.Open(path, "rb", checksum="sha256") as file:
+        assert file.read() == content
+
+
+def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that changes is no excuse for a file that no list names."""
+    lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
+    (tmp_path / "file").write_bytes(b"damaged")
+    monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))
+    with pytest.raises(gfile.ChecksumError, match="and b or c is listed"):
+        gfile.Open(tmp_path / "file", checksum="sha256")
