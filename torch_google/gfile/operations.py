@@ -166,7 +166,10 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove what killed writers left in a directory; what is being written stays."""
+    """Remove what killed writers left in a directory; what is being written stays.
+
+    What those of another machine left goes when it is a day old.
+    """
     filesystem_of(path).sweep(os.fspath(path))
 
 
