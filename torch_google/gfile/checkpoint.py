@@ -28,12 +28,11 @@ from torch.distributed.checkpoint.filesystem import (
 from torch_google.gfile import operations
 from torch_google.gfile.location import is_remote, locate
 from torch_google.gfile.operations import Open
+from torch_google.gfile.partial import LITTER
 from torch_google.gfile.schemes import filesystem_of
 
 _METADATA = ".metadata"
 _DATA = ".distcp"
-# A data file that no metadata names is of a save under way, unless it is this old (seconds).
-_LITTER = 24 * 3600.0
 # What pickle raises of a file that another version wrote, or damaged.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
 
@@ -139,8 +138,9 @@ class Writer(FileSystemWriter):
         return _Files.validate_checkpoint_id(checkpoint_id)
 
     def _is_litter(self, name: str) -> bool:
+        # A data file that no metadata names is of a save under way, unless it is old.
         modified = operations.Stat(self.fs.concat_path(self.path, name)).modified
-        return modified is not None and time.time() - modified > _LITTER
+        return modified is not None and time.time() - modified > LITTER
 
 
 def storages(upstream: list[type], reader: bool) -> list[type]:

@@ -59,4 +59,4 @@ def replace(
 
 
 def _digests(listed: str) -> list[str]:
-    return [line.split()[0] for line in listed.splitlines() if line.strip()]
+    return [*dict.fromkeys(line.split()[0] for line in listed.splitlines() if line.strip())]

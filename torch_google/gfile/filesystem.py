@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
+from torch_google.gfile.failures import failure
+
 
 @dataclass(frozen=True)
 class FileStatus:
@@ -55,6 +57,12 @@ class Filesystem(ABC):
     def remove_tree(self, path: str) -> None:
         """Remove a directory with everything below it, or a file."""
 
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+        if self.entries(path):
+            raise failure(errno.ENOTEMPTY, "cannot remove: it is not empty", path)
+        self.remove_tree(path)
+
     @abstractmethod
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
@@ -80,6 +88,10 @@ class Filesystem(ABC):
             if not _is_absence(error):
                 raise
             return False
+
+    def is_link(self, path: str) -> bool:
+        """Whether it is a symbolic link; where nothing is one, it never is."""
+        return False
 
     def read_text(self, path: str) -> str | None:
         """Return a small file's text, or None where it is not."""

@@ -16,8 +16,8 @@ from etils import epath
 from etils.epath.stat_utils import StatResult
 
 from torch_google.gfile import operations
-from torch_google.gfile.failures import explained
 from torch_google.gfile.location import Location, PathLike, locate
+from torch_google.gfile.schemes import filesystem_of
 
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
@@ -64,7 +64,9 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        for found in operations.Glob(self / pattern):
+        # Only the pattern is one: brackets in this path's own names are theirs.
+        names = [*pathlib.PurePosixPath(pattern).parts] or [""]
+        for found in operations.glob_below(self._location, names):
             yield type(self)(found)
 
     def rglob(self, pattern: str) -> Iterator[GPath]:
@@ -126,10 +128,7 @@ class GPath(epath.Path):
                 raise
 
     def rmdir(self) -> None:
-        if list(self.iterdir()):
-            with explained("cannot remove", self):
-                raise OSError(39, "it is not empty; use rmtree")
-        operations.DeleteRecursively(self)
+        filesystem_of(self).remove_directory(str(self))
 
     def rmtree(self, missing_ok: bool = False) -> None:
         if not missing_ok or self.exists():

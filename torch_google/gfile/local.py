@@ -60,6 +60,9 @@ class LocalFilesystem(Filesystem):
                 if not is_partial(entry.name)
             }
 
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(_plain(path))
+
     def make_directory(self, path: str, *, parents: bool) -> None:
         with explained("cannot make the directory", path):
             if not parents:
@@ -73,6 +76,20 @@ class LocalFilesystem(Filesystem):
     def remove(self, path: str) -> None:
         with explained("cannot remove", path):
             os.unlink(_plain(path))
+
+    def remove_directory(self, path: str) -> None:
+        target = _plain(path)
+        with explained("cannot remove", path):
+            if not os.path.islink(target):
+                sweep(target)
+            try:
+                os.rmdir(target)
+            except OSError as error:
+                if error.errno != errno.ENOTEMPTY:
+                    raise
+                # What is being written is not listed, so a caller may see nothing there.
+                what = "it is not empty, or a file is being written in it"
+                raise failure(errno.ENOTEMPTY, f"cannot remove: {what}", path) from None
 
     def remove_tree(self, path: str) -> None:
         with explained("cannot remove", path):

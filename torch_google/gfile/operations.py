@@ -16,10 +16,11 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import IO, Any
 
 from torch_google.gfile import checksum as checksums
-from torch_google.gfile.failures import explained, failure
+from torch_google.gfile.failures import ChecksumError, explained, failure
 from torch_google.gfile.filesystem import FileStatus
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
@@ -58,9 +59,7 @@ def Open(
     if text:
         codecs.lookup(encoding)  # before anything is opened
     if action == "r":
-        if checksum is not None:
-            _verify(name, checksum)
-        found = system.open_to_read(name)
+        found = _verified(name, checksum) if checksum else system.open_to_read(name)
         if not text:
             return found
         return io.TextIOWrapper(found, encoding, errors, newline)
@@ -94,7 +93,7 @@ def ListDir(path: PathLike) -> list[str]:
 def Glob(pattern: PathLike) -> list[str]:
     """Return the paths that a pattern matches, sorted: `*`, `?`, `[...]` in a name, `**` across them.
 
-    Names that begin with a dot are matched by a dot only.
+    Names that begin with a dot are matched by a dot only. `**` finds links, and does not follow them.
     """
     place = locate(pattern)
     if not _MAGIC.search(place.inner):
@@ -104,22 +103,30 @@ def Glob(pattern: PathLike) -> list[str]:
     before = "/".join(names[:first])
     if names[:first] == [""]:
         before = "/"
-    base = Location(place.scheme, before, place.chain)
-    found = sorted(set(_matches(base, names[first:])), key=lambda each: each.inner)
-    return [str(each) for each in found]
+    return glob_below(Location(place.scheme, before, place.chain), names[first:])
+
+
+def glob_below(base: Location, patterns: list[str]) -> list[str]:
+    """Return the paths below `base`, itself no pattern, whose names match, one after another; sorted."""
+    found = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
+    # `**` matches where the process is as well, which has no name here.
+    return [str(each) for each in found if str(each)]
 
 
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
     """Yield (directory, names of directories, names of files), a directory before what is in it.
 
-    As with os.walk, a caller may take names out of the first list.
+    As with os.walk, a caller may take names out of the first list, and a link to a directory is named
+    there, but what it leads to is not walked.
     """
-    place = locate(top)
-    entries = filesystem_of(top).entries(str(place))
+    place, system = locate(top), filesystem_of(top)
+    entries = system.entries(str(place))
     directories = [name for name, is_directory in entries.items() if is_directory]
     yield str(place), directories, [name for name in entries if not entries[name]]
     for name in directories:
-        yield from Walk(str(place.join(name)))
+        below = str(place.join(name))
+        if not system.is_link(below):
+            yield from Walk(below)
 
 
 def MakeDirs(path: PathLike) -> None:
@@ -159,7 +166,10 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove what killed writers left in a directory; what is being written stays."""
+    """Remove what killed writers left in a directory; what is being written stays.
+
+    What those of another machine left goes when it is a day old.
+    """
     filesystem_of(path).sweep(os.fspath(path))
 
 
@@ -168,17 +178,29 @@ def DeleteRecursively(path: PathLike) -> None:
     filesystem_of(path).remove_tree(os.fspath(path))
 
 
-def _verify(name: str, algorithm: str) -> None:
+def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
+    """Return a reader of the very bytes that were verified, at their beginning."""
     place = locate(name)
     beside = str(place.parent.join(f"{place.name}.{algorithm}"))
     system = filesystem_of(name)
-    with explained(f"cannot verify by {algorithm}", name):
-        with system.open_to_read(name) as file:
-            found = checksums.digest(file, algorithm)
-        listed = system.read_text(beside)
-        if listed is None:
+    with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
+        # The file may be replaced at any moment: what is open here was listed before that, or after.
+        before = system.read_text(beside)
+        file = opened.enter_context(system.open_to_read(name))
+        found = checksums.digest(file, algorithm)
+        after = system.read_text(beside)
+        listed = [text for text in (before, after) if text is not None]
+        if not listed:
             raise failure(errno.ENOENT, f"no {algorithm} is listed for {name}", beside)
-        checksums.verify(name, found, listed, algorithm)
+        try:
+            checksums.verify(name, found, "\n".join(listed), algorithm)
+        except ChecksumError:
+            if last or before == after:
+                raise
+            return _verified(name, algorithm, last=True)
+        file.seek(0)
+        opened.pop_all()
+        return file
 
 
 def _matches(base: Location, patterns: list[str]) -> Iterator[Location]:
@@ -192,14 +214,16 @@ def _matches(base: Location, patterns: list[str]) -> Iterator[Location]:
         elif Exists(str(below)):
             yield below
         return
-    if not IsDirectory(str(base)):
+    directory = str(base) or os.curdir
+    if not IsDirectory(directory):
         return
-    for name, is_directory in filesystem_of(str(base)).entries(str(base)).items():
+    system = filesystem_of(directory)
+    for name, is_directory in system.entries(directory).items():
         if name.startswith(".") and not pattern.startswith("."):
             continue
         below = base.join(name)
         if pattern == "**":
-            if is_directory:
+            if is_directory and not system.is_link(str(below)):
                 yield from _matches(below, patterns)
             elif not rest:
                 yield below

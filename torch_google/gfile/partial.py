@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file of this machine that appears whole: written aside, synced, renamed.
 
-What is being written to `DIR/NAME` is `DIR/.NAME.partial-0/NAME`: the same filesystem, so that the
-rename is atomic, and the same last component, since some formats record it. The writer holds a lock on
-that directory. The lock dies with the process, so the next writer of the same file knows what a killed
+What is being written to `DIR/NAME` is `DIR/.NAME.partial-MACHINE-0/NAME`: the same filesystem, so that
+the rename is atomic, and the same last component, since some formats record it. The writer holds a lock
+on that directory. The lock dies with the process, so the next writer of the same file knows what a killed
 one left, and takes its place; a live one's is left alone, and the next number used.
+
+On NFS such a lock is known to its own machine only. So each machine, from one boot to the next, has names
+of its own, and what has another's is left alone until it is old.
 """
 
 from __future__ import annotations
@@ -14,14 +17,19 @@ import fcntl
 import hashlib
 import os
 import re
+import socket
+import time
 import uuid
+from functools import cache
 from itertools import count
 
-_NAME = re.compile(r"\..*\.partial-(\d+|[0-9a-f]{32})")
+_NAME = re.compile(r"\..*\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})")
 # Bytes of a name that most filesystems allow, less those that a partial one adds.
 _LONGEST_NAME = 255 - len("..partial-") - 32
 # Network filesystems without locks: a name of one's own, and nothing is taken over.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
+# What was left this long ago (seconds) is a dead writer's, where no lock can tell.
+LITTER = 24 * 3600.0
 
 
 def is_partial(name: str) -> bool:
@@ -30,9 +38,14 @@ def is_partial(name: str) -> bool:
 
 
 def sweep(directory: str) -> None:
-    """Remove what killed writers left in a directory; what somebody is writing stays."""
-    for name in filter(is_partial, os.listdir(directory)):
-        path = os.path.join(directory, name)
+    """Remove what killed writers left in a directory; what somebody is writing stays.
+
+    What another machine's left, or this one's before it was last started, goes when it is a day old.
+    """
+    for name in os.listdir(directory):
+        found, path = _NAME.fullmatch(name), os.path.join(directory, name)
+        if found is None or (found[1] != machine() and not _is_litter(path)):
+            continue
         try:
             lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -105,8 +118,8 @@ class Partial:
 
 def _claim(prefix: str) -> tuple[str, int | None]:
     """Return a directory that nobody else writes in, and the descriptor that says so."""
-    numbers = count()
-    name = f"{prefix}{next(numbers)}"
+    names = (f"{prefix}{machine()}-{number}" for number in count())
+    name = next(names)
     while True:
         made = _make(name)
         try:
@@ -116,13 +129,13 @@ def _claim(prefix: str) -> tuple[str, int | None]:
         except PermissionError:
             if made:
                 raise
-            name = f"{prefix}{next(numbers)}"  # somebody else's
+            name = next(names)  # somebody else's
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
-            name = f"{prefix}{next(numbers)}"
+            name = next(names)
             continue
         except OSError as error:
             if error.errno not in _NO_LOCKS:
@@ -136,6 +149,26 @@ def _claim(prefix: str) -> tuple[str, int | None]:
         if _is_at(lock, name):
             return name, lock
         os.close(lock)  # the one that was locked is gone, or another has its name
+
+
+@cache
+def machine() -> str:
+    """Return what tells this machine, since it was started, from all others."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            known = file.read().strip()
+    except OSError:
+        known = socket.gethostname()
+    return hashlib.sha256(known.encode()).hexdigest()[:12]
+
+
+def _is_litter(directory: str) -> bool:
+    try:
+        inside = [os.path.join(directory, name) for name in os.listdir(directory)]
+        latest = max(os.lstat(path).st_mtime for path in [directory, *inside])
+    except OSError:
+        return False  # just gone, or somebody else's
+    return time.time() - latest > LITTER
 
 
 def _empty(directory: str) -> None:

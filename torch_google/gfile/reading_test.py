@@ -290,3 +290,55 @@ def test_a_link_to_itself_is_not_there_and_hides_nothing(tmp_path: Path) -> None
     assert not gfile.Exists(tmp_path / ("n" * 300))
     assert gfile.ListDir(tmp_path) == ["file", "link"]
     assert gfile.Glob(f"{tmp_path}/f*") == [f"{tmp_path}/file"]
+
+
+def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    for directory in (tmp_path / "kept", top, top / "real"):
+        directory.mkdir()
+        (directory / "file").write_text("there")
+    (top / "away").symlink_to("../kept")
+    (top / "self").symlink_to(".")
+    assert list(gfile.Walk(top)) == [
+        (str(top), ["away", "real", "self"], ["file"]),
+        (f"{top}/real", [], ["file"]),
+    ]
+    names = ["away", "file", "real", "real/file", "self"]
+    assert gfile.Glob(f"{top}/**") == [str(top), *(f"{top}/{name}" for name in names)]
+    assert gfile.Glob(f"{top}/**/file") == [f"{top}/file", f"{top}/real/file"]
+    assert gfile.Glob(f"{top}/a*/file") == [f"{top}/away/file"], "a link that is named is"
+    assert gfile.ListDir(top / "away") == ["file"]
+    for directory, _, files in gfile.GPath(top).walk(top_down=False):
+        for name in files:
+            (directory / name).unlink()
+    assert gfile.ListDir(tmp_path / "kept") == ["file"]
+
+
+def test_a_relative_pattern_begins_where_the_process_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("a.txt", "b.pt", "sub/c.txt"):
+        (tmp_path / name).write_text("there")
+    assert gfile.Glob("*.txt") == ["a.txt"]
+    assert gfile.Glob("**") == ["a.txt", "b.pt", "sub", "sub/c.txt"]
+    assert gfile.Glob("**/*.txt") == ["a.txt", "sub/c.txt"]
+    assert gfile.Glob("./*/c*") == ["./sub/c.txt"]
+    assert list(gfile.GPath(".").glob("*.pt")) == [gfile.GPath("b.pt")]
+    assert list(gfile.GPath(".").rglob("c.txt")) == [gfile.GPath("sub/c.txt")]
+
+
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_a_path_is_no_pattern_of_its_own_glob(tmp_path: Path, scheme: str) -> None:
+    root = gfile.GPath(f"{scheme}{tmp_path}")
+    for name in ("run1", "run[1]", "r*n"):
+        (root / name / "sub").mkdir(parents=True, exist_ok=True)
+        (root / name / "sub" / f"{name}.txt").write_text("there")
+    for name in ("run[1]", "r*n"):
+        path = root / name / "sub" / f"{name}.txt"
+        for pattern in ("sub/*.txt", "./sub//*", "*/*"):
+            assert list((root / name).glob(pattern)) == [path]
+        assert list((root / name).rglob("*.txt")) == [path]
+        assert list((root / name).glob("sub")) == [path.parent]
+    assert list((root / "none").glob("*")) == []

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import subprocess
 import sys
 import zipfile
@@ -191,6 +192,52 @@ def test_a_path_writes_and_removes(tmp_path: Path) -> None:
         (root / "made").rmtree()
         (root / "made").rmtree(missing_ok=True)
         assert not below.exists()
+
+
+def test_a_directory_is_removed_only_when_empty(tmp_path: Path) -> None:
+    for root in (gfile.GPath(tmp_path), gfile.GPath("memory://gpath")):
+        (root / "empty").mkdir(parents=True)
+        (root / "full").mkdir()
+        (root / "full" / "file").write_bytes(b"x")
+        (root / "empty").rmdir()
+        assert not (root / "empty").exists()
+        with pytest.raises(OSError, match=r"not empty.*DeleteRecursively") as raised:
+            (root / "full").rmdir()
+        assert raised.value.errno == errno.ENOTEMPTY
+        with pytest.raises(NotADirectoryError):
+            (root / "full" / "file").rmdir()
+        with pytest.raises(FileNotFoundError):
+            (root / "none").rmdir()
+        (root / "full").rmtree()
+
+
+def test_a_directory_that_is_written_in_stays(tmp_path: Path) -> None:
+    path = gfile.GPath(tmp_path) / "run"
+    path.mkdir()
+    with (path / "file").open("w") as file:
+        file.write("whole")
+        with pytest.raises(OSError, match="being written") as raised:
+            path.rmdir()
+        assert raised.value.errno == errno.ENOTEMPTY
+    assert (path / "file").read_text() == "whole"
+    (path / "file").unlink()
+    child = os.fork()
+    if child == 0:
+        kept = gfile.Open(path / "killed", "w")
+        os.kill(os.getpid(), signal.SIGKILL)
+        kept.close()
+    os.waitpid(child, 0)
+    assert os.listdir(path)
+    path.rmdir()
+    assert not path.exists()
+
+
+def test_a_link_to_an_empty_directory_is_none(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    with pytest.raises(NotADirectoryError):
+        gfile.GPath(tmp_path / "link").rmdir()
+    assert (tmp_path / "link").is_dir()
 
 
 # Retries.

@@ -10,6 +10,7 @@ import os
 import signal
 import stat
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,13 @@ import pytest
 from torch_google import gfile
 from torch_google.gfile import checksum
 from torch_google.gfile.backends import Parts, backend
+from torch_google.gfile.local import LocalFilesystem
+from torch_google.gfile.partial import LITTER, machine
 from torch_google.gfile.schemes import filesystem_of
+
+
+def _partial(name: str, number: int) -> str:
+    return f".{name}.partial-{machine()}-{number}"
 
 
 def _write(path: object, content: bytes, **options: Any) -> None:
@@ -34,7 +41,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
     with gfile.Open(path, "wb") as one, gfile.Open(path, "wb") as other:
         one.write(b"one")
         other.write(b"other")
-        assert sorted(os.listdir(tmp_path)) == [".file.partial-0", ".file.partial-1"]
+        assert sorted(os.listdir(tmp_path)) == [_partial("file", 0), _partial("file", 1)]
         assert gfile.ListDir(tmp_path) == []
     assert path.read_bytes() == b"one", "the outer one ended last"
     assert os.listdir(tmp_path) == ["file"]
@@ -98,13 +105,13 @@ def test_a_killed_writer_leaves_what_the_next_one_removes(tmp_path: Path) -> Non
         file.write(b"x" * 1_000_000)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)
-    assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
+    assert sorted(os.listdir(tmp_path)) == [_partial("file", 0), "file"]
     assert gfile.ListDir(tmp_path) == ["file"]
     assert path.read_bytes() == b"older"
     with gfile.Open(path, "wb") as file:
         file.write(b"new")
-        assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
-        assert (tmp_path / ".file.partial-0" / "file").stat().st_size == 0
+        assert sorted(os.listdir(tmp_path)) == [_partial("file", 0), "file"]
+        assert (tmp_path / _partial("file", 0) / "file").stat().st_size == 0
     assert os.listdir(tmp_path) == ["file"]
     assert path.read_bytes() == b"new"
 
@@ -117,16 +124,38 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
             file.write(b"x")
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
-    (tmp_path / ".file.partial-7").write_bytes(b"a file of that name")
+    (tmp_path / _partial("file", 7)).write_bytes(b"a file of that name")
     with gfile.Open(tmp_path / "three", "wb") as file:
         assert len(os.listdir(tmp_path)) == 4
         gfile.Sweep(tmp_path)
-        assert sorted(os.listdir(tmp_path)) == [".file.partial-7", ".three.partial-0"]
+        assert sorted(os.listdir(tmp_path)) == [_partial("file", 7), _partial("three", 0)]
         file.write(b"whole")
     assert (tmp_path / "three").read_bytes() == b"whole"
     gfile.Sweep("memory://")
     with pytest.raises(FileNotFoundError):
         gfile.Sweep(tmp_path / "none")
+
+
+@pytest.mark.parametrize("owner", ["0123456789ab-", ""])
+def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
+    """Its locks are not seen here; nor is it known whose a name without a machine is."""
+    other = tmp_path / f".file.partial-{owner}0"
+    other.mkdir()
+    (other / "file").write_bytes(b"unfinished")
+    with gfile.Open(tmp_path / "file", "wb") as file:
+        file.write(b"whole")
+        gfile.Sweep(tmp_path)
+        assert sorted(os.listdir(tmp_path)) == sorted([other.name, _partial("file", 0)])
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    assert (other / "file").read_bytes() == b"unfinished"
+    assert gfile.ListDir(tmp_path) == ["file"]
+    long_ago = time.time() - LITTER - 60
+    os.utime(other, (long_ago, long_ago))
+    gfile.Sweep(tmp_path)
+    assert other.exists(), "its file is being written"
+    os.utime(other / "file", (long_ago, long_ago))
+    gfile.Sweep(tmp_path)
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,10 +165,10 @@ def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    (tmp_path / ".file.partial-0").mkdir()
+    (tmp_path / _partial("file", 0)).mkdir()
     _write(tmp_path / "file", b"content")
     assert (tmp_path / "file").read_bytes() == b"content"
-    assert sorted(os.listdir(tmp_path)) == [".file.partial-0", "file"]
+    assert sorted(os.listdir(tmp_path)) == [_partial("file", 0), "file"]
 
 
 def test_names_as_long_as_they_may_be(tmp_path: Path) -> None:
@@ -292,3 +321,48 @@ def test_a_file_verifies_wherever_its_writer_is_stopped(stop: int) -> None:
     found = checksum.digest(io.BytesIO(state["file"]), "sha256")  # type: ignore[arg-type]
     checksum.verify("f", found, state["listed"], "sha256")  # type: ignore[arg-type]
     assert state["file"] == (b"older" if stop < 2 else b"new")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "content"),
+    [([], [b"new"], b"older"), ([b"new"], [], b"new"), ([b"new"], [b"newer"], b"newer")],
+)
+@pytest.mark.parametrize("scheme", ["", "memory://"])
+def test_what_is_replaced_while_it_is_opened_verifies(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scheme: str,
+    before: list[bytes],
+    after: list[bytes],
+    content: bytes,
+) -> None:
+    """Others commit before and after the file is opened; the bytes are those that were verified."""
+    path = f"{scheme}{tmp_path}/file"
+    _write(path, b"older", checksum="sha256")
+    kind = type(filesystem_of(path))
+    really = kind.open_to_read
+
+    def open_to_read(self: Any, name: str) -> Any:
+        if name != path:
+            return really(self, name)
+        while before:
+            _write(path, before.pop(), checksum="sha256")
+        file = really(self, name)
+        while after:
+            _write(path, after.pop(), checksum="sha256")
+        return file
+
+    # Parametrized lists are shared by the schemes.
+    before, after = [*before], [*after]
+    monkeypatch.setattr(kind, "open_to_read", open_to_read)
+    with gfile.Open(path, "rb", checksum="sha256") as file:
+        assert file.read() == content
+
+
+def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list that changes is no excuse for a file that no list names."""
+    lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
+    (tmp_path / "file").write_bytes(b"damaged")
+    monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))
+    with pytest.raises(gfile.ChecksumError, match="and b or c is listed"):
+        gfile.Open(tmp_path / "file", checksum="sha256")
