@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """AOTAutograd's cache, fingerprints, and options."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,11 @@ def test_the_compile_cache_tells_programs_with_other_numbers_of_a_size_apart(
 ) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        for function in (lambda x: x * (x.shape[0] * 2), lambda x: x * (x.shape[0] * 3)):
+        functions: list[Callable[[torch.Tensor], torch.Tensor]] = [
+            lambda x: x * (x.shape[0] * 2),
+            lambda x: x * (x.shape[0] * 3),
+        ]
+        for function in functions:
             torch._dynamo.reset()
             x = torch.randn(5, 2)
             given = x.to("tpu").requires_grad_()

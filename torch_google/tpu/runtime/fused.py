@@ -67,26 +67,32 @@ def attempt(
     interruption: BaseException | None = None
     try:
         results = executable(*arguments)
-        jax.block_until_ready(results)
     except jax.errors.JaxRuntimeError as error:
-        results = None
-        _log.warning(
-            "tpu: a fused program failed: %s. Its operators run one by one from now on",
-            str(error).strip().partition("\n")[0],
-        )
+        _warn_of(error)
     except BaseException as error:  # noqa: BLE001 - whatever the handler raises: the caller does
-        # A traceback would hold what was saved.
-        interruption = error.with_traceback(None)
+        interruption = error.with_traceback(None)  # which would hold what was saved
+    while results is not None:
         try:
             jax.block_until_ready(results)
-        except jax.errors.JaxRuntimeError:
+            break
+        except jax.errors.JaxRuntimeError as error:
+            _warn_of(error)
             results = None
+        except BaseException as error:  # noqa: BLE001 - as above, and the results may still fail
+            interruption = error.with_traceback(None)
     if results is not None:
         return results, interruption
     for at, values in saved.items():
         if arguments[at].is_deleted():
             arguments[at] = jax.device_put(values, arguments[at].sharding)
     return arguments, interruption
+
+
+def _warn_of(error: Exception) -> None:
+    _log.warning(
+        "tpu: a fused program failed: %s. Its operators run one by one from now on",
+        str(error).strip().partition("\n")[0],
+    )
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
