@@ -219,12 +219,16 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, whole, and never again."""
+    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, whole, and never again.
+
+    It goes on after the parts that it finds: a log that is opened again keeps its beginning.
+    """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self.path = path
         self._report = report
         self._parts = 0
+        self._begun = False
         self._waiting: list[bytes] = []
         self._bytes = 0
         self._due = False
@@ -294,10 +298,10 @@ class _RemoteFile:
             return
         done = False
         try:
-            with gfile.Open(f"{self.path}.{self._parts:04}", "wb") as file:
-                file.write(b"".join(part))
-            self._parts += 1
-            done = True
+            while not done:
+                done = self._store(b"".join(part))
+                self._parts += 1
+                self._begun = False
         finally:
             with self._lock:
                 if done:
@@ -308,8 +312,22 @@ class _RemoteFile:
                 self._prompt = done
                 self._some.notify_all()
 
+    def _store(self, data: bytes) -> bool:
+        """Write the next part; return False if another log of this path has one of that number."""
+        # A part whose upload failed may be there all the same. It is this log's, and is written again.
+        mode = "wb" if self._begun else "xb"
+        try:
+            with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:
+                self._begun = True
+                file.write(data)
+        except FileExistsError:
+            if mode == "wb":
+                raise
+            return False
+        return True
+
     def _write_parts(self) -> None:
-        while not self._closed:
+        while True:
             with self._lock:
                 self._some.wait_for(lambda: self._waiting or self._closed)
                 self._some.wait_for(lambda: self._due or self._closed, PART_SECONDS)

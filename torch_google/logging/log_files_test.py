@@ -15,7 +15,7 @@ from fsspec.implementations.dirfs import DirFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
 from torch_google import gfile
-from torch_google.logging.log_files import LogFile, remote_log
+from torch_google.logging.log_files import LogFile, RemoteLog, remote_log
 
 
 def _handlers(scheme: str) -> dict[str, Callable[[], logging.Handler]]:
@@ -147,6 +147,20 @@ app.run(main)
     assert said.count("upload 1 begins") == 1
 
 
+def test_a_client_may_log_when_python_shuts_logging_down() -> None:
+    said = _run(f"""
+log_files.URGENT_SECONDS = 0.1
+{_CHATTY}
+handler = log_files.remote_log("test://logs/torch")
+python_logging.root.addHandler(handler)
+python_logging.root.warning("patient")
+python_logging.shutdown()
+print(*lines(), sep="\\n")
+""")
+    assert "patient" in said
+    assert "an error of the client" in said
+
+
 def test_an_error_is_in_the_store_before_the_program_goes_on() -> None:
     said = _run("""
 def upload(count, go):
@@ -200,3 +214,33 @@ print(*lines(), sep="\\n")
         own = [line for line in said if line.startswith(f"{number} ")]
         assert own == [f"{number} {count}" for count in range(100)]
     assert len(said) == 400
+
+
+@pytest.mark.parametrize("make", [remote_log, RemoteLog])
+def test_a_log_that_is_opened_again_goes_on(make: Callable[[str], RemoteLog]) -> None:
+    path = f"memory://again/{make.__name__}"
+    for number in range(3):
+        handler = make(path)
+        handler.handle(logging.makeLogRecord({"msg": str(number), "levelno": 20}))
+        handler.close()
+    parts = [f"{path}.{number:04}" for number in range(3)]
+    assert [gfile.Open(part).read() for part in parts] == ["0\n", "1\n", "2\n"]
+
+
+def test_logs_that_begin_in_the_same_second_have_parts_of_their_own() -> None:
+    said = _run("""
+log_files.file_name = lambda program: program
+
+def upload(count, go):
+    go()
+
+def main(argv):
+    for text in ("first", "second"):
+        logging.setup(directory="test://logs", native=False, program="same")
+        logging.warning(text)
+    logging.shutdown()
+    print(*[line.partition("] ")[2] for line in lines()], sep="\\n")
+
+app.run(main)
+""")
+    assert said == ["first", "second"]
