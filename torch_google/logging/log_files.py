@@ -33,7 +33,7 @@ PART_SECONDS = 10.0
 # How long a record of severity ERROR waits to be in the store, and how soon the next part follows when
 # such a record came during an upload.
 URGENT_SECONDS = 5.0
-AGAIN_SECONDS = 1.0
+AGAIN_SECONDS = 0.2
 # Below are the descriptors of standard input, output and error.
 _FIRST_OWN = 3
 
@@ -232,6 +232,7 @@ class _RemoteFile:
         self._waiting: list[bytes] = []
         self._bytes = 0
         self._due = False
+        self._due_again = False
         # How many records were queued, and are in the store.
         self._queued = 0
         self._stored = 0
@@ -304,11 +305,13 @@ class _RemoteFile:
                 self._begun = False
         finally:
             with self._lock:
+                self._due_again = self._due
                 if done:
                     self._stored += len(part)
                 else:
                     self._waiting[:0] = part
                     self._bytes += sum(map(len, part))
+                    self._due = True
                 self._prompt = done
                 self._some.notify_all()
 
@@ -337,12 +340,13 @@ class _RemoteFile:
                 self.flush()
             except Exception as error:  # noqa: BLE001 - a client's own, too: the next try may succeed
                 self._report(error)
+                pause = PART_SECONDS
             else:
                 self._report(None)
-            with self._lock:
                 # A client that logs an error at each upload should not keep this busy.
-                if self._due:
-                    self._some.wait_for(lambda: self._closed, AGAIN_SECONDS)
+                pause = AGAIN_SECONDS if self._due_again else 0.0
+            with self._lock:
+                self._some.wait_for(lambda: self._closed, pause)
 
 
 class _Here(threading.local):

@@ -179,6 +179,52 @@ app.run(main)
     assert said == ["0", "2"]
 
 
+def test_errors_one_after_another_are_in_the_store_at_once() -> None:
+    said = _run("""
+log_files.PART_SECONDS = log_files.AGAIN_SECONDS = log_files.URGENT_SECONDS = 600.0
+
+def upload(count, go):
+    go()
+
+def main(argv):
+    logging.setup(directory="test://logs", native=False)
+    for count in range(200):
+        logging.error("urgent")
+    print(len(uploads), len(lines()))
+
+app.run(main)
+""")
+    assert said == ["200 200"]
+
+
+def test_a_store_that_is_away_is_said_once_and_gets_everything_in_the_end() -> None:
+    said = _run("""
+log_files.PART_SECONDS = 0.05
+gfile.configure(retry=gfile.Retry(attempts=1))
+said = []
+log_files._say = lambda text: said.append(text.partition(":")[0])
+
+def upload(count, go):
+    if count < 4:
+        raise ConnectionResetError("away")
+    go()
+
+handler = log_files.LogFile("test://logs", "program")
+for count in range(3):
+    handler.handle(python_logging.makeLogRecord({"msg": f"{count}", "levelno": 40}))
+while len(said) < 2:
+    time.sleep(0.01)
+print(*said, *lines(), sep="\\n")
+""")
+    assert said == [
+        "the log is not in its file from here on",
+        "the log is in its file again",
+        "0",
+        "1",
+        "2",
+    ]
+
+
 def test_threads_and_failures_lose_and_repeat_nothing() -> None:
     said = _run("""
 log_files.PART_SECONDS = log_files.AGAIN_SECONDS = 0.01
