@@ -4,6 +4,10 @@
 A local file has each record in it before the call that logged it returns. Other stores cannot append
 cheaply, so there a record waits for company: a part of the log is written when it is large or old
 enough, at a record of severity ERROR or above, and at exit.
+
+A store's client logs too, in the thread that uploads and in threads of its own, while the upload waits for
+them. So nothing is uploaded under a lock that is needed to log, and no thread that logs waits for an upload
+without a limit: whichever thread it is, what it logs is queued, and it goes on.
 """
 
 from __future__ import annotations
@@ -17,8 +21,7 @@ import os
 import socket
 import sys
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing import util as multiprocessing_util
 from typing import Protocol
 
@@ -27,6 +30,10 @@ from torch_google import gfile
 # A part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
+# How long a record of severity ERROR waits to be in the store, and how soon the next part follows when
+# such a record came during an upload.
+URGENT_SECONDS = 5.0
+AGAIN_SECONDS = 0.2
 # Below are the descriptors of standard input, output and error.
 _FIRST_OWN = 3
 
@@ -40,6 +47,14 @@ class _PathHandler(logging.Handler):
         self._file: _File | None = None
         self._failing = False
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Write a record, and wait until an urgent one is where it will survive this process."""
+        handled = super().handle(record)
+        file = self._own()
+        if handled and file is not None and _is_urgent(record):
+            file.settle()
+        return handled
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record. A failure is reported on standard error, as Python's handlers do.
 
@@ -47,53 +62,67 @@ class _PathHandler(logging.Handler):
         """
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
-            self._current().write(line, record.levelno >= logging.ERROR)
+            with self._held():
+                self._current().write(line, _is_urgent(record))
         except OSError as error:
-            if not self._failing:
-                _say(f"the log is not in its file from here on: {error}")
-            self._failing = True
+            self._report(error)
         except Exception:  # noqa: BLE001 - of whatever kind
             self.handleError(record)
-        else:
-            if self._failing:
-                _say("the log is in its file again")
-            self._failing = False
 
     def flush(self) -> None:
         """Have everything written."""
-        with self._held():
-            if self._file is not None and self._pid == os.getpid():
-                self._file.flush()
+        file = self._own()
+        if file is not None:
+            file.flush()
 
     def close(self) -> None:
         """Write what is left; the handler is of no use afterwards."""
         with self._held():
-            if self._file is not None and self._pid == os.getpid():
-                self._file.close()
-            self._file = None
+            file, self._file = self._own(), None
         super().close()
+        if file is not None:
+            file.close()
+
+    def acquire(self) -> None:
+        """Do nothing: `logging.shutdown` would hold the lock while it has everything written."""
+
+    def release(self) -> None:
+        """Do nothing, as `acquire`."""
 
     def _path(self) -> str:
         """Return where a process that has no file yet begins one."""
         raise NotImplementedError(f"{type(self).__name__} has no path")
 
+    def _own(self) -> _File | None:
+        """Return the file, unless it is of the process that this one was forked from."""
+        return self._file if self._pid == os.getpid() else None
+
     def _current(self) -> _File:
-        if self._file is None or self._pid != os.getpid():
+        if self._own() is None:
             self._open(self._path())
         assert self._file is not None
         return self._file
 
     def _open(self, path: str) -> None:
-        self._file = _RemoteFile(path) if gfile.is_remote(path) else _LocalFile(path)
+        kind = _RemoteFile if gfile.is_remote(path) else _LocalFile
+        self._file = kind(path, self._report)
         self._pid = os.getpid()
+
+    def _report(self, error: Exception | None) -> None:
+        """Say that the log is not in its file, or that it is again, where that is news."""
+        if error is not None and not self._failing:
+            said = error if isinstance(error, OSError) else repr(error)
+            _say(f"the log is not in its file from here on: {said}")
+        if error is None and self._failing:
+            _say("the log is in its file again")
+        self._failing = error is not None
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        self.acquire()
-        try:
+        """Hold the lock, which a forked process finds free: never for longer than writing here takes."""
+        assert self.lock is not None
+        with self.lock:
             yield
-        finally:
-            self.release()
 
 
 class LogFile(_PathHandler):
@@ -148,6 +177,7 @@ class _File(Protocol):
     path: str
 
     def write(self, line: bytes, urgent: bool) -> None: ...
+    def settle(self) -> None: ...
     def flush(self) -> None: ...
     def close(self) -> None: ...
 
@@ -155,8 +185,9 @@ class _File(Protocol):
 class _LocalFile:
     """One write to the kernel per record: whole lines, though many processes append and any may die."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self.path = path
+        self._report = report
         opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         # Without a standard error the file would become it: what C++ code writes there is no record.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
@@ -175,6 +206,10 @@ class _LocalFile:
             self._cut = self._cut or line is not begin
             raise OSError(error.errno, error.strerror, self.path) from error
         self._cut = False
+        self._report(None)
+
+    def settle(self) -> None:
+        pass
 
     def flush(self) -> None:
         pass
@@ -184,58 +219,140 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, whole, and never again."""
+    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, whole, and never again.
 
-    def __init__(self, path: str) -> None:
+    It goes on after the parts that it finds: a log that is opened again keeps its beginning.
+    """
+
+    def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self.path = path
+        self._report = report
         self._parts = 0
+        self._begun = False
         self._waiting: list[bytes] = []
         self._bytes = 0
-        self._lock = threading.Lock()
-        self._some = threading.Condition(self._lock)
+        self._due = False
+        self._due_again = False
+        # How many records were queued, and are in the store.
+        self._queued = 0
+        self._stored = 0
+        self._prompt = True
         self._closed = False
-        self._thread = threading.Thread(target=self._write_old, name="log parts", daemon=True)
-        self._thread.start()
+        # For the queue alone, so it is soon free. Reentrant: a finalizer or a handler of signals may log
+        # between any two lines here.
+        self._lock = threading.RLock()
+        self._some = threading.Condition(self._lock)
+        # Held during an upload. Who waits for it wants to upload; nobody does who only logs.
+        self._upload_lock = threading.Lock()
+        threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
         # A process of multiprocessing ends without atexit.
-        multiprocessing_util.Finalize(None, self.close, exitpriority=0)
+        multiprocessing_util.Finalize(None, self.flush, exitpriority=0)
 
     def write(self, line: bytes, urgent: bool) -> None:
         with self._lock:
             self._waiting.append(line)
             self._bytes += len(line)
-            if urgent or self._bytes >= PART_BYTES:
-                self._write_part()
-            else:
-                self._some.notify()
+            self._queued += 1
+            # What an upload says of itself waits for company: there would be no end of parts.
+            if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
+                self._due = True
+            self._some.notify_all()
+
+    def settle(self) -> None:
+        """Wait until what was written so far is in the store, if it can be there soon.
+
+        The upload may need the very thread that waits here, if it is one of the store's client. So there
+        is a limit, and none waits again before the store has answered.
+        """
+        with self._lock:
+            if self._closed or not self._prompt or _here.uploading:
+                return
+            wanted = self._queued
+            self._some.wait_for(
+                lambda: self._stored >= wanted or not self._prompt or self._closed, URGENT_SECONDS
+            )
+            self._prompt = self._stored >= wanted
 
     def flush(self) -> None:
-        with self._lock:
-            self._write_part()
+        if _here.uploading:  # a handler of signals, in an upload that it has interrupted
+            return
+        with self._upload_lock:
+            _here.uploading = True
+            try:
+                self._write_part()
+            finally:
+                _here.uploading = False
 
     def close(self) -> None:
         with self._lock:
             self._closed = True
-            self._write_part()
-            self._some.notify()
+            self._some.notify_all()
+        self.flush()
 
     def _write_part(self) -> None:
         """Write what waits; it still waits if that fails."""
-        if not self._waiting:
+        with self._lock:
+            part, self._waiting = self._waiting, []
+            self._bytes = 0
+            self._due = False
+        if not part:
             return
-        with gfile.Open(f"{self.path}.{self._parts:04}", "wb") as file:
-            file.write(b"".join(self._waiting))
-        self._parts += 1
-        self._waiting.clear()
-        self._bytes = 0
+        done = False
+        try:
+            while not done:
+                done = self._store(b"".join(part))
+                self._parts += 1
+                self._begun = False
+        finally:
+            with self._lock:
+                self._due_again = self._due
+                if done:
+                    self._stored += len(part)
+                else:
+                    self._waiting[:0] = part
+                    self._bytes += sum(map(len, part))
+                    self._due = True
+                self._prompt = done
+                self._some.notify_all()
 
-    def _write_old(self) -> None:
-        while not self._closed:
+    def _store(self, data: bytes) -> bool:
+        """Write the next part; return False if another log of this path has one of that number."""
+        # A part whose upload failed may be there all the same. It is this log's, and is written again.
+        mode = "wb" if self._begun else "xb"
+        try:
+            with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:
+                self._begun = True
+                file.write(data)
+        except FileExistsError:
+            if mode == "wb":
+                raise
+            return False
+        return True
+
+    def _write_parts(self) -> None:
+        while True:
             with self._lock:
                 self._some.wait_for(lambda: self._waiting or self._closed)
-            time.sleep(PART_SECONDS)
-            # What cannot be written waits for the next try; close() says so in the end.
-            with self._lock, contextlib.suppress(OSError):
-                self._write_part()
+                self._some.wait_for(lambda: self._due or self._closed, PART_SECONDS)
+            if self._closed:
+                return
+            try:
+                self.flush()
+            except Exception as error:  # noqa: BLE001 - a client's own, too: the next try may succeed
+                self._report(error)
+                pause = PART_SECONDS
+            else:
+                self._report(None)
+                # A client that logs an error at each upload should not keep this busy.
+                pause = AGAIN_SECONDS if self._due_again else 0.0
+            with self._lock:
+                self._some.wait_for(lambda: self._closed, pause)
+
+
+class _Here(threading.local):
+    """Whether this thread is uploading a part, of whichever log."""
+
+    uploading = False
 
 
 def _say(text: str) -> None:
@@ -243,6 +360,10 @@ def _say(text: str) -> None:
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"torch_google.logging: {text}\n")
+
+
+def _is_urgent(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR
 
 
 def _host() -> str:
@@ -256,5 +377,6 @@ def _user() -> str:
         return str(os.getuid())
 
 
+_here = _Here()
 _remote_lock = threading.Lock()
 _remote_logs: dict[tuple[str, int], RemoteLog] = {}

@@ -81,15 +81,19 @@ class Relay:
         """Give the descriptor back, and wait until what was written so far is in the stream."""
         if os.getpid() != self._pid:  # a forked process: the relay is its parent's
             return
-        if sys.stderr is not self._stream:
-            sys.stderr.flush()
-            sys.stderr = self._stream
-        os.dup2(self._terminal, _STDERR)
-        os.close(self._terminal)
-        select.select([self._ended], [], [], _END_SECONDS)
-        os.close(self._ended)
-        # It ends when the last process that was started meanwhile closes the pipe; then init has it.
-        os.waitpid(self._child, os.WNOHANG)
+        try:
+            if sys.stderr is not self._stream:
+                ours, sys.stderr = sys.stderr, self._stream
+                ours.flush()
+        finally:  # the program may have closed it
+            os.dup2(self._terminal, _STDERR)
+            os.close(self._terminal)
+            select.select([self._ended], [], [], _END_SECONDS)
+            os.close(self._ended)
+            # It ends when the last process that was started meanwhile closes the pipe; then init has it.
+            # A program that waits for all its children may have had it before.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self._child, os.WNOHANG)
 
 
 class _Unbuffered(io.FileIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import sys
 
@@ -149,3 +150,12 @@ def test_the_descriptor_is_given_back() -> None:
     assert os.fstat(2).st_ino != before.st_ino
     relay.stop()
     assert os.fstat(2).st_ino == before.st_ino
+
+
+def test_a_program_that_waits_for_all_its_children_can_stop() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        relay = native.Relay(lambda record: None, lambda: None)
+        relay.stop()
+    finally:
+        signal.signal(signal.SIGCHLD, before)

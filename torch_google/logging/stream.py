@@ -8,7 +8,9 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TextIO
 
 from absl import logging as absl_logging
@@ -82,26 +84,38 @@ def setup(
 
 
 def shutdown() -> None:
-    """Write what is left and undo `setup`; the end of the process does so too."""
+    """Write what is left and undo `setup`; the end of the process does so too.
+
+    What fails is raised when all the rest is done; `setup` is undone then as well.
+    """
     global _stream
     stream, _stream = _stream, None
     if stream is None:
         return
-    abseil.unfollow()
+    steps: list[Callable[[], object]] = [abseil.unfollow]
     if stream.relay is not None:
-        abseil.tag_messages(False)
-        terminal = sys.stderr
-        stream.relay.stop()
-        _follow_stderr(terminal)
+        steps += [
+            partial(abseil.tag_messages, False),
+            stream.relay.stop,
+            partial(_follow_stderr, sys.stderr),
+        ]
     if stream.file is not None:
-        logging.root.removeHandler(stream.file)
-        stream.file.close()
-    if warnings.showwarning is _show_warning:
-        warnings.showwarning = stream.show  # type: ignore[assignment]
-    release_all()
+        steps += [partial(logging.root.removeHandler, stream.file), stream.file.close]
     handler = absl_logging.get_absl_handler()
-    handler.flush()
-    handler.setFormatter(stream.formatter)
+    steps += [
+        partial(_show_warnings_by, stream.show),
+        release_all,
+        handler.flush,
+        partial(handler.setFormatter, stream.formatter),
+    ]
+    errors: list[Exception] = []
+    for step in steps:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - of whatever kind, the next step is taken
+            errors.append(error)
+    if errors:
+        raise errors[0]
 
 
 atexit.register(shutdown)
@@ -144,6 +158,11 @@ def _tell_native_code() -> None:
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
     level = absl_logging.converter.absl_to_standard(verbosity)
     os.environ.setdefault("LOGLEVEL", logging.getLevelName(max(level, logging.DEBUG)))
+
+
+def _show_warnings_by(show: object) -> None:
+    if warnings.showwarning is _show_warning:
+        warnings.showwarning = show  # type: ignore[assignment]
 
 
 def _show_warning(

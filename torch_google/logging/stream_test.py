@@ -97,6 +97,31 @@ def test_shutdown_undoes_setup() -> None:
     assert done.stdout == "True True\n", done.stderr
 
 
+_FAIL = """
+def fail(*arguments, **named): raise OSError("no")
+from torch_google import gfile
+from torch_google.logging import stream
+show, error = warnings.showwarning, sys.stderr
+logging.setup(native=True, directory="memory://logs")
+formatter = stream._stream.formatter
+logging.warning("said")
+"""
+
+
+@pytest.mark.parametrize("break_it", ["gfile.Open = fail", "sys.stderr.close()"])
+def test_a_shutdown_that_fails_undoes_setup_all_the_same(break_it: str) -> None:
+    done = _run(
+        _FAIL + f"{break_it}\n"
+        "try: logging.shutdown()\n"
+        "except (OSError, ValueError) as raised: print('raised')\n"
+        "print(warnings.showwarning is show, sys.stderr is error)\n"
+        "handler, = python_logging.root.handlers\n"
+        "print(handler.python_handler.formatter is formatter, handler.python_handler.stream is error)\n"
+        "logging.shutdown()"
+    )
+    assert done.stdout == "raised\nTrue True\nTrue True\n", done.stderr
+
+
 @pytest.mark.parametrize(
     ("end", "status"),
     [("os.kill(os.getpid(), signal.SIGKILL)", -9), ("os._exit(0)", 0), ("os.abort()", -6)],

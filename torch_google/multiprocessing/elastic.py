@@ -13,6 +13,9 @@ from typing import Any
 from torch_google.multiprocessing import origin, reports
 from torch_google.multiprocessing.process import ProcessFailedError
 
+# torchrun's own default: a name drawn here would be another one on each machine.
+_EVERY_JOB = "none"
+
 
 def launch(
     main: Callable[..., Any],
@@ -29,8 +32,9 @@ def launch(
     """Run `main(*args)` in `nproc_per_node` processes here, as torchrun would; return results by rank.
 
     Each has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so that
-    `init_process_group` needs nothing. `nnodes` is N or MIN:MAX machines, which meet at `rdzv_endpoint`;
-    empty means this one alone. A failure starts all of them anew, `max_restarts` times; after that it is
+    `init_process_group` needs nothing. `nnodes` is N or MIN:MAX machines, which meet at `rdzv_endpoint`,
+    HOST:PORT; empty means this one alone. `run_id` tells jobs apart that meet at the same place, and is
+    the same on all machines of one. A failure starts all of them anew, `max_restarts` times; after that it is
     raised as ProcessFailedError of the process that failed first. Each failure's traceback is logged.
     `start_method` is the program's default when None.
     """
@@ -40,13 +44,18 @@ def launch(
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
     fewest, most = _machines(nnodes)
+    if most > 1 and not rdzv_endpoint:
+        raise ValueError(
+            f"launch: nnodes is {nnodes!r}, and nothing says where these machines meet; give "
+            "rdzv_endpoint as HOST:PORT, the same on all of them"
+        )
     origin.install()
     with tempfile.TemporaryDirectory(prefix="torch_google_elastic.") as directory:
         config = LaunchConfig(
             min_nodes=fewest,
             max_nodes=most,
             nproc_per_node=nproc_per_node,
-            run_id=run_id or uuid.uuid4().hex,
+            run_id=run_id or (_EVERY_JOB if rdzv_endpoint else uuid.uuid4().hex),
             role=role,
             rdzv_endpoint=rdzv_endpoint or "localhost:0",
             rdzv_backend=rdzv_backend,

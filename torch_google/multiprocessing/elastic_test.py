@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -85,6 +86,36 @@ def test_the_same_file_under_torchrun() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
+
+
+def test_two_machines_meet_without_a_name() -> None:
+    with socket.create_server(("localhost", 0)) as probe:
+        port = probe.getsockname()[1]
+    agents = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", _FAMILY, "rank", "--nproc_per_node=1", "--nnodes=2"),
+                *(f"--rdzv_endpoint=localhost:{port}", "--multiprocessing_start_method=fork"),
+            ],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(2)
+    ]
+    try:
+        said = [agent.communicate(timeout=60)[0] for agent in agents]
+    finally:
+        for agent in agents:
+            agent.kill()
+            agent.wait()
+    assert [agent.returncode for agent in agents] == [0, 0]
+    assert sorted(said) == ["rank 0 of 2\n", "rank 1 of 2\n"]
+
+
+@pytest.mark.parametrize("nnodes", ["2", "1:2"])
+def test_machines_that_cannot_meet_are_refused(nnodes: str) -> None:
+    with pytest.raises(ValueError, match="give rdzv_endpoint as HOST:PORT, the same on all"):
+        launch(print, nproc_per_node=1, nnodes=nnodes, run_id="named")
 
 
 def test_machines_are_checked() -> None:

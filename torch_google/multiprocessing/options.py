@@ -42,7 +42,13 @@ def define_elastic_flags() -> None:
         "max_restarts", 0, "How often the processes are started anew.", lower_bound=0
     )
     flags.DEFINE_string(
-        "rdzv_endpoint", "", "HOST:PORT where machines meet; empty: this machine is alone."
+        "rdzv_endpoint",
+        "",
+        "HOST:PORT where machines meet, the same on all of them; empty: this machine is alone.",
     )
     flags.DEFINE_string("rdzv_backend", "c10d", "How machines meet, as torchrun has it.")
-    flags.DEFINE_string("rdzv_id", "", "The job's name, the same on all machines.")
+    flags.DEFINE_string(
+        "rdzv_id",
+        "",
+        "The job's name, the same on all machines; needed where several jobs meet at one endpoint.",
+    )
