@@ -3,7 +3,9 @@
 
 #include <torch/csrc/Dtype.h>
 
+#include <algorithm>
 #include <optional>
+#include <set>
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/generator.h"
@@ -74,6 +76,12 @@ Program::Program(PyObject* compiled)
       numbers_(read_text(compiled, "numbers")) {
   read_integers(attribute(compiled, "inputs").get(), inputs_);
   read_integers(attribute(compiled, "written").get(), written_);
+  const std::set<size_t> written(written_.begin(), written_.end());
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (written.contains(inputs_[i])) {
+      updated_.push_back(i);
+    }
+  }
   Ref results = Ref::checked(
       PySequence_Fast(attribute(compiled, "results").get(), "results"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(results.get()); ++i) {
@@ -140,16 +148,10 @@ Results Program::run(const Call& call, bool debug) const {
 
 bool Program::is_up_to_date(
     const Call& call, const c10::SmallVectorImpl<PyObject*>& arguments) const {
-  for (const size_t position : written_) {
-    const Box& box = box_of(*call.tensors[position]->unsafeGetTensorImpl());
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (&box_of(*call.tensors[inputs_[i]]->unsafeGetTensorImpl()) == &box &&
-          !box.holds(arguments[i + 1])) {
-        return false;
-      }
-    }
-  }
-  return true;
+  return std::all_of(updated_.begin(), updated_.end(), [&](size_t input) {
+    return box_of(*call.tensors[inputs_[input]]->unsafeGetTensorImpl())
+        .holds(arguments[input + 1]);
+  });
 }
 
 Results Program::results(const Call& call) const {

@@ -85,6 +85,8 @@ class Program : public Held {
   c10::SmallVector<size_t, 4> inputs_;
   // Whose boxes get a new value: the function's first results.
   c10::SmallVector<size_t, 4> written_;
+  // Which of the inputs are written, too.
+  c10::SmallVector<size_t, 4> updated_;
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
   bool random_;
