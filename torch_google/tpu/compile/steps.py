@@ -69,8 +69,8 @@ def compile_step(
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
         with torch._dynamo.config.patch(trace_autograd_ops=True):
-            result, settings = compiled(rates, args, kwargs)
-        for group, written in zip(optimizer.param_groups, settings, strict=True):
+            result, changes = compiled(rates, args, kwargs)
+        for group, written in zip(optimizer.param_groups, changes, strict=True):
             _update(group, written)
         optimizer._opt_called = True  # learning rate schedulers ask
         return result

@@ -2,7 +2,8 @@
 """torch.autocast("tpu") takes bfloat16 where nobody says otherwise, in every thread.
 
 torch keeps the dtype of each device for each thread, and begins with float16. There is no place to
-say what a new thread begins with, so a thread is put right where it first enters autocast.
+say what a new thread begins with, so a thread is put right where it first enters autocast,
+unless it has chosen a dtype before.
 """
 
 from __future__ import annotations
