@@ -40,7 +40,7 @@ CASES: dict[str, Callable[[str], Any]] = {
         torch.tensor([1e19, 3.0, 2.0**63], dtype=torch.float64).to(on).to(torch.uint64)
     ),
     "imaginary numbers as bools": lambda on: torch.tensor([1j, 0j, 2 + 0j]).to(on).to(torch.bool),
-    "complex numbers as bytes": lambda on: torch.tensor([300 + 0j]).to(on).real.to(torch.uint8),
+    "complex numbers as bytes": lambda on: torch.tensor([300 + 0j]).to(on).to(torch.uint8),
     "a mask and places": lambda on: _with_gradient(
         lambda x: x[torch.tensor([True, False, True]).to(on), torch.tensor([0, 1]).to(on)],
         torch.arange(6.0).view(3, 2).to(on),
