@@ -12,6 +12,8 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, common, convert
 from torch_google.tpu.lowerings.table import lowering
 
 _Binary = Callable[[Array, Array], Array]
+# Of so many elements to look for each is compared.
+_COMPARED = 64
 
 
 def _on_common_dtype(function: _Binary) -> Callable[[Operand, Operand], Array]:
@@ -135,7 +137,9 @@ def isin(
     invert: bool = False,
 ) -> Array:
     x, y = common(elements, test_elements)
-    return jnp.isin(x, y, invert=invert)
+    # Comparing each with each is the fastest for few; of many, the sorted ones are searched.
+    method = "compare_all" if y.size <= _COMPARED else "binary_search"
+    return jnp.isin(x, y, invert=invert, method=method)
 
 
 @lowering("aten::fill.Scalar", "aten::fill.Tensor")

@@ -69,6 +69,12 @@ def test_isin_and_masks() -> None:
     check(aten.isin.Tensor_Tensor, INTS, torch.tensor([1, 7, 9]))
     check(aten.isin.Tensor_Tensor, INTS, torch.tensor([1, 7, 9]), invert=True)
     check(aten.isin.Tensor_Scalar, FLOATS, 1)
+    some, many = torch.randint(0, 9000, (3, 500)), torch.randint(0, 9000, (50, 60))
+    check(aten.isin.Tensor_Tensor, some, many)
+    check(aten.isin.Tensor_Tensor, some, many, invert=True)
+    special = torch.tensor([NAN, -0.0, 0.0, INF, -INF, 9001.0])
+    for others in (many.double(), torch.cat([many.double().flatten(), special])):
+        check(aten.isin.Tensor_Tensor, torch.cat([special, some[0].float()]), others.float())
     check(aten.masked_fill.Scalar, FLOATS, FLOATS > 0, -5)
     check(aten.masked_fill.Tensor, INTS, torch.tensor([[True]]), torch.tensor(3))
     check(aten.fill.Scalar, INTS.to(torch.uint8), 7)

@@ -104,11 +104,15 @@ def ctc_loss_backward(
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
     # What torch's own alpha has outside of a path may be anything.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
-    of_class = jnp.full((batch, times, classes), -jnp.inf, log_probs.dtype).swapaxes(0, 1)
-    for s in range(count):
-        # A class may be in many states: add it up state by state.
-        here = states[:, s][None, :, None] == jnp.arange(classes)
-        of_class = _log_sum(of_class, jnp.where(here, both[:, :, s, None], -jnp.inf))
+
+    def add(of_class: jax.Array, at: _Pair) -> tuple[jax.Array, None]:
+        state, of_state = at
+        here = state[:, None] == jnp.arange(classes)
+        return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
+
+    # A class may be in many states: add it up state by state, in a loop, as there may be thousands.
+    nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
+    of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)
     out = (jnp.exp(log_probs) - posterior) * grad[:, None]
     live = (jnp.arange(times)[:, None] < inputs)[..., None]

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 import torch
 
-import torch_google.tpu.lowerings.ctc_loss  # noqa: F401 (registers)
 from torch_google.tpu.lowerings.against_cpu import check
+from torch_google.tpu.lowerings.ctc_loss import ctc_loss, ctc_loss_backward
 
 aten = torch.ops.aten
 
@@ -45,3 +47,17 @@ def test_another_blank() -> None:
     loss, alpha = aten._ctc_loss.default(*args)
     backward = (torch.ones(2), *args[:4], loss, alpha, 3)
     check(aten._ctc_loss_backward.default, *backward, rtol=1e-4, atol=1e-5)
+
+
+def test_programs_do_not_grow_with_the_targets() -> None:
+    def size(count: int) -> int:
+        log_probs, targets = jnp.zeros((100, 2, 4)), jnp.ones((2, count), jnp.int32)
+        lengths = [100, 100], [count, count]
+        loss, alpha = ctc_loss(log_probs, targets, *lengths)
+
+        def backward(log_probs: jax.Array) -> jax.Array:
+            return ctc_loss_backward(loss, log_probs, targets, *lengths, loss, alpha, 0)
+
+        return str(jax.make_jaxpr(backward)(log_probs)).count(" = ")
+
+    assert size(40) == size(4)

@@ -15,7 +15,7 @@ import torch
 from torch import _meta_registrations
 from torch._decomp import decompositions
 
-from torch_google.tpu.release import has_operator, override
+from torch_google.tpu.release import V2_6, has_operator, override
 
 _META = torch.library.Library("aten", "IMPL", "Meta")
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
@@ -142,6 +142,13 @@ def _nll_loss(x: torch.Tensor, target: torch.Tensor, *how: Any) -> tuple[torch.T
     return found
 
 
+def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **how: Any) -> torch.Tensor:
+    """As torch's kernels: v2.6's meta kernel takes no dimension from the end."""
+    axis = axis % x.ndim if x.ndim else axis
+    found: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **how)
+    return found
+
+
 def _in_place(*args: object, **options: object) -> None:
     pass
 
@@ -176,6 +183,8 @@ for _name in ("median.dim_values", "nanmedian.dim_values", "mode.values"):
 override(_META, "nll_loss_forward", _nll_loss)
 override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)
+if V2_6:
+    override(_META, "segment_reduce", _segment_reduce)
 _META.impl("multi_margin_loss_backward", _like_second)
 _META.impl("multilabel_margin_loss_backward", _like_second)
 override(_META, "multilabel_margin_loss_forward", _multilabel_margin_loss)
