@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs that outlive the process. Importing this loads no JAX; `remembered` does."""
+"""Compiled programs that outlive the process. Importing this loads no JAX; `found` does."""
 
 from typing import Any
 
@@ -11,11 +11,19 @@ from torch_google.tpu.cache.settings import (
     statistics,
 )
 
-_LATER = {"Entry": "entry", "remember": "store", "remembered": "store"}
+_LATER = {
+    "Entry": "entry",
+    "Found": "store",
+    "found": "store",
+    "remember": "store",
+    "remembered": "store",
+}
 
 __all__ = [
     "Entry",
+    "Found",
     "Statistics",
+    "found",
     "get_compile_cache",
     "remember",
     "remembered",

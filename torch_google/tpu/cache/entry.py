@@ -45,6 +45,31 @@ class Entry:
     note: Any
 
 
+@dataclass(frozen=True)
+class Read:
+    """An entry whose executable, if it has one, is not loaded yet: a small one takes XLA a millisecond."""
+
+    parts: tuple[bytes, Any, Any] | None
+    note: Any
+
+    def loaded(self, devices: Sequence[jax.Device]) -> Entry:
+        """Return the entry, ready to run on `devices`. Raises Unusable."""
+        if self.parts is None:
+            return Entry(None, self.note)
+        payload, in_tree, out_tree = self.parts
+        try:
+            executable = serialize_executable.deserialize_and_load(
+                payload,
+                in_tree,
+                out_tree,
+                backend=devices[0].client,
+                execution_devices=list(devices),
+            )
+        except Exception as error:
+            raise _cannot_be_loaded(error) from error
+        return Entry(executable, self.note)
+
+
 def encode(entry: Entry) -> bytes:
     """Return the bytes of an entry. Raises Unstorable."""
     parts = None
@@ -57,8 +82,8 @@ def encode(entry: Entry) -> bytes:
     return _HEADER + hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes, devices: Sequence[jax.Device]) -> Entry:
-    """Return the entry of bytes, ready to run on `devices`. Raises Unusable."""
+def decode(data: bytes) -> Read:
+    """Return the entry of bytes. Raises Unusable."""
     if not data.startswith(_HEADER):
         raise Unusable("it does not begin as an entry does")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
@@ -66,13 +91,11 @@ def decode(data: bytes, devices: Sequence[jax.Device]) -> Entry:
         raise Unusable("its checksum differs")
     try:
         parts, note = pickle.loads(body)
-        if parts is None:
-            return Entry(None, note)
-        payload, in_tree, out_tree = parts
-        executable = serialize_executable.deserialize_and_load(
-            payload, in_tree, out_tree, backend=devices[0].client, execution_devices=list(devices)
-        )
-    # Whole, and yet of another make: pickle and XLA then raise whatever they meet.
     except Exception as error:
-        raise Unusable(f"it cannot be loaded: {type(error).__name__}: {error}") from error
-    return Entry(executable, note)
+        raise _cannot_be_loaded(error) from error
+    return Read(parts, note)
+
+
+def _cannot_be_loaded(error: Exception) -> Unusable:
+    # Whole, and yet of another make: pickle and XLA then raise whatever they meet.
+    return Unusable(f"it cannot be loaded: {type(error).__name__}: {error}")

@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 
-from torch_google.tpu.cache.entry import Entry, Unstorable, Unusable, decode, encode
+from torch_google.tpu.cache.entry import Entry, Read, Unstorable, Unusable, decode, encode
 from torch_google.tpu.cache.environment import environment
 from torch_google.tpu.cache.settings import (
     current,
@@ -21,8 +23,42 @@ from torch_google.tpu.cache.settings import (
 )
 
 
+class Found:
+    """What was kept under a fingerprint. Its executable is loaded when somebody asks."""
+
+    def __init__(self, read: Read, name: str, place: object, devices: Sequence[jax.Device]) -> None:
+        self.note: Any = read.note
+        self.has_executable = read.parts is not None
+        self._read: Read | None = read
+        self._entry: Entry | None = None
+        self._name = name
+        self._place = place
+        self._devices = devices
+        self._one_by_one = threading.RLock()
+
+    def loaded(self) -> Entry | None:
+        """Return the entry, or None if it cannot be used, of which the first to ask is warned."""
+        with self._one_by_one:
+            read = self._read
+            if read is not None:
+                try:
+                    self._entry = read.loaded(self._devices)
+                except Unusable as error:
+                    statistics().hits -= 1
+                    statistics().misses += 1
+                    _reject(self._name, self._place, error)
+                self._read = None
+            return self._entry
+
+
 def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
     """Return what was kept under a fingerprint, if it is there and can be used."""
+    entry = found(fingerprint, devices)
+    return None if entry is None else entry.loaded()
+
+
+def found(fingerprint: str, devices: Sequence[jax.Device]) -> Found | None:
+    """Return the same, for who may never need the executable."""
     place = current()
     if place is None:
         return None
@@ -35,13 +71,12 @@ def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
         data = place.read(name)
         note_read(failed=False)
         if data is not None:
-            entry = decode(data, devices)
+            read = decode(data)
             counts.hits += 1
             counts.bytes += len(data)
-            return entry
+            return Found(read, name, place, devices)
     except Unusable as error:
-        counts.rejected += 1
-        warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
+        _reject(name, place, error)
     except OSError as error:
         note_read(failed=True)
         warn(f"{place} cannot be read: {error}. Programs are compiled; give another directory")
@@ -69,6 +104,11 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
         return
     statistics().stored += 1
     statistics().bytes += len(data)
+
+
+def _reject(name: str, place: object, error: Unusable) -> None:
+    statistics().rejected += 1
+    warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
 
 
 def _name(fingerprint: str, devices: Sequence[jax.Device]) -> str:

@@ -124,9 +124,8 @@ Results Program::run(const Call& call, bool debug) const {
       for (size_t i = 0; i < owned.size(); ++i) {
         PyTuple_SET_ITEM(list.get(), i, Ref::borrow(owned[i].get()).give());
       }
-      arrays = Ref::checked(PyObject_CallFunction(callbacks().debug, "sOO",
-                                                  name_.c_str(),
-                                                  function_.get(), list.get()));
+      arrays = Ref::checked(PyObject_CallFunction(
+          callbacks().debug, "sOO", name_.c_str(), function(), list.get()));
     } else {
       arrays = this->call(arguments);
     }
@@ -175,13 +174,25 @@ Results Program::results(const Call& call) const {
 
 Ref Program::call(c10::SmallVectorImpl<PyObject*>& arguments) const {
   Ref returned(PyObject_Vectorcall(
-      function_.get(), arguments.data() + 1,
+      function(), arguments.data() + 1,
       (arguments.size() - 1) | PY_VECTORCALL_ARGUMENTS_OFFSET, nullptr));
   if (!returned.get()) {
     explain(name_);
   }
   TORCH_INTERNAL_ASSERT(PyTuple_CheckExact(returned.get()));
   return returned;
+}
+
+PyObject* Program::function() const {
+  if (function_.get() == Py_None) {
+    Ref loaded =
+        Ref::checked(PyObject_CallMethod(compiled_.get(), "load", nullptr));
+    // Another thread may have loaded it meanwhile, and be running it.
+    if (function_.get() == Py_None) {
+      function_ = std::move(loaded);
+    }
+  }
+  return function_.get();
 }
 
 std::pair<int64_t, int64_t> Program::draw(const Call& call) const {

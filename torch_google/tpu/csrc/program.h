@@ -78,9 +78,13 @@ class Program : public Held {
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<PyObject*>& arguments) const;
 
+  // What runs it. The first to ask loads a program that the compile cache has.
+  PyObject* function() const;
+
   const uint32_t id_;
   Ref compiled_;
-  Ref function_;
+  // None until it is loaded, then never another.
+  mutable Ref function_;
   std::string name_;
   c10::SmallVector<size_t, 4> inputs_;
   // Whose boxes get a new value: the function's first results.

@@ -24,8 +24,9 @@ def executable(
     program has to be made and the thread may not.
     """
     found = kept(fingerprint, device)
-    if found is not None and found.executable is not None:
-        return found.executable
+    entry = found and found.loaded()
+    if entry is not None and entry.executable is not None:
+        return entry.executable
     return compiled(name, lower, fingerprint=fingerprint, device=device)
 
 
@@ -38,10 +39,10 @@ def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax
     return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
 
 
-def kept(fingerprint: str, device: int) -> cache.Entry | None:
+def kept(fingerprint: str, device: int) -> cache.Found | None:
     """Return what the compile cache has of a program. Every new one is looked for here first."""
     mappings.ROOM.look()
-    return cache.remembered(fingerprint, [platform.device(device)])
+    return cache.found(fingerprint, [platform.device(device)])
 
 
 def keep(fingerprint: str, device: int, note: Any) -> None:

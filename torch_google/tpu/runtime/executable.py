@@ -39,6 +39,9 @@ class Compiled:
     is an int is the argument itself, one that is None is undefined. `numbers` has an `f` for each float
     among the numbers, and an `i` for each integer, with seed and offset. `body` is what `function` was
     compiled from, and `fingerprint` tells it from every other program of this version.
+
+    Without a `function` the first to run the program asks `load` for it: of what the compile cache
+    has, fused mode runs little by itself.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Compiled:
     random: bool
     fingerprint: str
     body: Body
+    load: Callable[[], Any] | None = None
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -90,14 +94,24 @@ def kept_call(call: Call, device: int) -> Compiled | None:
     if not _is_ours(call):
         return None
     fingerprint = fingerprint_of(call, device)
-    entry = compiler.kept(fingerprint, device)
-    if entry is None:
+    found = compiler.kept(fingerprint, device)
+    if found is None:
         return None
-    if entry.executable is None:
+    if not found.has_executable:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
-    results, random = entry.note
+    results, random = found.note
     plan = _Plan(call, None, random)
-    return plan.compiled(entry.executable, results, fingerprint, device)
+    body = plan.body(device)
+
+    def load() -> jax.stages.Compiled:
+        entry = found.loaded()
+        executable = entry.executable if entry else None
+        if executable is None:
+            executable = plan.executable(body, results, fingerprint, device)
+        plan.attach_checks(executable, fingerprint, device)
+        return executable
+
+    return plan.compiled(None, results, fingerprint, body, load)
 
 
 def keep_baked(call: Call, device: int) -> None:
@@ -113,19 +127,14 @@ def compile_call(call: Call, lowered: Program, device: int) -> Compiled:
     body = plan.body(device)
     results = tuple(call.results(lowered))
     if _is_ours(call):
-        executable = compiler.compiled(
-            plan.name,
-            lambda: body.traced.lower(),
-            fingerprint=fingerprint,
-            device=device,
-            note=(results, plan.random),
-        )
+        executable = plan.executable(body, results, fingerprint, device)
     else:
         module = body.traced.lower()
         # A program that this becomes a part of has to tell today's from yesterday's too.
         fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
         executable = compiler.executable_of(plan.name, module, device=device)
-    return plan.compiled(executable, results, fingerprint, device, body)
+    plan.attach_checks(executable, fingerprint, device)
+    return plan.compiled(executable, results, fingerprint, body)
 
 
 class _Plan:
@@ -162,14 +171,13 @@ class _Plan:
 
     def compiled(
         self,
-        executable: jax.stages.Compiled,
+        executable: jax.stages.Compiled | None,
         results: tuple[Fresh | int | None, ...],
         fingerprint: str,
-        device: int,
-        body: Body | None = None,
+        body: Body,
+        load: Callable[[], jax.stages.Compiled] | None = None,
     ) -> Compiled:
-        """Return the call's program, which this executable runs."""
-        self._attach_checks(executable, fingerprint, device)
+        """Return the call's program, which this executable runs, or the one that `load` returns."""
         return Compiled(
             self.name,
             executable,
@@ -179,7 +187,24 @@ class _Plan:
             "".join("f" if isinstance(example, float) else "i" for example in self._examples),
             self.random,
             fingerprint,
-            body or self.body(device),
+            body,
+            load,
+        )
+
+    def executable(
+        self,
+        body: Body,
+        results: tuple[Fresh | int | None, ...],
+        fingerprint: str,
+        device: int,
+    ) -> jax.stages.Compiled:
+        """Return the executable, newly compiled, which the compile cache is given, too."""
+        return compiler.compiled(
+            self.name,
+            lambda: body.traced.lower(),
+            fingerprint=fingerprint,
+            device=device,
+            note=(results, self.random),
         )
 
     def body(self, device: int) -> Body:
@@ -199,9 +224,8 @@ class _Plan:
         ]
         return specs + self._examples, sharding
 
-    def _attach_checks(
-        self, executable: jax.stages.Compiled, fingerprint: str, device: int
-    ) -> None:
+    def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str, device: int) -> None:
+        """Let debug mode and a failing run ask what is wrong with the values of the call."""
         make = check_of(self._pure.name())
         if make is None:
             return

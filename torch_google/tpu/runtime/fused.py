@@ -44,10 +44,11 @@ def fuse(
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     found = compiler.kept(fusion.fingerprint, device)
-    if found is not None and found.executable is not None:
-        if found.note is not None:
-            compiler.tell_scratch(found.executable, found.note)
-        return found.executable
+    there = found and found.loaded()
+    if there is not None and there.executable is not None:
+        if there.note is not None:
+            compiler.tell_scratch(there.executable, there.note)
+        return there.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
     _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
     return None

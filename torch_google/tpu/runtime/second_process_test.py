@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +16,19 @@ import pytest
 
 _PROGRAM = """
 import jax, json, sys, torch
+from jax.experimental import serialize_executable
 from torch_google.tpu import autoload
 autoload()
 mode = sys.argv[1]
 asked = []
 analysis = jax.stages.Compiled.memory_analysis
 jax.stages.Compiled.memory_analysis = lambda self: [asked.append(1), analysis(self)][1]
+read = []
+load = serialize_executable.deserialize_and_load
+def counted(*given, **named):
+    read.append(1)
+    return load(*given, **named)
+serialize_executable.deserialize_and_load = counted
 torch.manual_seed(0)
 model = torch.nn.Sequential(
     torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.Dropout(0.2), torch.nn.Linear(16, 4)
@@ -43,7 +52,8 @@ with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
 torch.tpu.wait_for_compiles()
 found = torch.tpu.metrics()
 loaded = [name for name in sys.argv[2:] if name in sys.modules]
-print(json.dumps([losses, found.compiles, found.disk_hits, found.disk_misses, loaded, len(asked)]))
+counts = [found.compiles, found.disk_hits, found.disk_misses]
+print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 
 
@@ -61,7 +71,7 @@ _FOR_MISSES = (
 )
 
 
-def _run(cache: Path, mode: str) -> Any:
+def _run(cache: Path, mode: str, *, warned: bool = False) -> Any:
     done = subprocess.run(
         [sys.executable, "-c", _PROGRAM, mode, *_FOR_MISSES],
         env={
@@ -74,20 +84,45 @@ def _run(cache: Path, mode: str) -> Any:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
+    assert done.stderr.count("Warning") == warned, done.stderr
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
 def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) -> None:
-    losses, compiles, hits, misses, loaded, asked = _run(tmp_path, mode)
+    losses, compiles, hits, misses, loaded, asked, _ = _run(tmp_path, mode)
     assert compiles > 20
     assert misses >= compiles > hits
     assert "torch_google.tpu.program.trace" in loaded
     assert bool(asked) == (mode != "strict")
-    again, compiles, hits, misses, loaded, asked = _run(tmp_path, mode)
+    again, compiles, hits, misses, loaded, asked, read = _run(tmp_path, mode)
     assert again == losses
     assert (compiles, misses) == (0, 0)
     assert hits > 20
+    assert read <= hits
+    if mode == "fused":  # no program of an operator that only fused ones run
+        assert read < hits / 2
     if mode != "compile":  # which traces with Dynamo
         assert (loaded, asked) == ([], 0)
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: str) -> None:
+    losses, compiles, *_ = _run(tmp_path, mode)
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            path.write_bytes(_of_another_make(path.read_bytes()))
+    again, recompiled, _, misses, *_ = _run(tmp_path, mode, warned=True)
+    assert again == losses
+    assert 0 < recompiled <= compiles
+    assert misses == recompiled
+    again, recompiled, *_ = _run(tmp_path, mode)
+    assert (again, recompiled) == (losses, 0)
+
+
+def _of_another_make(entry: bytes) -> bytes:
+    """The same entry, whole, with an executable that this XLA did not write."""
+    header, _, rest = entry.partition(b"\n")
+    parts, note = pickle.loads(rest[hashlib.sha256().digest_size :])
+    body = pickle.dumps((parts and (b"no executable", *parts[1:]), note))
+    return header + b"\n" + hashlib.sha256(body).digest() + body
