@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,17 @@ Base = tuple[tuple[int, ...], torch.dtype, int]
 
 # Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
+
+
+@contextlib.contextmanager
+def as_a_kernel() -> Iterator[None]:
+    """Call torch as a kernel does: the user's modes, subclasses and gradients are above it."""
+    with (
+        torch._C.DisableTorchFunction(),
+        torch._C._AutoDispatchBelowAutograd(),
+        torch.no_grad(),
+    ):
+        yield
 
 
 @dataclass(frozen=True)

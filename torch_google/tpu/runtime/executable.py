@@ -20,7 +20,7 @@ from torch_google.tpu import _C, dtypes, lowerings, program
 from torch_google.tpu.lowerings.checks import Checks, check_of
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import checks, compiler, platform
-from torch_google.tpu.runtime.call import Call, Fresh, is_constant
+from torch_google.tpu.runtime.call import Call, Fresh, as_a_kernel, is_constant
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 
@@ -107,7 +107,8 @@ def kept_call(call: Call, device: int) -> Compiled | None:
         entry = found.loaded()
         executable = entry.executable if entry else None
         if executable is None:
-            executable = plan.executable(body, results, fingerprint, device)
+            with as_a_kernel():
+                executable = plan.executable(body, results, fingerprint, device)
         plan.attach_checks(executable, fingerprint, device)
         return executable
 

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import _C, program
 from torch_google.tpu.program import BakedNumber, Number
 from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap, refusals
-from torch_google.tpu.runtime.call import Base, Call
+from torch_google.tpu.runtime.call import Base, Call, as_a_kernel
 from torch_google.tpu.runtime.executable import (
     Compiled,
     compile_call,
@@ -38,11 +38,7 @@ def miss(
     Raises NotImplementedError for an operator that has neither, what torch's own kernels raise for
     wrong arguments, and what is said of a program that may not or cannot be compiled.
     """
-    with (
-        torch._C.DisableTorchFunction(),
-        torch._C._AutoDispatchBelowAutograd(),
-        torch.no_grad(),
-    ):
+    with as_a_kernel():
         # A lazy module's parameters have memory, and no shape to ask for.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if takes_numbers(op, args):
