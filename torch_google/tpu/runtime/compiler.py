@@ -24,7 +24,7 @@ def executable(
     program has to be made and the thread may not.
     """
     found = kept(fingerprint, device)
-    entry = found and found.loaded()
+    entry = found and loaded(found)
     if entry is not None and entry.executable is not None:
         return entry.executable
     return compiled(name, lower, fingerprint=fingerprint, device=device)
@@ -41,8 +41,13 @@ def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax
 
 def kept(fingerprint: str, device: int) -> cache.Found | None:
     """Return what the compile cache has of a program. Every new one is looked for here first."""
-    mappings.ROOM.look()
     return cache.found(fingerprint, [platform.device(device)])
+
+
+def loaded(found: cache.Found) -> cache.Entry | None:
+    """Return what the compile cache has, with its executable; None where it does not load."""
+    mappings.ROOM.look()
+    return found.loaded()
 
 
 def keep(fingerprint: str, device: int, note: Any) -> None:
@@ -64,6 +69,7 @@ def compiled(
     it makes of the executable. Raises CacheMissError where the thread may not compile.
     """
     check_allowed(name, fingerprint)
+    mappings.ROOM.look()
     with metrics.compiling():
         made = lower().compile()
     if callable(note):

@@ -104,7 +104,7 @@ def kept_call(call: Call, device: int) -> Compiled | None:
     body = plan.body(device)
 
     def load() -> jax.stages.Compiled:
-        entry = found.loaded()
+        entry = compiler.loaded(found)
         executable = entry.executable if entry else None
         if executable is None:
             with as_a_kernel():

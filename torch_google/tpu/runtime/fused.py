@@ -44,7 +44,7 @@ def fuse(
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
     found = compiler.kept(fusion.fingerprint, device)
-    there = found and found.loaded()
+    there = found and compiler.loaded(found)
     if there is not None and there.executable is not None:
         if there.note is not None:
             compiler.tell_scratch(there.executable, there.note)

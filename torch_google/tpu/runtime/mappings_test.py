@@ -4,14 +4,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
+from torch_google.tpu import _C
 from torch_google.tpu.runtime import mappings
 
 _MORE = 200
 _SHAPES = 60
+
+
+@pytest.fixture
+def compile_cache(tmp_path: Path) -> Iterator[None]:
+    torch.tpu.set_compile_cache(tmp_path)
+    yield
+    torch.tpu.set_compile_cache(None)
+    _C.clear_programs()
 
 
 @pytest.fixture
@@ -41,6 +52,31 @@ def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
     assert torch.tpu.metrics().forgotten > before
     # Else it were some three for each of six programs of a shape.
     assert most - start < 1.5 * _MORE
+
+
+def test_programs_that_are_loaded_when_they_run_are_counted_then(
+    compile_cache: None, request: pytest.FixtureRequest
+) -> None:
+    del compile_cache
+
+    def compute() -> None:
+        for length in range(3, _SHAPES):
+            ones = torch.ones(length, device="tpu")
+            assert ((ones * 2 + 1) * ones).relu().sum().item() == 3 * length
+        torch.tpu.wait_for_compiles()
+
+    compute()
+    with torch.tpu.eager_mode("fused"):
+        compute()
+        _C.clear_programs()
+        # As in another process: the fused ones run, of their operators no other program is loaded.
+        compute()
+    request.getfixturevalue("room")
+    before = torch.tpu.metrics()
+    compute()
+    found = torch.tpu.metrics()
+    assert found.forgotten > before.forgotten
+    assert found.compiles == before.compiles
 
 
 def test_what_was_of_use_stays(room: mappings.Room) -> None:
