@@ -53,8 +53,9 @@ def mul(one: Any, other: Any) -> torch.Tensor:
     if other.dim() == 0:
         factor = other.to_dense() if other.is_sparse else other
         return _with_values(one, one._values().to(dtype) * factor.to(dtype))
-    if one.dim() == 0:
-        one = torch.ops.aten._sparse_broadcast_to(one, other.shape)
+    if one.dim() == 0 or (one.dim() < other.dim() and not other.is_sparse):
+        shape = torch.broadcast_shapes(one.shape, other.shape)
+        one = torch.ops.aten._sparse_broadcast_to(one, shape)
     if other.is_sparse:
         return _intersection(coalesce(one.to(dtype)), coalesce(other.to(dtype)))
     factors = other.expand(one.shape).to(dtype)

@@ -187,7 +187,8 @@ def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Ar
     # XLA would multiply by the inverse of a constant, which misses whole numbers.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
-    return jnp.where(at < (steps + 1) // 2, first + at * step, last - (steps - 1 - at) * step)
+    near = max(steps // 2, 1)  # the middle one belongs to the end
+    return jnp.where(at < near, first + at * step, last - (steps - 1 - at) * step)
 
 
 @lowering("aten::eye")

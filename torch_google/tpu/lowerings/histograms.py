@@ -46,10 +46,11 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
+    places = self.astype(jnp.int64)  # JAX compares the length, in the dtype of what it is given
     if weights is None:
-        return jnp.zeros(length, jnp.int64).at[self].add(1)
+        return jnp.zeros(length, jnp.int64).at[places].add(1)
     dtype = jnp.float32 if weights.dtype == jnp.float32 else jnp.float64
-    return jnp.zeros(length, dtype).at[self].add(weights.astype(dtype))
+    return jnp.zeros(length, dtype).at[places].add(weights.astype(dtype))
 
 
 @lowering("aten::histogram.bin_ct")

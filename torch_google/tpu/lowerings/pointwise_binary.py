@@ -240,7 +240,9 @@ def log_of_sum(x: Array, y: Array) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.complexfloating):
         return jnp.logaddexp(x, y)
     less, more = jnp.where(x.real < y.real, x, y), jnp.where(x.real < y.real, y, x)
-    return more + jnp.log1p(jnp.exp(less - more))
+    both_infinite = jnp.isinf(x.real) & (x.real == y.real)
+    at_infinity = jnp.where(x.real < 0, less, jnp.log(jnp.exp(less) + jnp.exp(more)))
+    return jnp.where(both_infinite, at_infinity, more + jnp.log1p(jnp.exp(less - more)))
 
 
 @lowering("aten::logaddexp2")
@@ -308,11 +310,7 @@ def lerp(self: Array, end: Array, weight: Operand) -> Array:
     dtype = wide(result_type(self, end))
     x, y = convert(self, dtype), convert(end, dtype)
     w = convert(weight, wide(result_type(self, end, weight)) if dtype.is_complex else dtype)
-    if not is_number(weight) and jnp.issubdtype(weight.dtype, jnp.complexfloating):
-        small = jnp.abs(w) < 0.5
-    else:
-        small = w.real < 0.5
-    return jnp.where(small, x + w * (y - x), y - (y - x) * (1 - w))
+    return jnp.where(jnp.abs(w) < 0.5, x + w * (y - x), y - (y - x) * (1 - w))
 
 
 @lowering("aten::addcmul")

@@ -84,9 +84,15 @@ def prod_dim(
     return jnp.prod(_summand(self, dtype), axis=axes(self, dim), keepdims=keepdim)
 
 
+def _named(x: Array, dim: Dims) -> tuple[int, ...]:
+    """Return the dimensions that any and all reduce: for nothing none, unlike other reductions."""
+    nothing = dim is not None and not isinstance(dim, int) and not len(dim)
+    return () if nothing else axes(x, dim)
+
+
 @lowering("aten::any.dim", "aten::any.dims")
 def any_dim(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    return jnp.any(self != 0, axis=axes(self, dim), keepdims=keepdim)
+    return jnp.any(self != 0, axis=_named(self, dim), keepdims=keepdim)
 
 
 @lowering("aten::any")
@@ -96,7 +102,7 @@ def any_all(self: Array) -> Array:
 
 @lowering("aten::all.dim", "aten::all.dims")
 def all_dim(self: Array, dim: Dims = None, keepdim: bool = False) -> Array:
-    return jnp.all(self != 0, axis=axes(self, dim), keepdims=keepdim)
+    return jnp.all(self != 0, axis=_named(self, dim), keepdims=keepdim)
 
 
 @lowering("aten::all")

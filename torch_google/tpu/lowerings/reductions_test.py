@@ -23,8 +23,8 @@ def test_of_every_dtype(x: torch.Tensor) -> None:
     for dim in ([0], [-1], None, [], [0, -1] if x.ndim else [0]):
         check(aten.sum.dim_IntList, x, dim, **loose)
         check(aten.sum.dim_IntList, x, dim, True, **loose)
-        check(aten.any.dims, x, dim or None)
-        check(aten.all.dims, x, dim or None, True)
+        check(aten.any.dims, x, dim)
+        check(aten.all.dims, x, dim, True)
     for axis in (0, -1):
         check(aten.prod.dim_int, x, axis, **loose)
         check(aten.amax.default, x, [axis])

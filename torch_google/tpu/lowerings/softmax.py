@@ -9,49 +9,46 @@ import jax
 import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.opmath import opmath, scalar
+from torch_google.tpu.lowerings.reductions import axes
 from torch_google.tpu.lowerings.table import lowering
 
 
 @lowering("aten::_softmax")
 def softmax(x: jax.Array, dim: int, half_to_float: bool) -> jax.Array:
-    if not x.size or not x.ndim:
+    if not x.size:
         return jnp.ones_like(x)
     exps = jnp.exp(_shifted(x, dim))
-    return exps / exps.sum(dim, keepdims=True)
+    return exps / exps.sum(axes(x, dim), keepdims=True)
 
 
 @lowering("aten::_log_softmax")
 def log_softmax(x: jax.Array, dim: int, half_to_float: bool) -> jax.Array:
-    if not x.size or not x.ndim:
+    if not x.size:
         return jnp.zeros_like(x)
     shifted = _shifted(x, dim)
-    return shifted - jnp.log(jnp.exp(shifted).sum(dim, keepdims=True))
+    return shifted - jnp.log(jnp.exp(shifted).sum(axes(x, dim), keepdims=True))
 
 
 @lowering("aten::_safe_softmax")
 def safe_softmax(x: jax.Array, dim: int, dtype: Any = None) -> jax.Array:
     """Softmax that gives 0 where all are -inf, as for a row of attention that sees nothing."""
-    if not x.size or not x.ndim:
+    if not x.size:
         return softmax(x, dim, False)
-    masked = (x == -jnp.inf).all(dim, keepdims=True)
+    masked = (x == -jnp.inf).all(axes(x, dim), keepdims=True)
     return jnp.where(masked, 0, softmax(x, dim, False))
 
 
 @lowering("aten::_softmax_backward_data")
 def softmax_backward(grad: jax.Array, out: jax.Array, dim: int, input_dtype: Any) -> jax.Array:
-    if not out.ndim:
-        return jnp.zeros_like(out)
     grad, out = opmath(grad), opmath(out)
     product = grad * out
-    return product - out * product.sum(dim, keepdims=True)
+    return product - out * product.sum(axes(out, dim), keepdims=True)
 
 
 @lowering("aten::_log_softmax_backward_data")
 def log_softmax_backward(grad: jax.Array, out: jax.Array, dim: int, input_dtype: Any) -> jax.Array:
-    if not out.ndim:
-        return jnp.zeros_like(out)
     grad, out = opmath(grad), opmath(out)
-    return grad - jnp.exp(out) * grad.sum(dim, keepdims=True)
+    return grad - jnp.exp(out) * grad.sum(axes(out, dim), keepdims=True)
 
 
 @lowering("aten::native_dropout", random=True)
@@ -74,4 +71,4 @@ def native_dropout_backward(grad: jax.Array, mask: jax.Array, scale: Any) -> jax
 
 def _shifted(x: jax.Array, dim: int) -> jax.Array:
     wide = opmath(x)
-    return wide - wide.max(dim, keepdims=True)
+    return wide - wide.max(axes(x, dim), keepdims=True)

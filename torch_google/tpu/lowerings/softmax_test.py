@@ -32,6 +32,15 @@ def test_infinities() -> None:
     for op in (aten._softmax.default, aten._log_softmax.default):
         check(op, x, 1, False)
     check(aten._safe_softmax.default, x, 1)
+    for value in (INF, -INF, float("nan"), 2.0):
+        number = torch.tensor(value)
+        check(aten._safe_softmax.default, number, 0)
+        for forward, backward in (
+            (aten._softmax.default, aten._softmax_backward_data.default),
+            (aten._log_softmax.default, aten._log_softmax_backward_data.default),
+        ):
+            check(forward, number, 0, False)
+            check(backward, number, forward(number, 0, False), 0, torch.float32)
 
 
 def test_dropout() -> None:

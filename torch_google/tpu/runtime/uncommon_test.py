@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F  # noqa: N812 (torch's own name for it)
 
-_NAN = float("nan")
+_INF, _NAN = float("inf"), float("nan")
 
 
 def _with_gradient(
@@ -88,6 +88,25 @@ CASES: dict[str, Callable[[str], Any]] = {
     "segments of the last dimension": lambda on: torch.segment_reduce(
         torch.arange(5.0).to(on), "sum", lengths=torch.tensor([2, 3]).to(on), axis=-1
     ),
+    "complex logarithms of sums of nothing": lambda on: [
+        function(torch.tensor([complex(-_INF, 0), complex(-_INF, 0), 1 + 0j]).to(on))
+        for function in (lambda x: torch.logcumsumexp(x, 0), lambda x: torch.logaddexp(x, x))
+    ],
+    "counts of bytes, more than a byte can say": lambda on: [
+        torch.bincount(torch.tensor([1, 127], dtype=torch.int8).to(on), minlength=length)
+        for length in (0, 200)
+    ],
+    "the middle of an odd number of steps": lambda on: [
+        function(0, 2, 99, dtype=torch.int64, device=on)
+        for function in (torch.linspace, torch.logspace)
+    ],
+    "lerp away from infinity": lambda on: [
+        torch.lerp(torch.ones(1, device=on), torch.tensor([_INF]).to(on), weight)
+        for weight in (-1.0, -0.5, -0.4, 0.4, 0.5)
+    ],
+    "a sparse tensor times one of more dimensions": lambda on: (
+        torch.tensor([0.0, 2.0, 3.0]).to_sparse().to(on) * torch.arange(6.0).reshape(2, 3).to(on)
+    ).to_dense(),
     "rows of a sparse tensor from the end": lambda on: (
         torch.eye(4).to_sparse().to(on).index_select(0, torch.tensor([-1, 0]).to(on)).to_dense()
     ),
