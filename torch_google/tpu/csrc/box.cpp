@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "torch_google/tpu/csrc/allocator.h"
 #include "torch_google/tpu/csrc/guard.h"
@@ -19,6 +21,51 @@ namespace {
 
 // Every box of the process, in a list through the boxes themselves.
 Box* live = nullptr;
+
+Ref tuple_of(const Sizes& sizes) {
+  Ref tuple = Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(sizes.size())));
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    PyTuple_SET_ITEM(tuple.get(), i, PyLong_FromLongLong(sizes[i]));
+  }
+  return tuple;
+}
+
+c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
+#if TORCH_GOOGLE_TORCH_2_6
+  return c10::typeMetaToScalarType(tensor.dtype());
+#else
+  return tensor.dtype().toScalarType();
+#endif
+}
+
+// The natural shape and the dtype of so many bytes that a tensor looks at.
+std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
+                                             size_t bytes) {
+  const auto sizes = tensor.sizes();
+  const auto strides = tensor.strides();
+  const size_t item = tensor.dtype().itemsize();
+  const bool covers = static_cast<size_t>(tensor.numel()) * item == bytes;
+  Sizes shape;
+  if (covers && tensor.is_contiguous()) {
+    shape.assign(sizes.begin(), sizes.end());
+  } else if (covers && tensor.is_non_overlapping_and_dense()) {
+    // A permuted tensor (channels last): natural is the order of the strides.
+    std::vector<size_t> order(sizes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return strides[a] > strides[b];
+    });
+    for (const size_t dimension : order) {
+      shape.push_back(sizes[dimension]);
+    }
+  } else if (bytes % item == 0) {
+    shape.assign({static_cast<int64_t>(bytes / item)});
+  } else {
+    // No elements of this kind have all of the bytes.
+    return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
+  }
+  return {std::move(shape), dtype_of(tensor)};
+}
 
 }  // namespace
 
@@ -75,38 +122,37 @@ void Box::unlink() {
 }
 
 void Box::settle(const c10::TensorImpl& tensor) {
-  if (has_shape()) {
+  if (!has_shape()) {
+    std::tie(shape, dtype) = natural_of(tensor, bytes_);
+  }
+}
+
+void Box::resettle(const c10::TensorImpl& tensor) {
+  auto [sizes, kind] = natural_of(tensor, bytes_);
+  const bool sees_all = tensor.storage_offset() == 0 &&
+                        static_cast<size_t>(tensor.numel()) *
+                                tensor.dtype().itemsize() ==
+                            bytes_ &&
+                        tensor.is_non_overlapping_and_dense();
+  if (dtype != c10::ScalarType::Byte || kind == dtype || !sees_all) {
     return;
   }
-  const auto sizes = tensor.sizes();
-  const auto strides = tensor.strides();
-  const size_t item = tensor.dtype().itemsize();
-  const bool covers = static_cast<size_t>(tensor.numel()) * item == bytes_;
-  if (covers && tensor.is_contiguous()) {
-    shape.assign(sizes.begin(), sizes.end());
-  } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    // A permuted tensor (channels last): natural is the order of the strides.
-    std::vector<size_t> order(sizes.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-      return strides[a] > strides[b];
-    });
-    for (const size_t dimension : order) {
-      shape.push_back(sizes[dimension]);
+  while (value_ || writer_) {
+    Ref bytes = Ref::borrow(value(Reason::host_read));
+    Ref elements = Ref::checked(PyObject_CallFunction(
+        callbacks().of_bytes, "OOO", bytes.get(), tuple_of(sizes).get(),
+        torch::getTHPDtype(kind)));
+    if (elements.get() == Py_None) {
+      return;
     }
-  } else if (bytes_ % item == 0) {
-    shape.assign({static_cast<int64_t>(bytes_ / item)});
-  } else {
-    // No elements of this kind have all of the bytes.
-    shape.assign({static_cast<int64_t>(bytes_)});
-    dtype = c10::ScalarType::Byte;
-    return;
+    // Another thread may have written meanwhile.
+    if (holds(bytes.get())) {
+      store(elements.give());
+      break;
+    }
   }
-#if TORCH_GOOGLE_TORCH_2_6
-  dtype = c10::typeMetaToScalarType(tensor.dtype());
-#else
-  dtype = tensor.dtype().toScalarType();
-#endif
+  shape = std::move(sizes);
+  dtype = kind;
 }
 
 PyObject* Box::value(Reason reason) {
@@ -121,14 +167,9 @@ PyObject* Box::value(Reason reason) {
     if (value_) {
       return value_;
     }
-    Ref sizes =
-        Ref::checked(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
-    for (size_t i = 0; i < shape.size(); ++i) {
-      PyTuple_SET_ITEM(sizes.get(), i, PyLong_FromLongLong(shape[i]));
-    }
     Ref zeros = Ref::checked(PyObject_CallFunction(
-        callbacks().zeros, "OOi", sizes.get(), torch::getTHPDtype(dtype),
-        static_cast<int>(device)));
+        callbacks().zeros, "OOi", tuple_of(shape).get(),
+        torch::getTHPDtype(dtype), static_cast<int>(device)));
     // Another thread may have written meanwhile.
     if (!value_ && !writer_ && !error_) {
       value_ = zeros.give();

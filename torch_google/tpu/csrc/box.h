@@ -56,6 +56,10 @@ class Box {
   // Gives a box its natural shape, if it has none, from the first tensor that
   // looks at it.
   void settle(const c10::TensorImpl& tensor);
+  // Gives a box of bytes, as torch makes it where it copies a storage, the
+  // natural shape of a tensor that sees all of it. Programs are then those of
+  // the tensor that was copied.
+  void resettle(const c10::TensorImpl& tensor);
   // A borrowed reference; a box that nobody wrote reads as zeros. Runs the
   // trace that the value is yet to come from, or waits for the thread that
   // does.

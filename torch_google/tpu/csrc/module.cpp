@@ -30,7 +30,7 @@ void connect(const py::dict& functions) {
       {"transfer", &to.transfer}, {"mark", &to.mark},
       {"fuse", &to.fuse},         {"mem_get_info", &to.mem_get_info},
       {"attempt", &to.attempt},   {"scratch", &to.scratch},
-      {"entry", &to.entry},
+      {"entry", &to.entry},       {"of_bytes", &to.of_bytes},
   };
   for (const auto& [name, slot] : slots) {
     *slot = py::object(functions[name]).release().ptr();

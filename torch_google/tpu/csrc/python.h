@@ -23,6 +23,9 @@ struct Callbacks {
   PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;
+  // (array of bytes, shape, dtype) -> jax.Array, or None where the dtype cannot
+  // say all of the bytes
+  PyObject* of_bytes = nullptr;
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
   // (arrays, timing, device, stream or -1 for all) -> Marker

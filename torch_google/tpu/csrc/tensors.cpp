@@ -191,6 +191,10 @@ Tensor& set_storage(Tensor& self, c10::Storage source, int64_t offset,
     tensor->set_sizes_and_strides(sizes, strides, offset);
   }
   fit(*tensor);
+  {
+    Gil gil;
+    box_of(*tensor).resettle(*tensor);
+  }
   return self;
 }
 
@@ -206,6 +210,10 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
   }
   return self;
 }
+
+// Nobody writes to a value, and it lives until the last program that reads it
+// has run: there is nothing to wait for.
+void record_stream(Tensor&, c10::Stream) {}
 
 Tensor& set_nothing(Tensor& self) {
   Tensor fresh = over_new_storage(0, self.scalar_type(), self.device().index());
@@ -244,6 +252,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("set_.source_Storage", set_whole_storage);
   library.impl("set_.source_Tensor", set_tensor);
   library.impl("set_", set_nothing);
+  library.impl("record_stream", record_stream);
   library.impl("is_set_to", is_set_to);
 }
 

@@ -298,7 +298,8 @@ void Trace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
       continue;
     }
     if (!box->value_) {
-      box->error_ = Ref::borrow(error).give();
+      replaced.emplace_back(
+          std::exchange(box->error_, Ref::borrow(error).give()));
     }
     box->writer_ = nullptr;
     slots[i].box = nullptr;

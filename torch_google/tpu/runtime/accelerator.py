@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.accelerator as later releases have it: for torch v2.6, what it lacks."""
+"""torch.accelerator as later releases have it: for torch v2.6, what it lacks; contexts of streams."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class _Memory:
             _C.reset_accumulated_memory_stats(index)
 
 
-class _StreamContext:
-    """Make a stream this thread's own, and its device, within a block."""
+class StreamContext:
+    """Make a stream this thread's own, and its device, within a block; without one, do nothing."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self._stream = stream
@@ -58,10 +58,10 @@ class _StreamContext:
 class _Stream(torch.Stream):
     """A stream that is its own context."""
 
-    _contexts: list[_StreamContext]
+    _contexts: list[StreamContext]
 
     def __enter__(self) -> Any:
-        context = _StreamContext(self)
+        context = StreamContext(self)
         self._contexts = [*getattr(self, "_contexts", ()), context]
         return context.__enter__()
 
@@ -72,13 +72,12 @@ class _Stream(torch.Stream):
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
 # Later, a stream is its own context.
-StreamContext: Any = _StreamContext if V2_6 else torch.Stream
 StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
-def stream_context(stream: torch.Stream) -> Any:
-    """Return a context in which a stream is this thread's own."""
-    return _StreamContext(stream) if V2_6 else stream
+def stream_context(stream: torch.Stream | None) -> Any:
+    """Return a context in which a stream is this thread's own; None changes nothing."""
+    return StreamContext(stream) if V2_6 or stream is None else stream
 
 
 def check_stream_device(index: int) -> None:

@@ -42,6 +42,22 @@ def resized(array: jax.Array, elements: int, dtype: torch.dtype) -> jax.Array:
     return jax.device_put(grown, next(iter(array.devices())))
 
 
+def of_bytes(array: jax.Array, shape: Sequence[int], dtype: torch.dtype) -> jax.Array | None:
+    """Return an array of bytes as elements, by way of the host: nothing is compiled for it.
+
+    None where bools have other bytes than 0 and 1, and for a dtype that the platform has not.
+    """
+    try:
+        dtypes.check(dtype, platform.name())
+    except RuntimeError:
+        return None
+    held = to_host(array)
+    if dtype == torch.bool and held.gt(1).any():
+        return None
+    elements = host_array(held.view(dtype).reshape(tuple(shape)))
+    return jax.device_put(elements, next(iter(array.devices())))
+
+
 def from_host(tensor: torch.Tensor, index: int) -> jax.Array:
     """Return the values of a tensor on the CPU, as they are now, on a device.
 

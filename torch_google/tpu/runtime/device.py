@@ -227,9 +227,29 @@ class Event(torch.Event):
     Makes a torch.Event itself: elapsed_time takes no other.
     """
 
-    def __new__(cls, device: Which = None, *, enable_timing: bool = False) -> torch.Event:
-        """Make an event; `enable_timing` notes when it is reached, for elapsed_time."""
-        return torch.Event(f"tpu:{index_of(device)}", enable_timing=enable_timing)
+    def __new__(
+        cls,
+        device: Which = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
+    ) -> torch.Event:
+        """Make an event; `enable_timing` notes when it is reached, for elapsed_time.
+
+        A thread that waits for one always sleeps, whatever `blocking` says. Raises ValueError for
+        `interprocess`: arrays and their moments are a process's own.
+        """
+        if isinstance(device, bool):
+            raise TypeError(f"tpu: an event's device is {device}. Write Event(enable_timing={device})")
+        if interprocess:
+            raise ValueError(
+                "tpu: an event cannot be seen from another process. Make one with interprocess=False "
+                "and let processes wait by what joins them: a queue, a barrier"
+            )
+        return torch.Event(
+            f"tpu:{index_of(device)}", enable_timing=enable_timing, blocking=blocking
+        )
 
 
 def current_stream(device: Which = None) -> torch.Stream:
@@ -253,8 +273,8 @@ def set_stream(stream: torch.Stream) -> None:
     torch.accelerator.set_stream(stream)
 
 
-def stream(stream: torch.Stream) -> Any:
-    """Return a context in which a stream is this thread's own."""
+def stream(stream: torch.Stream | None) -> Any:
+    """Return a context in which a stream is this thread's own; None changes nothing."""
     return stream_context(stream)
 
 

@@ -163,3 +163,30 @@ def test_a_device_is_waited_for_with_all_its_streams() -> None:
     torch.tpu.synchronize()
     assert event.query()
     assert kept.trace().item() == 768
+
+
+def test_a_tensor_may_say_that_a_stream_uses_it() -> None:
+    own = torch.tpu.Stream()
+    with torch.tpu.stream(own):
+        x = torch.ones(3).to("tpu").mul(2)
+    x.record_stream(torch.tpu.current_stream())
+    assert x.tolist() == [2, 2, 2]
+
+
+def test_contexts_of_streams() -> None:
+    own, before = torch.tpu.Stream(), torch.tpu.current_stream()
+    with torch.tpu.StreamContext(own):
+        assert torch.tpu.current_stream() == own
+        with torch.tpu.stream(None):
+            assert torch.tpu.current_stream() == own
+    assert torch.tpu.current_stream() == before
+
+
+def test_what_an_event_is_made_with() -> None:
+    event = torch.tpu.Event(enable_timing=True, blocking=True)
+    event.record()
+    event.synchronize()
+    with pytest.raises(TypeError, match=r"Event\(enable_timing=True\)"):
+        torch.tpu.Event(True)
+    with pytest.raises(ValueError, match="another process"):
+        torch.tpu.Event(interprocess=True)

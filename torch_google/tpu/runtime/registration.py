@@ -40,6 +40,7 @@ def register() -> None:
                     "debug": "errors",
                     "zeros": "arrays",
                     "resized": "arrays",
+                    "of_bytes": "arrays",
                     "transfer": "transfer",
                     "mark": "events",
                     "mem_get_info": "memory",

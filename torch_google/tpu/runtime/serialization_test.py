@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch import nn
 
+from torch_google.tpu import _C
+
 
 def example() -> dict[str, Any]:
     x = torch.arange(12.0).reshape(3, 4)
@@ -92,6 +94,62 @@ def test_pickle() -> None:
     assert isinstance(loaded.weight, nn.Parameter)
     assert loaded.weight.device.type == "tpu"
     assert torch.equal(loaded.weight, model.weight)
+
+
+@pytest.mark.parametrize("carry", [through_a_file, copy.deepcopy])
+def test_programs_take_what_was_carried_as_they_took_the_original(
+    carry: Callable[[Any], Any],
+) -> None:
+    saved = example()
+    saved["turned"] = torch.ones(2, 3, 4, 5).to("tpu").to(memory_format=torch.channels_last)
+    for name, loaded in carry(saved).items():
+        assert _C.natural_dtype(loaded) == saved[name].dtype
+        assert _C.natural_shape(loaded) == _C.natural_shape(saved[name])
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
+    parameters = [torch.ones(4, 3, device="tpu", requires_grad=True)]
+    optimizer = torch.optim.AdamW(parameters, foreach=True)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        (parameters[0] * 3).square().sum().backward()
+        optimizer.step()
+        parameters[0].sum().item()
+        torch.tpu.wait_for_compiles()
+
+    with torch.tpu.eager_mode(mode):
+        for _ in range(3):
+            step()
+        steps = {at: state["step"] for at, state in optimizer.state_dict()["state"].items()}
+        state = through_a_file(optimizer.state_dict(), "tpu")
+        for at, count in steps.items():
+            state["state"][at]["step"] = count  # which is the CPU's, and was moved along
+        optimizer.load_state_dict(state)
+        before = torch.tpu.metrics()
+        for _ in range(3):
+            step()
+        assert torch.tpu.metrics().compiles == before.compiles
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused"])
+def test_a_tensor_takes_the_bytes_of_another(mode: str) -> None:
+    with torch.tpu.eager_mode(mode):
+        raw = torch.zeros(8, dtype=torch.uint8, device="tpu").add_(1)
+        floats = torch.empty(0, device="tpu").set_(raw.untyped_storage(), 0, (2,), (1,))
+        assert torch.equal(floats.cpu(), torch.ones(8, dtype=torch.uint8).view(torch.float32))
+        raw[4:].zero_()
+        assert floats[1].item() == 0
+        floats.fill_(1)
+        assert raw.tolist() == torch.ones(2).view(torch.uint8).tolist()
+
+
+def test_bytes_that_no_bool_has_stay() -> None:
+    raw = torch.tensor([0, 1, 2, 255], dtype=torch.uint8).to("tpu")
+    flags = torch.empty(0, dtype=torch.bool, device="tpu").set_(raw.untyped_storage())
+    assert flags.tolist() == [False, True, True, True]
+    assert raw.tolist() == [0, 1, 2, 255]
 
 
 def test_deepcopy_of_a_leaf_takes_its_gradient() -> None:
