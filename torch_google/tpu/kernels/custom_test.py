@@ -38,6 +38,11 @@ def joined(
     return (whole[::-1] if flip else whole), jnp.asarray(whole.sum(dims) > 0)
 
 
+@custom_kernel("kernels_test::total", differentiable=True)
+def total(parts: list[jax.Array | None], base: jax.Array) -> jax.Array:
+    return sum((part * part for part in parts if part is not None), start=base)
+
+
 def doubling(source: Any, target: Any) -> None:
     target[...] = source[...] * 2
 
@@ -109,6 +114,22 @@ def test_the_gradients_of_lists(device: str) -> None:
     torch.testing.assert_close(parts[1].grad.cpu(), torch.tensor([3 * torch.e]))
     torch.testing.assert_close(bias.grad.cpu(), torch.tensor([1.0, 1.0, torch.e]))
     assert parts[0].grad is None
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_list_with_a_none_has_no_gradients(device: str) -> None:
+    part = torch.ones(2, device=device, requires_grad=True)
+    base = torch.ones(2, device=device, requires_grad=True)
+    message = "total at .*: argument 'parts' has a None beside a tensor that needs a gradient"
+    for call in (total, torch.ops.kernels_test.total, torch.vmap(total, ([None, 0], 0))):
+        with pytest.raises(TypeError, match=message):
+            call([None, part], base)
+    with torch.no_grad():
+        assert total([None, part], base).tolist() == [2.0, 2.0]
+    first, second = torch.autograd.grad(total([part, part], base).sum(), [part, base])
+    assert (first.tolist(), second.tolist()) == ([4.0, 4.0], [1.0, 1.0])
+    (found,) = torch.autograd.grad(total([None, part.detach()], base).sum(), base)
+    assert found.tolist() == [1.0, 1.0]
 
 
 def test_the_gradient_of_complex_numbers_is_torch_s() -> None:

@@ -36,7 +36,8 @@ class Parameter:
         return self.annotation in TENSOR_LISTS
 
 
-TENSOR_LISTS = (list[torch.Tensor], list[typing.Optional[torch.Tensor]])  # noqa: UP045
+OPTIONAL_TENSORS = list[typing.Optional[torch.Tensor]]  # noqa: UP045
+TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 
 @dataclass(frozen=True)
