@@ -74,14 +74,10 @@ class Kernel:
             tuple(value) if p.as_tuple else value
             for p, value in zip(self.signature.parameters, values, strict=True)
         ]
-        named = {
-            p.name: value
-            for p, value in zip(self.signature.parameters, given, strict=True)
-            if p.keyword_only
-        }
+        positional, named = self.signature.call(given)
         with interpreted(on):
             try:
-                results = self.function(*given[: len(given) - len(named)], **named)
+                results = self.function(*positional, **named)
             except _READS as error:
                 raise TypeError(
                     f"{self.title}: it reads the values of an array, which has none before it runs: "

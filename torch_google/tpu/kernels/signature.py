@@ -72,6 +72,12 @@ class Signature:
         given = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
         return [given.get(p.name, p.default) for p in self.parameters]
 
+    def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments by position and by keyword that give each parameter its value."""
+        pairs = list(zip(self.parameters, values, strict=True))
+        named = {p.name: value for p, value in pairs if p.keyword_only}
+        return [value for p, value in pairs if not p.keyword_only], named
+
     def tensors(self, values: Sequence[Any]) -> list[Any]:
         """Return the tensors among the values, those of lists included."""
         return list(self._tensors(values))
