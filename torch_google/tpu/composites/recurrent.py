@@ -171,6 +171,8 @@ def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], given: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
     """Return the gradients by operators that have gradients of their own, step by step."""
+    # Views, as one may be made from another, or given twice: each counts for itself alone.
+    given = [t.view_as(t) if t is not None and t.requires_grad else t for t in given]
     wanted = [t for t in given if t is not None and t.requires_grad]
     states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *given)
     pairs = [(states, grads[0]), (h, grads[1])] + ([(c, grads[2])] if given[2] is not None else [])

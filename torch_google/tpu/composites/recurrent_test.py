@@ -96,6 +96,26 @@ def test_second_gradients() -> None:
         torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_gradients_with_a_graph_of_inputs_made_from_each_other(kind: str) -> None:
+    theirs, ours = pair(network(kind, input_size=H, num_layers=2))
+    for module in (theirs, ours):
+        module.weight_hh_l0 = module.weight_hh_l1 = module.weight_ih_l0
+
+    def run(module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
+        state = x.mean(0).expand(2, B, H)
+        out, last = module(x, (state, state.cos()) if kind == "LSTM" else state)
+        total = torch.cat([t.pow(2).flatten() for t in (out, *last)]).sum()
+        inputs = [x, *module.parameters()]
+        first = torch.autograd.grad(total, inputs, create_graph=True)
+        return [*first, *torch.autograd.grad(first[0].pow(2).sum(), inputs)]
+
+    x = torch.randn(2, B, H, requires_grad=True)
+    y = x.detach().to("tpu").requires_grad_()
+    for one, other in zip(run(ours, y), run(theirs, x), strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
+
+
 def test_dropout_lies_between_layers() -> None:
     ours = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")

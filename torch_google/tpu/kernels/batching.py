@@ -16,21 +16,45 @@ from torch_google.tpu.kernels.signature import Parameter, Signature
 
 
 class Batched:
-    """The rule of torch.vmap for a kernel. Its operator is made when it is first needed."""
+    """The rule of torch.vmap for the operator of a kernel.
 
-    def __init__(self, kernel: Kernel, differentiable: bool) -> None:
+    A gradient of the user's own is of that operator, so where it is wanted each row calls it.
+    Otherwise all rows are one call, of an operator that is made when it is first needed.
+    """
+
+    def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
         self._kernel = kernel
+        self._operator = operator
         self._differentiable = differentiable
+        self._gradient_of_ours = operator._backward_fn
         self._made: Any = None
 
     def __call__(self, info: Any, in_dims: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
-        if self._made is None:
-            self._made = self._define()
         signature = self._kernel.signature
         values = signature.values(args, kwargs)
         dims = list(_dims(signature, values, in_dims))
-        results = self._made(*values, [-1 if dim is None else int(dim) for dim in dims])
+        if info.batch_size and self._wants_gradient_of_user(signature.tensors(values)):
+            results = self._row_by_row(int(info.batch_size), values, dims)
+        else:
+            self._made = self._made or self._define()
+            results = self._made(*values, [-1 if dim is None else int(dim) for dim in dims])
         return results, jax.tree.map(lambda _: 0, results, is_leaf=_is_tensor)
+
+    def _wants_gradient_of_user(self, tensors: Sequence[torch.Tensor]) -> bool:
+        of_user = self._operator._backward_fn is not self._gradient_of_ours
+        return of_user and torch.is_grad_enabled() and any(map(_requires_grad, tensors))
+
+    def _row_by_row(self, count: int, values: Sequence[Any], dims: Sequence[Any]) -> Any:
+        signature = self._kernel.signature
+        columns = [
+            [tensor] * count if dim is None else tensor.unbind(dim)
+            for tensor, dim in zip(signature.tensors(values), dims, strict=True)
+        ]
+        results = []
+        for row in zip(*columns, strict=True):
+            args, kwargs = signature.call(signature.with_tensors(values, row))
+            results.append(self._operator(*args, **kwargs))
+        return jax.tree.map(lambda *rows: torch.stack(rows), *results)
 
     def _define(self) -> Any:
         signature = self._kernel.signature
@@ -52,7 +76,7 @@ class Batched:
         made = kernel.define()
         if self._differentiable:
             differentiate(kernel, made)
-        made.register_vmap(Batched(kernel, self._differentiable))
+        made.register_vmap(Batched(kernel, made, self._differentiable))
         return made
 
 
@@ -68,6 +92,12 @@ def _dims(signature: Signature, values: Sequence[Any], in_dims: Sequence[Any]) -
             yield from (d for d, item in zip(each, value, strict=True) if item is not None)
         elif parameter.is_tensor and value is not None:
             yield dim
+
+
+def _requires_grad(tensor: torch.Tensor) -> bool:
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # of an outer vmap
+        tensor = torch._C._functorch.get_unwrapped(tensor)
+    return tensor.requires_grad
 
 
 def _is_tensor(leaf: Any) -> bool:

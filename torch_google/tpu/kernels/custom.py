@@ -45,7 +45,7 @@ def custom_kernel(
         made = kernel.define()
         if differentiable:
             differentiate(kernel, made)
-        made.register_vmap(Batched(kernel, differentiable))
+        made.register_vmap(Batched(kernel, made, differentiable))
         return made
 
     return decorate

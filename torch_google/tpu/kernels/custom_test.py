@@ -38,6 +38,28 @@ def joined(
     return (whole[::-1] if flip else whole), jnp.asarray(whole.sum(dims) > 0)
 
 
+@custom_kernel("kernels_test::total", differentiable=True)
+def total(parts: list[jax.Array | None], base: jax.Array) -> jax.Array:
+    return sum((part * part for part in parts if part is not None), start=base)
+
+
+@custom_kernel("kernels_test::ninefold")
+def ninefold(x: jax.Array, scale: jax.Array, *, shift: int = 0) -> tuple[jax.Array, jax.Array]:
+    return x * scale + shift, x > 0
+
+
+def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
+    x, scale = ctx.saved_tensors
+    return 9 * grad * scale, grad * x  # no derivative: it shows that the formula is this one
+
+
+ninefold.register_autograd(_ninefold_backward, setup_context=_ninefold_setup)
+
+
 def doubling(source: Any, target: Any) -> None:
     target[...] = source[...] * 2
 
@@ -111,6 +133,22 @@ def test_the_gradients_of_lists(device: str) -> None:
     assert parts[0].grad is None
 
 
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_list_with_a_none_has_no_gradients(device: str) -> None:
+    part = torch.ones(2, device=device, requires_grad=True)
+    base = torch.ones(2, device=device, requires_grad=True)
+    message = "total at .*: argument 'parts' has a None beside a tensor that needs a gradient"
+    for call in (total, torch.ops.kernels_test.total, torch.vmap(total, ([None, 0], 0))):
+        with pytest.raises(TypeError, match=message):
+            call([None, part], base)
+    with torch.no_grad():
+        assert total([None, part], base).tolist() == [2.0, 2.0]
+    first, second = torch.autograd.grad(total([part, part], base).sum(), [part, base])
+    assert (first.tolist(), second.tolist()) == ([4.0, 4.0], [1.0, 1.0])
+    (found,) = torch.autograd.grad(total([None, part.detach()], base).sum(), base)
+    assert found.tolist() == [1.0, 1.0]
+
+
 def test_the_gradient_of_complex_numbers_is_torch_s() -> None:
     values = torch.tensor([1 + 2j, 3 - 1j])
     found = []
@@ -158,6 +196,40 @@ def test_vmap(device: str) -> None:
     torch.testing.assert_close(batched, x.exp() * bias)
 
 
+def mapped(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    twice = torch.vmap(torch.vmap(lambda row: ninefold(row, scale, shift=1)), in_dims=1, out_dims=1)
+    whole, positive = twice(x)
+    assert not positive.requires_grad
+    return whole
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_vmap_with_a_gradient_of_its_own(device: str) -> None:
+    x = torch.arange(24.0).reshape(2, 3, 4).to(device).requires_grad_()
+    scale = torch.tensor([1.0, 2.0, 3.0, 4.0], device=device, requires_grad=True)
+    torch.testing.assert_close(mapped(x, scale), x * scale + 1)
+    of_x, of_scale = torch.autograd.grad(mapped(x, scale).sum(), [x, scale])
+    torch.testing.assert_close(of_x, 9 * scale.expand(2, 3, 4))
+    torch.testing.assert_close(of_scale, x.sum((0, 1)))
+
+
+def test_vmap_without_gradients_is_one_call() -> None:
+    calls = 0
+
+    @custom_kernel(fresh())
+    def counted(x: jax.Array) -> jax.Array:
+        nonlocal calls
+        calls += 1
+        return x * 2
+
+    counted.register_autograd(lambda ctx, grad: grad * 2)
+    x = torch.ones(5, 3, device="cpu", requires_grad=True)
+    with torch.no_grad():
+        torch.vmap(counted)(x)
+    torch.vmap(counted)(x.detach())
+    assert calls == 2
+
+
 @pytest.fixture
 def _dynamo() -> Iterator[None]:
     torch._dynamo.reset()
@@ -180,6 +252,15 @@ def test_a_part_of_a_compiled_program(device: str, dynamic: bool) -> None:
         torch.testing.assert_close(
             torch.autograd.grad(compiled(x).sum(), x), torch.autograd.grad(both(x).sum(), x)
         )
+
+
+@pytest.mark.usefixtures("_dynamo")
+def test_vmap_with_a_gradient_of_its_own_in_a_compiled_program() -> None:
+    compiled = torch.compile(mapped, backend="tpu", fullgraph=True)
+    x = torch.arange(24.0).reshape(2, 3, 4).to("tpu").requires_grad_()
+    scale = torch.ones(4, device="tpu", requires_grad=True)
+    found = torch.autograd.grad(compiled(x, scale).sum(), [x, scale])
+    torch.testing.assert_close(found, torch.autograd.grad(mapped(x, scale).sum(), [x, scale]))
 
 
 def test_a_part_of_an_exported_program() -> None:

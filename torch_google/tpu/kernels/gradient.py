@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import torch
 
 from torch_google.tpu.kernels.kernel import Kernel
-from torch_google.tpu.kernels.signature import Parameter, Signature
+from torch_google.tpu.kernels.signature import OPTIONAL_TENSORS, Parameter, Signature
 
 # Of the second order, and no further: an operator must exist before a graph with it is loaded.
 _ORDER = 2
@@ -61,7 +60,7 @@ def _pullback(kernel: Kernel) -> Kernel:
         Parameter(p.name, p.annotation, as_tuple=p.as_tuple) for p in signature.parameters
     )
     count = len(parameters)  # a name for each order: this kernel may be a gradient itself
-    grads = Parameter(f"result_grads_{count}", list[typing.Optional[torch.Tensor]])  # noqa: UP045
+    grads = Parameter(f"result_grads_{count}", OPTIONAL_TENSORS)
     wanted = Parameter(f"wanted_{count}", list[bool])
     several = Signature((*parameters, grads, wanted), list[torch.Tensor])
 
@@ -103,7 +102,8 @@ def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
 
 def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
     if parameter.is_tensors:
-        return [None if item is None else next(each) for item in value]
+        found = [None if item is None else next(each) for item in value]
+        return None if None in value else found  # autograd takes a list with a None for no tensor
     return next(each) if parameter.is_tensor and value is not None else None
 
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import jax
 import torch
+from torch._library.autograd import make_autograd_impl
 
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.kernels.pallas import interpreted
-from torch_google.tpu.kernels.signature import Signature
+from torch_google.tpu.kernels.signature import OPTIONAL_TENSORS, Signature
 from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import constant, tensor_of
 from torch_google.tpu.runtime import platform
@@ -40,11 +41,32 @@ class Kernel:
             self.name, self._on_cpu, mutates_args=(), device_types="cpu", schema=schema
         )
         made.register_fake(self._shapes)
+        if any(p.annotation == OPTIONAL_TENSORS for p in self.signature.parameters):
+            self._refuse_lost_gradients(made)
         return made
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results for arrays on the platform: what the table of lowerings calls."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
+
+    def _refuse_lost_gradients(self, made: Any) -> None:
+        """Refuse what autograd passes over: in a list with a None, a tensor that needs a gradient."""
+        differentiated = make_autograd_impl(made._opoverload, made)
+
+        def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
+            wanted = made._backward_fn is not None and torch.is_grad_enabled()
+            for parameter, value in zip(self.signature.parameters, args, strict=False):
+                if wanted and parameter.annotation == OPTIONAL_TENSORS and _loses_gradients(value):
+                    raise TypeError(
+                        f"{self.title}: argument '{parameter.name}' has a None beside a tensor that "
+                        "needs a gradient, which autograd does not find in such a list. Give an "
+                        "empty tensor for the None, or make each an argument of its own, annotated "
+                        "as jax.Array | None"
+                    )
+            return differentiated(keyset, *args, **kwargs)
+
+        for key in ("AutogradCPU", "AutogradMeta", "AutogradPrivateUse1"):
+            made._lib.impl(made._opoverload._opname, checked, key, with_keyset=True)
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any], on: str) -> Any:
         values = self.signature.values(args, kwargs)
@@ -52,14 +74,10 @@ class Kernel:
             tuple(value) if p.as_tuple else value
             for p, value in zip(self.signature.parameters, values, strict=True)
         ]
-        named = {
-            p.name: value
-            for p, value in zip(self.signature.parameters, given, strict=True)
-            if p.keyword_only
-        }
+        positional, named = self.signature.call(given)
         with interpreted(on):
             try:
-                results = self.function(*given[: len(given) - len(named)], **named)
+                results = self.function(*positional, **named)
             except _READS as error:
                 raise TypeError(
                     f"{self.title}: it reads the values of an array, which has none before it runs: "
@@ -124,6 +142,11 @@ class Kernel:
             return torch.empty(spec.shape, dtype=dtypes.to_torch(spec.dtype), device=device)
 
         return jax.tree.map(like, results)
+
+
+def _loses_gradients(items: Sequence[torch.Tensor | None]) -> bool:
+    present = [item for item in items if item is not None]
+    return len(present) < len(items) and any(item.requires_grad for item in present)
 
 
 def _number(value: Any) -> Any:

@@ -36,7 +36,8 @@ class Parameter:
         return self.annotation in TENSOR_LISTS
 
 
-TENSOR_LISTS = (list[torch.Tensor], list[typing.Optional[torch.Tensor]])  # noqa: UP045
+OPTIONAL_TENSORS = list[typing.Optional[torch.Tensor]]  # noqa: UP045
+TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,12 @@ class Signature:
         """Return the value of each parameter."""
         given = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
         return [given.get(p.name, p.default) for p in self.parameters]
+
+    def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments by position and by keyword that give each parameter its value."""
+        pairs = list(zip(self.parameters, values, strict=True))
+        named = {p.name: value for p, value in pairs if p.keyword_only}
+        return [value for p, value in pairs if not p.keyword_only], named
 
     def tensors(self, values: Sequence[Any]) -> list[Any]:
         """Return the tensors among the values, those of lists included."""
