@@ -103,7 +103,8 @@ def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
 def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
     if parameter.is_tensors:
         found = [None if item is None else next(each) for item in value]
-        return None if None in value else found  # autograd takes a list with a None for no tensor
+        # Autograd takes a list with a None for something that has no tensor.
+        return None if any(item is None for item in value) else found
     return next(each) if parameter.is_tensor and value is not None else None
 
 

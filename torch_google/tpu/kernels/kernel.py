@@ -55,7 +55,8 @@ class Kernel:
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
             wanted = made._backward_fn is not None and torch.is_grad_enabled()
-            for parameter, value in zip(self.signature.parameters, args, strict=False):
+            values = self.signature.values(args, kwargs)
+            for parameter, value in zip(self.signature.parameters, values, strict=True):
                 if wanted and parameter.annotation == OPTIONAL_TENSORS and _loses_gradients(value):
                     raise TypeError(
                         f"{self.title}: argument '{parameter.name}' has a None beside a tensor that "
