@@ -27,9 +27,10 @@ def export_stablehlo(
     """Return StableHLO, as text, for arguments of such shapes and dtypes, on any device.
 
     The inputs are the parameters and buffers of a module, in the order of their names in it, then
-    the tensors of `args` and `kwargs`; then, where the function is random, a key of JAX. Numbers
-    are constants. The dimensions of an exported program that are dynamic are so in StableHLO, and
-    `args` say nothing. Raises NotImplementedError for what nothing lowers.
+    the tensors of `args` and `kwargs`, used or not; then, where the function is random, a key of
+    JAX. Numbers are constants. The dimensions of an exported program that are dynamic are so in
+    StableHLO, and `args` say nothing.
+    Raises NotImplementedError for what nothing lowers.
     """
     if isinstance(function, ExportedProgram) and function.range_constraints:
         return stablehlo(function)
@@ -62,4 +63,4 @@ def export_stablehlo(
     # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
-        return str(jax.jit(evaluated).lower(shapes, key).as_text())
+        return str(jax.jit(evaluated, keep_unused=True).lower(shapes, key).as_text())

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from torch.export import Dim
 import torch_google.tpu
 from torch_google.tpu import autoload
 from torch_google.tpu.compile import export_stablehlo
-from torch_google.tpu.compile.symbolic_export import exported
+from torch_google.tpu.compile.symbolic_export import exported, stablehlo
 from torch_google.tpu.release import V2_6
 
 
@@ -27,6 +29,24 @@ def test_the_state_of_a_module_is_its_first_inputs() -> None:
     assert "%arg0: tensor<5x3xf32>" in main
     assert "%arg1: tensor<5xf32>" in main
     assert "%arg2: tensor<2x3xf32>" in main
+
+
+def _inputs(text: str) -> list[str]:
+    main = next(line for line in text.splitlines() if "@main" in line)
+    return re.findall(r"%arg\d+: (tensor<\S+>)", main)
+
+
+def test_inputs_that_are_not_used_keep_their_places() -> None:
+    model, args = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).eval(), (torch.ones(2, 3),)
+    # Of the last of its buffers, a count of batches, the model makes no use.
+    places = ["tensor<5x3xf32>", *["tensor<5xf32>"] * 5, "tensor<i64>", "tensor<2x3xf32>"]
+    assert _inputs(export_stablehlo(model, args)) == places
+    program = torch.export.export(model, args)
+    assert _inputs(export_stablehlo(program, args)) == places
+    assert _inputs(stablehlo(program)) == places
+    dynamic = torch.export.export(model, args, dynamic_shapes=({0: Dim("rows", max=32)},))
+    assert _inputs(export_stablehlo(dynamic, args)) == [*places[:-1], "tensor<?x3xf32>"]
+    assert len(_inputs(export_stablehlo(lambda x, y: y, (torch.ones(2), torch.ones(3))))) == 2
 
 
 def test_an_exported_program_gives_what_its_module_gives() -> None:
