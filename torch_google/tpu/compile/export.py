@@ -30,6 +30,10 @@ def export_stablehlo(
     the tensors of `args` and `kwargs`, used or not; then, where the function is random, a key of
     JAX. Numbers are constants. The dimensions of an exported program that are dynamic are so in
     StableHLO, and `args` say nothing.
+
+    The results are those of the function. What it writes to its inputs, as batch norm does to its
+    statistics and a model to its cache, is lost: return the written tensor as well to have it.
+
     Raises NotImplementedError for what nothing lowers.
     """
     if isinstance(function, ExportedProgram) and function.range_constraints:
@@ -51,7 +55,7 @@ def export_stablehlo(
         return pytree.tree_leaves(called(*given, **named))
 
     name = getattr(called, "__name__", type(called).__name__)
-    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name)
+    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name, writes=False)
 
     def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))
