@@ -27,9 +27,14 @@ def export_stablehlo(
     """Return StableHLO, as text, for arguments of such shapes and dtypes, on any device.
 
     The inputs are the parameters and buffers of a module, in the order of their names in it, then
-    the tensors of `args` and `kwargs`; then, where the function is random, a key of JAX. Numbers
-    are constants. The dimensions of an exported program that are dynamic are so in StableHLO, and
-    `args` say nothing. Raises NotImplementedError for what nothing lowers.
+    the tensors of `args` and `kwargs`, used or not; then, where the function is random, a key of
+    JAX. Numbers are constants. The dimensions of an exported program that are dynamic are so in
+    StableHLO, and `args` say nothing.
+
+    The results are those of the function. What it writes to its inputs, as batch norm does to its
+    statistics and a model to its cache, is lost: return the written tensor as well to have it.
+
+    Raises NotImplementedError for what nothing lowers.
     """
     if isinstance(function, ExportedProgram) and function.range_constraints:
         return stablehlo(function)
@@ -50,7 +55,7 @@ def export_stablehlo(
         return pytree.tree_leaves(called(*given, **named))
 
     name = getattr(called, "__name__", type(called).__name__)
-    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name)
+    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name, writes=False)
 
     def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))
@@ -62,4 +67,4 @@ def export_stablehlo(
     # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
-        return str(jax.jit(evaluated).lower(shapes, key).as_text())
+        return str(jax.jit(evaluated, keep_unused=True).lower(shapes, key).as_text())

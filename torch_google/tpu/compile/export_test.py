@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import re
+
 import jax
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from torch.export import Dim
 import torch_google.tpu
 from torch_google.tpu import autoload
 from torch_google.tpu.compile import export_stablehlo
-from torch_google.tpu.compile.symbolic_export import exported
+from torch_google.tpu.compile.symbolic_export import exported, stablehlo
 from torch_google.tpu.release import V2_6
 
 
@@ -27,6 +29,86 @@ def test_the_state_of_a_module_is_its_first_inputs() -> None:
     assert "%arg0: tensor<5x3xf32>" in main
     assert "%arg1: tensor<5xf32>" in main
     assert "%arg2: tensor<2x3xf32>" in main
+
+
+def _inputs(text: str) -> list[str]:
+    main = next(line for line in text.splitlines() if "@main" in line)
+    return re.findall(r"%arg\d+: (tensor<\S+>)", main)
+
+
+def test_inputs_that_are_not_used_keep_their_places() -> None:
+    model, args = nn.Sequential(nn.Linear(3, 5), nn.BatchNorm1d(5)).eval(), (torch.ones(2, 3),)
+    # Of the last of its buffers, a count of batches, the model makes no use.
+    places = ["tensor<5x3xf32>", *["tensor<5xf32>"] * 5, "tensor<i64>", "tensor<2x3xf32>"]
+    assert _inputs(export_stablehlo(model, args)) == places
+    program = torch.export.export(model, args)
+    assert _inputs(export_stablehlo(program, args)) == places
+    assert _inputs(stablehlo(program)) == places
+    dynamic = torch.export.export(model, args, dynamic_shapes=({0: Dim("rows", max=32)},))
+    assert _inputs(export_stablehlo(dynamic, args)) == [*places[:-1], "tensor<?x3xf32>"]
+    assert len(_inputs(export_stablehlo(lambda x, y: y, (torch.ones(2), torch.ones(3))))) == 2
+
+
+class Cached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(4, 3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.cache[1:2] = x
+        return self.cache.sum(0), self.cache
+
+
+def test_a_cache_that_is_written_is_read_as_written() -> None:
+    def pure(cache: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        cache = cache.clone()
+        cache[1:2] = x
+        return cache.sum(0), cache
+
+    model, x = Cached(), torch.ones(1, 3)
+    text = export_stablehlo(model, (x,))
+    assert text == export_stablehlo(pure, (model.cache, x))
+    assert text == export_stablehlo(torch.export.export(model, (x,)), (x,))
+    assert not model.cache.any()
+
+
+def test_an_argument_that_is_written() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x.copy_(y)
+        x.add_(1)
+        return x * 2
+
+    args = torch.ones(3), torch.zeros(3)
+    text = export_stablehlo(function, args)
+    assert text == export_stablehlo(lambda x, y: (y + 1) * 2, args)
+    assert args[0].tolist() == [1.0] * 3
+
+
+class Counted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(5)
+
+    def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+        return [self.norm(x), *self.norm.buffers()]
+
+
+def test_batch_norm_in_training() -> None:
+    def pure(*given: torch.Tensor) -> list[torch.Tensor]:
+        weight, bias, mean, var, count, x = given
+        count = count + 1
+        out, _, _, mean, var = torch.ops.aten._native_batch_norm_legit_functional(
+            x, weight, bias, mean, var, True, 0.1, 1e-5
+        )
+        return [out, mean, var, count]
+
+    model, x = Counted(), torch.ones(2, 5)
+    state = [*model.parameters(), *model.buffers()]
+    assert export_stablehlo(model, (x,)) == export_stablehlo(pure, (*state, x))
+    assert model.norm.num_batches_tracked == 0
+    text = export_stablehlo(model.norm, (x,))
+    assert text == export_stablehlo(torch.export.export(model.norm, (x,)), (x,))
+    assert _inputs(text) == [*["tensor<5xf32>"] * 4, "tensor<i64>", "tensor<2x5xf32>"]
 
 
 def test_an_exported_program_gives_what_its_module_gives() -> None:

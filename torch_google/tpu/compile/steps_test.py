@@ -200,6 +200,190 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
+class _Signs(torch.optim.Optimizer):
+    """Goes by the sign of a gradient as far as `factor` says; its attributes are `own`."""
+
+    def __init__(self, parameters: Any, **own: Any) -> None:
+        super().__init__(parameters, {"lr": 0.5})
+        for name, value in own.items():
+            setattr(self, name, value)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.sub_(parameter.grad.sign() * group["lr"] * self.factor(parameter))
+
+    def factor(self, parameter: torch.Tensor) -> Any:
+        raise NotImplementedError
+
+
+class _Scaled(_Signs):
+    UNIT = 0.5
+    calls = 0
+
+    @property
+    def twice(self) -> int:
+        return 2 * self.calls
+
+    @twice.setter
+    def twice(self, value: int) -> None:
+        self.calls = value // 2
+
+    @staticmethod
+    def more(count: int) -> int:
+        return count + 1
+
+    @classmethod
+    def unit(cls) -> float:
+        return cls.UNIT
+
+    def factor(self, parameter: torch.Tensor) -> Any:
+        return self.scale * self.unit() * self.more(self.twice)
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        self.twice += 2
+
+
+class _Tensors(_Signs):
+    def factor(self, parameter: torch.Tensor) -> Any:
+        return self.total + self.listed[0] + self.named["x"]
+
+    def step(self, closure: Any = None) -> None:
+        super().step(closure)
+        self.total.add_(1)
+        self.listed[0].mul_(0.5)
+        self.named["x"] = self.named["x"] + 1
+        self.latest = self.total * 2
+
+
+class _Bound(_Signs):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, calls=0, note=None)
+        self.factor = self.rising  # type: ignore[method-assign]
+
+    def rising(self, parameter: torch.Tensor) -> int:
+        self.calls += 1
+        self.note = "rising"
+        return self.calls
+
+
+class _Clipped(optim.AdamW):
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.limit, self.calls = 0.5, 0
+
+    def step(self, closure: Any = None) -> Any:
+        self.calls += 1
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.clamp_(-self.limit, self.limit)
+        return super().step(closure)
+
+
+def _five_steps(
+    make: Make, device: str, before: Callable[[Any, int], None]
+) -> tuple[list[float], optim.Optimizer]:
+    weight = nn.Parameter(torch.tensor([1.0, -2.0], device=device))
+    optimizer = make([weight])
+
+    def loss() -> torch.Tensor:
+        return weight.square().sum()
+
+    step = compile_step(loss, optimizer) if device == "tpu" else None
+    for at in range(5):
+        before(optimizer, at)
+        if step is not None:
+            step()
+            continue
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    return weight.tolist(), optimizer
+
+
+def _tensors(parameters: Any) -> optim.Optimizer:
+    def full(value: float) -> torch.Tensor:
+        return torch.full((2,), value, device=parameters[0].device)
+
+    return _Tensors(parameters, total=full(1.0), listed=[full(2.0)], named={"x": full(3.0)})
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+@pytest.mark.parametrize(
+    "make",
+    [lambda p: _Scaled(p, scale=2.0), _tensors, _Bound, _Clipped],
+    ids=["numbers", "tensors", "a method", "a kind of torch's"],
+)
+def test_an_optimizer_with_attributes_of_its_own(make: Make) -> None:
+    def nothing(optimizer: Any, at: int) -> None:
+        pass
+
+    (theirs, reference), (ours, optimizer) = (
+        _five_steps(make, device, nothing) for device in ("cpu", "tpu")
+    )
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    assert getattr(optimizer, "note", None) == getattr(reference, "note", None)
+    for name in ("calls", "scale", "limit", "total", "listed", "named", "latest"):
+        mine, its = (getattr(each, name, None) for each in (optimizer, reference))
+        torch.testing.assert_close(mine, its, check_device=False)
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+def test_attributes_that_others_change() -> None:
+    def change(optimizer: Any, at: int) -> None:
+        optimizer.scale = (at + 1) / 4
+
+    results = [
+        _five_steps(lambda p: _Scaled(p, scale=2.0), device, change)[0] for device in ("cpu", "tpu")
+    ]
+    assert results[1] == pytest.approx(results[0])
+
+
+class _Rate:
+    def __init__(self) -> None:
+        self.rate = 1.0
+
+
+class _Halving(_Signs):
+    """Halves a number, wherever it has it."""
+
+    def factor(self, parameter: torch.Tensor) -> Any:
+        if self.place == "state":
+            state = self.state[parameter]
+            state["rate"] = state.get("rate", 1.0) * 0.5
+            return state["rate"]
+        if self.place == "attribute":
+            self.rate *= 0.5
+            return self.rate
+        if self.place == "named":
+            self.named["rate"] *= 0.5
+            return self.named["rate"]
+        self.inner.rate *= 0.5
+        return self.inner.rate
+
+
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [
+        ("state", "its state"),
+        ("attribute", "its own 'rate'"),
+        ("named", "its own 'named'"),
+        ("inner", "its own 'inner'"),
+    ],
+)
+def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(place: str, what: str) -> None:
+    weight = nn.Parameter(torch.zeros(3, device="tpu"))
+    held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
+    step = compile_step(lambda: weight.sum(), _Halving([weight], place=place, **held))
+    if place == "state":
+        step()  # makes it
+    with pytest.raises(ValueError, match=f"has changed {what}, a number that one program"):
+        step()
+
+
 @pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
 @pytest.mark.parametrize(
     ("make", "changes"),

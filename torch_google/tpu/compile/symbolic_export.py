@@ -48,7 +48,7 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
         if traced.random:
             specs.append(jax.eval_shape(lambda: jax.random.key(0)))
         try:
-            return jax.export.export(jax.jit(traced.function))(*specs)
+            return jax.export.export(jax.jit(traced.function, keep_unused=True))(*specs)
         except (jax.core.InconclusiveDimensionOperation, jax.errors.JAXTypeError, TypeError) as e:
             raise NotImplementedError(
                 f"tpu: export_stablehlo: {traced.at} has no form for symbolic sizes "

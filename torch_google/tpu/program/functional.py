@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -103,6 +103,21 @@ def mutation(op: OpOverload) -> Functional:
         f"tpu: {op.name()} writes to its arguments, and torch has no pure operator for it. "
         "Name one in torch_google/tpu/program/functional.py"
     )
+
+
+def declared() -> dict[OpOverload, Callable[..., Any]]:
+    """Return, for operators whose schema hides what they write, functions that write by `copy_`."""
+    packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
+    return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
+
+
+def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
+    plan = mutation(op)
+    results = plan.op(*args)
+    for target, at in zip(plan.targets(args, {}), plan.values, strict=True):
+        if target is not None:
+            target.copy_(results[at])
+    return tuple(results[: plan.plain])
 
 
 # What writes to arguments that its schema does not say are written, which may be None: the pure

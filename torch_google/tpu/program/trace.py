@@ -14,8 +14,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program.decompositions import decompositions
-from torch_google.tpu.program.functional import functional_of
+from torch_google.tpu.program.decompositions import Decompositions, decompositions
+from torch_google.tpu.program.functional import declared, functional_of
 from torch_google.tpu.program.number import BakedNumber, Number
 from torch_google.tpu.release import prepare_symbols
 
@@ -51,16 +51,21 @@ def trace(
 
 
 def trace_function(
-    function: Callable[..., list[Any]], inputs: Sequence[Any], name: str
+    function: Callable[..., list[Any]], inputs: Sequence[Any], name: str, *, writes: bool = True
 ) -> GraphModule:
-    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators."""
+    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators.
+
+    What the function writes to its inputs is refused, as the graph is pure; where `writes` is False
+    it is seen by what the function reads thereafter, and then left out.
+    """
     prepare_symbols()
     shapes = ShapeEnv()
     values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
+    more = {} if writes else declared()
     try:
         included = torch._C._dispatch_tls_local_include_set() | _INCLUDED
         with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
-            graph = _decomposed(function, values, frozenset())
+            graph = _decomposed(function, values, {**decompositions(), **more})
             circular: frozenset[OpOverload] = frozenset()
             while written := _written(graph):  # a decomposition wrote to what it had made
                 if written <= circular:
@@ -70,7 +75,10 @@ def trace_function(
                         "Add it to a module of torch_google/tpu/lowerings"
                     )
                 circular |= written
-                graph = _decomposed(_pure(graph, values), values, circular)
+                pure = _pure(graph, values)
+                if not writes:
+                    _leave_out_writes(pure)
+                graph = _decomposed(pure, values, decompositions(circular=circular))
     except GuardOnDataDependentSymNode as found:
         if not any(isinstance(v, Number) for v in inputs):
             raise
@@ -107,14 +115,20 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
 # Two steps, as functionalize and decompositions to views of prims do not go together in torch 2.13:
 # the process dies.
 def _decomposed(
-    function: Callable[..., Any], values: Sequence[Any], circular: frozenset[OpOverload]
+    function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
-    table = decompositions(circular=circular)
     return make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)(*values)
 
 
 def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
     return make_fx(torch.func.functionalize(graph))(*values)
+
+
+def _leave_out_writes(pure: GraphModule) -> None:
+    """Take out what functionalize ends a graph with: a copy to each input that was written."""
+    for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
+        pure.graph.erase_node(node)
+    pure.recompile()
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
