@@ -75,11 +75,9 @@ def _bias(call: Call, q: Padded, k: Padded, given: Padded | None) -> Any:
         return real
     lead = 4 - len(given.dims)
     wanted = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
-    fitted = redim(
-        scope,
-        given,
-        tuple(() if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)),
-    ).array
+    dims = [() if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)]
+    # Infinities in a padded row have weights that are no numbers, in every key's gradient.
+    fitted = cleared(scope, redim(scope, given, dims))
     if real is None:
         return fitted
     if fitted.dtype == jnp.bool_:
