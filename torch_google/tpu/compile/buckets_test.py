@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch import nn
 
+from torch_google.tpu.compile import compile_step
+
 
 class Block(nn.Module):
     """Attention, by torch's operator or by its formula, and a layer of its own."""
@@ -254,4 +256,70 @@ def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
     for size in (3, 5, 6):
         x = torch.ones(size, dtype=dtype)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x.logsumexp(0))
+    assert torch.tpu.metrics().exact == {}
+
+
+def _with_differences(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    bias = lengths[None, :] - lengths[:, None] * lengths[None, :]  # of two dimensions
+    q = x.flatten(2, 3)
+    return F.scaled_dot_product_attention(q, q, q, attn_mask=bias)
+
+
+def _with_a_table(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    count = table.shape[0] * table.shape[1]
+    q = x.flatten(2, 3)
+    return F.scaled_dot_product_attention(q, q, q, attn_mask=table.reshape(1, 1, count, count))
+
+
+def _with_a_mask(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    seen = lengths[None, :] > lengths[:, None] - 0.3
+    q = x.flatten(2, 3)
+    return F.scaled_dot_product_attention(q, q, q, attn_mask=seen) * lengths[:, None]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (_with_differences, lambda width: (3 * width,)),
+        (_with_a_table, lambda width: (3, width, 3, width)),
+        (_with_a_mask, lambda width: (3 * width,)),
+    ],
+)
+def test_gradients_of_attention_and_its_bias(
+    function: Callable[..., torch.Tensor], shape: Callable[[int], tuple[int, ...]]
+) -> None:
+    compiled = torch.compile(function, dynamic=True)
+    for width in (5, 6, 7):
+        x = torch.randn(1, 2, 3, width, 4, requires_grad=True)
+        other = (torch.rand(shape(width)) + 1).requires_grad_()
+        given = [arg.detach().to("tpu").requires_grad_() for arg in (x, other)]
+        expected, found = function(x, other), compiled(*given)
+        torch.testing.assert_close(found.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
+        expected.square().sum().backward()
+        found.square().sum().backward()
+        for arg, own in zip((x, other), given, strict=True):
+            assert arg.grad is not None
+            assert own.grad is not None
+            torch.testing.assert_close(own.grad.cpu(), arg.grad, rtol=1e-4, atol=1e-4)
+    assert torch.tpu.metrics().exact == {}
+
+
+@pytest.mark.parametrize("dims", [2, 4])
+def test_steps_with_a_bias_that_is_infinite_in_padding(dims: int) -> None:
+    def loss(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        q = x @ (ours if x.device.type == "tpu" else theirs)
+        bias = (lengths[None, :] / lengths[:, None]).view(*[1] * (dims - 2), *[len(lengths)] * 2)
+        return F.scaled_dot_product_attention(q, q, q, attn_mask=bias).square().sum()
+
+    theirs = nn.Parameter(torch.randn(4, 4))
+    ours = nn.Parameter(theirs.detach().to("tpu"))
+    step = compile_step(loss, torch.optim.SGD([ours], lr=0.01), dynamic=True)
+    optimizer = torch.optim.SGD([theirs], lr=0.01)
+    for size in (5, 6, 7):
+        x, lengths = torch.randn(1, 2, size, 4), torch.rand(size) + 1
+        optimizer.zero_grad()
+        loss(x, lengths).backward()
+        optimizer.step()
+        step(x.to("tpu"), lengths.to("tpu"))
+        torch.testing.assert_close(ours.detach().cpu(), theirs.detach(), rtol=1e-4, atol=1e-4)
     assert torch.tpu.metrics().exact == {}

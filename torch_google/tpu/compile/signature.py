@@ -53,7 +53,7 @@ class Signature:
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
         self.numbers = self._numbers(nodes)
-        self._families = _families(self.outputs) if inference else {}
+        self._families = _families(nodes, self.outputs) if inference else {}
 
     def carrier(self) -> Carrier:
         """Return the carrier of the device that the graph runs on."""
@@ -86,7 +86,10 @@ class Signature:
         return self._copies.get(node, place)
 
     def family(self, node: Node) -> list[Node]:
-        """Return the outputs whose storage an output has, too; none where it has its own."""
+        """Return what the storage that an output shares with others is made of; none for its own.
+
+        The first made the storage, whose dtype is that of all of them.
+        """
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
@@ -118,13 +121,33 @@ def _symbols(values: Iterable[Any]) -> set[Any]:
     }
 
 
-def _families(outputs: Sequence[Any]) -> dict[Node, list[Node]]:
-    found: dict[Any, list[Node]] = {}
+def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[Node]]:
+    first: dict[int, Node] = {}
+    for node in nodes:
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            first.setdefault(_storage(node), node)
+    found: dict[int, list[Node]] = {}
     for output in dict.fromkeys(o for o in outputs if isinstance(o, Node)):
-        meta = output.meta.get("val")
-        if isinstance(meta, torch.Tensor) and output.op != "placeholder":
-            found.setdefault((meta.untyped_storage()._cdata, meta.dtype), []).append(output)
-    return {node: nodes for nodes in found.values() for node in nodes}
+        if isinstance(output.meta.get("val"), torch.Tensor) and output.op != "placeholder":
+            found.setdefault(_storage(output), []).append(output)
+    families: dict[Node, list[Node]] = {}
+    for storage, sharing in found.items():
+        if len(sharing) > 1:
+            owner = first[storage]
+            family = [owner, *(node for node in sharing if _is_part(node, owner))]
+            families |= dict.fromkeys((owner, *sharing), family)
+    return families
+
+
+def _is_part(node: Node, owner: Node) -> bool:
+    """Whether a node's values are, as they are, elements of the storage that another one made."""
+    meta = node.meta["val"]
+    same = node is not owner and meta.dtype == owner.meta["val"].dtype
+    return same and not meta.is_conj() and not meta.is_neg()
+
+
+def _storage(node: Node) -> int:
+    return node.meta["val"].untyped_storage()._cdata
 
 
 def draws(graph: GraphModule) -> bool:

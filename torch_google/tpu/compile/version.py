@@ -49,6 +49,18 @@ class _Seen:
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
     offset: int
+    dtype: torch.dtype
+    conj: bool
+    neg: bool
+
+    def of(self, base: torch.Tensor) -> torch.Tensor:
+        """Return the view of a flat tensor, whose dtype may be another."""
+        if base.dtype != self.dtype:
+            usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
+            base = base[: usable // base.itemsize].view(self.dtype)
+        seen = base.as_strided(self.sizes, self.strides, self.offset)
+        seen = seen.conj() if self.conj else seen
+        return torch._neg_view(seen) if self.neg else seen
 
 
 class Version:
@@ -135,13 +147,15 @@ class Version:
         sizes = self._symbols.sizes(meta.shape)
         strides = self._symbols.sizes(meta.stride())
         family = self._signature.family(output)
-        if len(family) > 1:
-            (offset, elements) = self._symbols.sizes(
-                (meta.storage_offset(), meta.untyped_storage().nbytes() // meta.element_size())
-            )
-            result = Result((elements,), (1,), meta.dtype, meta.device)
-            return _Seen(self._position(result, family), sizes, strides, offset)
-        return _Made(self._position(Result(sizes, strides, meta.dtype, meta.device), [output]))
+        if not family:
+            result = Result(sizes, strides, meta.dtype, meta.device)
+            return _Made(self._position(result, [output]))
+        own = family[0].meta["val"]
+        (offset, elements) = self._symbols.sizes(
+            (meta.storage_offset(), own.untyped_storage().nbytes() // own.element_size())
+        )
+        position = self._position(Result((elements,), (1,), own.dtype, own.device), family)
+        return _Seen(position, sizes, strides, offset, meta.dtype, meta.is_conj(), meta.is_neg())
 
     def _position(self, result: Result, nodes: list[Node]) -> int:
         if (result, nodes) not in self._made:
@@ -178,7 +192,7 @@ class Version:
         return [
             given[result.position].pop(0)
             if isinstance(result, _Made)
-            else given[result.position][0].as_strided(result.sizes, result.strides, result.offset)
+            else result.of(given[result.position][0])
             for result in self._results
             if isinstance(result, _Made | _Seen)
         ]
@@ -247,7 +261,7 @@ class Version:
 
     def _packed(self, evaluation: Evaluation, result: Result, nodes: list[Node]) -> jax.Array:
         carrier = carrier_of(result.device)
-        if len(nodes) == 1:
+        if not self._signature.family(nodes[0]):
             return carrier.pack(evaluation.values[nodes[0]], result)
         base = jnp.zeros(result.sizes, dtypes.to_jax(result.dtype))
         for node in nodes:

@@ -170,3 +170,37 @@ def test_a_gradient_that_is_conjugated_lazily() -> None:
         (found,) = torch.autograd.grad(function(ours), ours, given)
         (expected,) = torch.autograd.grad(theirs * theirs, theirs, grad.conj() if lazily else grad)
         torch.testing.assert_close(found.cpu(), expected)
+
+
+def _as_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    z = torch.complex(x, x + 1)
+    return z, torch.view_as_real(z), z.conj(), z.imag, z.conj().imag, z.real
+
+
+def _without_the_whole(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    z = torch.complex(x, x + 1)
+    return torch.view_as_real(z)[1:], z.conj()
+
+
+def _as_bits(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = x + 1
+    return y.view(torch.int16)[2:], y, y[1:], y.view(torch.int32), y[:2].view(torch.float64)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("function", [_as_numbers, _without_the_whole, _as_bits])
+def test_results_of_several_dtypes_share_storage(
+    function: Callable[..., tuple[torch.Tensor, ...]], dynamic: bool
+) -> None:
+    compiled = torch.compile(function, fullgraph=True, dynamic=dynamic)
+    for size in (3, 4) if dynamic else (3,):
+        for place in range(len(function(torch.ones(size)))):
+            x = torch.rand(size)
+            expected, found = function(x), compiled(x.to("tpu"))
+            alike(found, expected)
+            for results in (expected, found):
+                results[place].zero_()
+            alike(found, expected)
+            for own, theirs in zip(found, expected, strict=True):
+                assert own.is_conj() == theirs.is_conj()
+                assert own.is_neg() == theirs.is_neg()

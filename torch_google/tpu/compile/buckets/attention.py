@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from torch_google.tpu.compile.buckets.padded import Padded, cleared, redim, valid
-from torch_google.tpu.compile.buckets.sizes import Refused, Scope, is_padded, width
+from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded, width
 from torch_google.tpu.compile.buckets.table import Call, require, rule
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.opmath import is_zero
@@ -17,7 +17,7 @@ from torch_google.tpu.lowerings.opmath import is_zero
 @rule("aten::_scaled_dot_product_efficient_attention")
 def attention(call: Call) -> Any:
     q, k, v = _operands(call, *call.args[:3])
-    bias = _bias(call, q, k, call.args[3])
+    bias, _ = _bias(call, q, k, call.args[3])
     given = [cleared(call.scope, x) for x in (q, k, v)]
     out, lse, seed, offset = call.lower(*given, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
@@ -40,13 +40,12 @@ def attention(call: Call) -> Any:
 def attention_backward(call: Call) -> Any:
     grad, *others = call.args
     q, k, v = _operands(call, *others[:3])
-    given = others[3]
-    bias = _bias(call, q, k, given)
+    bias, bias_dims = _bias(call, q, k, others[3])
     out_dims = (*q.dims[:3], v.dims[3])
     grad, out = (redim(call.scope, x, out_dims) for x in (grad, others[4]))
     arrays = [cleared(call.scope, x) for x in (grad, q, k, v)]
     grads = call.lower(*arrays, bias, out, *others[5:], **call.kwargs)
-    dims = [q.dims, k.dims, v.dims, None if given is None else given.dims]
+    dims = [q.dims, k.dims, v.dims, bias_dims]
     return [
         None if array is None or own is None else Padded(array, own)
         for array, own in zip(grads, dims, strict=True)
@@ -65,23 +64,28 @@ def _operands(call: Call, q: Padded, k: Padded, v: Padded) -> tuple[Padded, Padd
     return q, k, v
 
 
-def _bias(call: Call, q: Padded, k: Padded, given: Padded | None) -> Any:
-    """Return a bias, or a mask, that keeps the padding among keys from being seen."""
+def _bias(
+    call: Call, q: Padded, k: Padded, given: Padded | None
+) -> tuple[Any, tuple[Dim, ...] | None]:
+    """Return a bias, or a mask, that keeps padded keys from being seen; and the dims of its gradient.
+
+    Those are the queries' and the keys', in which the bias is laid out anew: None without one.
+    """
     scope: Scope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
-        real = real.reshape(1, 1, 1, -1)
+        real = real.reshape(-1)  # of no more dimensions than a bias has
     if given is None:
-        return real
+        return real, None
     lead = 4 - len(given.dims)
     wanted = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
-    fitted = redim(
-        scope,
-        given,
-        tuple(() if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)),
-    ).array
+    dims = tuple(
+        () if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)
+    )
+    # Infinities in a padded row have weights that are no numbers, in every key's gradient.
+    fitted = cleared(scope, redim(scope, given, dims))
     if real is None:
-        return fitted
+        return fitted, dims
     if fitted.dtype == jnp.bool_:
-        return fitted & real
-    return jnp.where(real, fitted, jnp.asarray(-jnp.inf, fitted.dtype))
+        return fitted & real, dims
+    return jnp.where(real, fitted, jnp.asarray(-jnp.inf, fitted.dtype)), dims
