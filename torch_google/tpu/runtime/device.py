@@ -10,7 +10,7 @@ import torch
 from torch_google.tpu import _C, profiler
 from torch_google.tpu.cache import get_compile_cache, set_compile_cache
 from torch_google.tpu.release import V2_6
-from torch_google.tpu.runtime import memory, platform, random
+from torch_google.tpu.runtime import memory, random
 from torch_google.tpu.runtime.accelerator import (
     StreamBase,
     StreamContext,
@@ -176,7 +176,10 @@ def _is_in_bad_fork() -> bool:
 
 def device_count() -> int:
     """Return how many devices there are; starts the platform."""
-    return platform.start() if not _is_in_bad_fork() else 0
+    if _is_in_bad_fork():
+        return 0
+    _C.start()
+    return int(_C.device_count())
 
 
 def current_device() -> int:

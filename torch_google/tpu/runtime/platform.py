@@ -2,7 +2,8 @@
 """The PJRT platform behind the device: chosen once, started when the first tensor needs it.
 
 `TORCH_TPU_PLATFORM` (tpu, cuda or cpu) forces one; without it the first of these that this machine
-has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu.
+has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu; without it JAX takes
+its own settings.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gc
 import logging
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
+_FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
 _lock = threading.Lock()
 _devices: list[jax.Device] = []
 _ready = False
@@ -104,8 +107,30 @@ def expected_devices() -> int:
         nodes = _nodes()
         if nodes:
             return len(nodes)
-    text = os.environ.get("TORCH_TPU_CPU_DEVICES", "1")
+    text = os.environ.get("TORCH_TPU_CPU_DEVICES")
+    if text is None:
+        text = _of_jax()
     return int(text) if _is_count(text) else 1
+
+
+def _of_jax() -> str:
+    """Return how many devices the CPU has by JAX's own settings, of which XLA's flag is the last."""
+    config = getattr(sys.modules.get("jax"), "config", None)
+    told = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
+    if not str(told).startswith("-"):
+        return str(told)
+    return ["1", *_FLAG.findall(_xla_flags())][-1]
+
+
+def _xla_flags() -> str:
+    """Return XLA's flags: the variable, or the file that it names, without which XLA ends."""
+    flags = os.environ.get("XLA_FLAGS", "").strip()
+    if flags.startswith("-"):
+        return flags
+    try:
+        return Path(flags).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _start() -> list[jax.Device]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,54 @@ for name, function in {
         "tpu:2. Move one with .to()",
     ]
     assert printed[5].startswith("tpu: no device tpu:9; this process has 4.")
+
+
+_ENGINE_FIRST = """
+torch.ones(1, requires_grad=True).sum().backward()
+torch.ones(2, device="tpu:1", requires_grad=True).sum().backward()
+print(torch.tpu.device_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("JAX_NUM_CPU_DEVICES", "2"),
+        ("XLA_FLAGS", "--xla_force_host_platform_device_count=2"),
+        ("XLA_FLAGS", "flags"),
+        ("TORCH_TPU_CPU_DEVICES", "2"),
+    ],
+)
+def test_autograd_knows_how_many_devices_will_start(
+    variable: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TORCH_TPU_CPU_DEVICES", raising=False)
+    if value == "flags":
+        value = str(tmp_path / value)
+        Path(value).write_text(
+            "--xla_force_host_platform_device_count=3\n--xla_force_host_platform_device_count='2'\n"
+        )
+    settings = {"TORCH_TPU_PLATFORM": "cpu", variable: value}
+    assert run(_LOAD + _ENGINE_FIRST, **settings) == "2"
+
+
+def test_jax_was_told_how_many_devices_before_torch_was_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("TORCH_TPU_CPU_DEVICES", raising=False)
+    first = "import jax; jax.config.update('jax_num_cpu_devices', 2); "
+    assert run(first + _LOAD + _ENGINE_FIRST, TORCH_TPU_PLATFORM="cpu") == "2"
+
+
+def test_autograd_knows_of_all_devices_that_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCH_TPU_CPU_DEVICES", raising=False)
+    program = """
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+print(torch.tpu.device_count(), torch.tpu.is_initialized())
+"""
+    found = run(_LOAD + program + _ENGINE_FIRST, TORCH_TPU_PLATFORM="cpu")
+    assert found.splitlines() == ["2 True", "2"]
 
 
 def test_shapes_that_depend_on_values_of_the_second_device() -> None:

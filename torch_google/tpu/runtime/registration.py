@@ -14,7 +14,7 @@ import torch
 
 from torch_google.tpu import _C
 from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import autocast, device, dynamo, platform, sharing
+from torch_google.tpu.runtime import autocast, device, dynamo, parallel, platform, sharing
 from torch_google.tpu.runtime.untraced import untraced
 
 # Autograd's threads end at once; an exit waits no longer for them.
@@ -54,6 +54,7 @@ def register() -> None:
     )
     dlpack.install()
     sharing.install()
+    parallel.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     _install_collectives()
