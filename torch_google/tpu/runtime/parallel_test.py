@@ -158,3 +158,18 @@ def test_other_devices_keep_the_functions_that_torch_has(monkeypatch: pytest.Mon
     monkeypatch.setattr(parallel, "_get_available_device_type", lambda: "cuda")
     assert comm.broadcast(torch.ones(2), [0]) == "theirs"
     assert comm.broadcast(torch.ones(2), out=[here]) == [here]
+
+
+def test_inputs_of_the_host() -> None:
+    program = """
+network = nn.Linear(3, 2)
+there = copy.deepcopy(network).to("tpu")
+x = torch.randn(5, 3, requires_grad=True)
+y = x.detach().requires_grad_()
+network(x).square().sum().backward()
+nn.DataParallel(there)(y).square().sum().backward()
+torch.testing.assert_close(y.grad, x.grad)
+torch.testing.assert_close(there.weight.grad.cpu(), network.weight.grad)
+print(nn.DataParallel(nn.Linear(2, 1), device_ids=[0])(torch.ones(4, 2)).device)
+"""
+    assert _run(program) == ["tpu:0"]
