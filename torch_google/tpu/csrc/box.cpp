@@ -129,19 +129,19 @@ void Box::settle(const c10::TensorImpl& tensor) {
 
 void Box::resettle(const c10::TensorImpl& tensor) {
   auto [sizes, kind] = natural_of(tensor, bytes_);
-  const bool sees_all = tensor.storage_offset() == 0 &&
-                        static_cast<size_t>(tensor.numel()) *
-                                tensor.dtype().itemsize() ==
-                            bytes_ &&
-                        tensor.is_non_overlapping_and_dense();
+  const bool sees_all =
+      tensor.storage_offset() == 0 &&
+      static_cast<size_t>(tensor.numel()) * tensor.dtype().itemsize() ==
+          bytes_ &&
+      tensor.is_non_overlapping_and_dense();
   if (dtype != c10::ScalarType::Byte || kind == dtype || !sees_all) {
     return;
   }
   while (value_ || writer_) {
     Ref bytes = Ref::borrow(value(Reason::host_read));
-    Ref elements = Ref::checked(PyObject_CallFunction(
-        callbacks().of_bytes, "OOO", bytes.get(), tuple_of(sizes).get(),
-        torch::getTHPDtype(kind)));
+    Ref elements = Ref::checked(
+        PyObject_CallFunction(callbacks().of_bytes, "OOO", bytes.get(),
+                              tuple_of(sizes).get(), torch::getTHPDtype(kind)));
     if (elements.get() == Py_None) {
       return;
     }

@@ -16,7 +16,6 @@ from torch_google.tpu.lowerings.promotion import (
     dtype_of,
     floating,
     floats,
-    is_number,
     result_type,
     wide,
 )

@@ -244,7 +244,9 @@ class Event(torch.Event):
         `interprocess`: arrays and their moments are a process's own.
         """
         if isinstance(device, bool):
-            raise TypeError(f"tpu: an event's device is {device}. Write Event(enable_timing={device})")
+            raise TypeError(
+                f"tpu: an event's device is {device}. Write Event(enable_timing={device})"
+            )
         if interprocess:
             raise ValueError(
                 "tpu: an event cannot be seen from another process. Make one with interprocess=False "

@@ -88,10 +88,13 @@ CASES: dict[str, Callable[[str], Any]] = {
     "segments of the last dimension": lambda on: torch.segment_reduce(
         torch.arange(5.0).to(on), "sum", lengths=torch.tensor([2, 3]).to(on), axis=-1
     ),
-    "complex logarithms of sums of nothing": lambda on: [
-        function(torch.tensor([complex(-_INF, 0), complex(-_INF, 0), 1 + 0j]).to(on))
-        for function in (lambda x: torch.logcumsumexp(x, 0), lambda x: torch.logaddexp(x, x))
-    ],
+    "the logarithm of a complex sum of nothing": lambda on: torch.logaddexp(
+        torch.tensor([complex(-_INF, 0), 1 + 0j]).to(on),
+        torch.tensor([complex(-_INF, 0), 1 + 0j]).to(on),
+    ),
+    "logarithms of complex sums that begin with nothing": lambda on: torch.logcumsumexp(
+        torch.tensor([complex(-_INF, 0), complex(-_INF, 0), 1 + 0j]).to(on), 0
+    ),
     "counts of bytes, more than a byte can say": lambda on: [
         torch.bincount(torch.tensor([1, 127], dtype=torch.int8).to(on), minlength=length)
         for length in (0, 200)
