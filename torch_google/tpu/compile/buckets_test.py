@@ -13,6 +13,7 @@ import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch import nn
 
 from torch_google.tpu.compile import compile_step
+from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
@@ -304,6 +305,7 @@ def test_gradients_of_attention_and_its_bias(
     assert torch.tpu.metrics().exact == {}
 
 
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace `backward`, which compile_step asks of it")
 @pytest.mark.parametrize("dims", [2, 4])
 def test_steps_with_a_bias_that_is_infinite_in_padding(dims: int) -> None:
     def loss(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

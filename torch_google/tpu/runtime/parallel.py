@@ -35,7 +35,8 @@ def install() -> None:
 def _either(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         kinds = set(_kinds(args))
-        is_ours = "tpu" in kinds or (kinds == {"cpu"} and _get_available_device_type() == "tpu")
+        # A module may have no buffers: a list of none is of the device that there is, too.
+        is_ours = "tpu" in kinds or (kinds <= {"cpu"} and _get_available_device_type() == "tpu")
         return (ours if is_ours else theirs)(*args)
 
     return call
