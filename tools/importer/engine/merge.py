@@ -124,7 +124,7 @@ def _regions(
         base_marks = base.marks[group.start : group.stop]
         same = our_marks == their_marks or (
             group.ours != ()
-            and not _doubtful(base.marks, our_marks, group.start, group.stop)
+            and not _doubtful(base.marks, our_marks, their_marks, group.start, group.stop)
             and _holds(base_marks, our_marks, their_marks)
         )
         region = Region(
@@ -210,13 +210,20 @@ def _holds(base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark]) -
     return not any(kept[line] for line in removed)
 
 
-def _doubtful(base: Sequence[Mark], ours: Sequence[Mark], start: int, stop: int) -> bool:
+def _doubtful(
+    base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
+) -> bool:
     """Whether a line beside base[start:stop] is also upstream's line at that end of its version.
 
-    Then which of the two is the base's is a guess, and so is what upstream added to the patch's.
+    Then which of the two is the base's is a guess, and so is what upstream added to the patch's. The
+    same holds where it is a line that upstream took out and the patch did not: the patch may have
+    taken out the other one.
     """
-    before = start > 0 and base[start - 1] in ours[:1]
-    return before or (stop < len(base) and base[stop] in ours[-1:])
+    taken = Counter(theirs) - Counter(ours)
+    above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
+    return any(line in ours[:1] or line in taken for line in above) or any(
+        line in ours[-1:] or line in taken for line in below
+    )
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
