@@ -40,6 +40,18 @@ class _Pair:
             torch.testing.assert_close(mine.cpu(), its, rtol=1e-4, atol=1e-5)
 
 
+def _take(
+    step: Callable[[], Any] | None, optimizer: optim.Optimizer, loss: Callable[[], torch.Tensor]
+) -> None:
+    """Take a step of an optimizer by one program, or eagerly where there is none."""
+    if step is not None:
+        step()
+        return
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
+
+
 MAKERS: dict[str, Make] = {
     "sgd": lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
     "adamw": lambda p: optim.AdamW(p, lr=1e-2),
@@ -176,12 +188,7 @@ def test_what_an_optimizer_writes_to_its_groups_is_there_in_the_next_step() -> N
 
         step = compile_step(loss, optimizer) if device == "tpu" else None
         for _ in range(5):
-            if step is not None:
-                step()
-                continue
-            optimizer.zero_grad()
-            loss().backward()
-            optimizer.step()
+            _take(step, optimizer, loss)
         group = optimizer.param_groups[0]
         results[device] = (weight.tolist(), group["count"], float(group["rate"]))
     assert results["tpu"][0] == pytest.approx(results["cpu"][0])
@@ -294,12 +301,7 @@ def _five_steps(
     step = compile_step(loss, optimizer) if device == "tpu" else None
     for at in range(5):
         before(optimizer, at)
-        if step is not None:
-            step()
-            continue
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
+        _take(step, optimizer, loss)
     return weight.tolist(), optimizer
 
 

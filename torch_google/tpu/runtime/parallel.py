@@ -8,7 +8,6 @@ one. Nothing here starts the device.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -90,7 +89,7 @@ def _scatter(
         chunks = tensor.split_with_sizes(list(chunk_sizes), dim)
     found = []
     for chunk, index, stream in zip(chunks, devices, _of_each(streams, devices), strict=False):
-        with stream_context(stream) if stream else nullcontext():
+        with stream_context(stream):
             found.append(chunk.to(_device(index), non_blocking=True))
     return found
 
@@ -105,7 +104,7 @@ def _scatter_out(
     for index, (chunk, target) in enumerate(zip(chunks, out, strict=True)):
         _check_target(target, chunk.shape, index)
     for chunk, target, stream in zip(chunks, out, _of_each(streams, out), strict=False):
-        with stream_context(stream) if stream else nullcontext():
+        with stream_context(stream):
             target.copy_(chunk, non_blocking=True)
     return list(out)
 
