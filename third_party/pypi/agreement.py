@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -46,14 +46,28 @@ def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str)
     return found
 
 
-def group_problems(name: str, group: Lock, base: Lock, *, requirements: str) -> list[str]:
-    """The same for a group of requirements, whose lock stands beside the main one, `base`."""
+def group_problems(
+    name: str,
+    group: Lock,
+    base: Lock,
+    *,
+    requirements: str,
+    others: Mapping[str, Lock] | None = None,
+) -> list[str]:
+    """The same for a group of requirements. `base` is the main lock, `others` are other groups'."""
+    others = others or {}
     file = f"groups/{name}.lock.json"
     lines = requirement_lines(requirements)
-    both = Lock(group.inputs, (), {**base.packages, **group.packages})
+    shared = {key: row for other in others.values() for key, row in other.packages.items()}
+    both = Lock(group.inputs, (), {**shared, **base.packages, **group.packages})
     found = [
         f"{file}: '{key}' is in lock.json. {UPDATE}"
         for key in sorted(base.packages.keys() & group.packages.keys())
+    ]
+    found += [
+        f"{file}: '{key}' is in groups/{other}.lock.json. {UPDATE}"
+        for other, value in sorted(others.items())
+        for key in sorted(value.packages.keys() & group.packages.keys())
     ]
     for line in lines:
         found += _line_problems(both, line, f"groups/{name}.in")

@@ -99,8 +99,13 @@ def test_a_damaged_lock_is_noticed(value: lock.Lock, message: str) -> None:
 
 @pytest.mark.parametrize("group", lock.groups(), ids=lambda group: group.name)
 def test_a_group_agrees_with_its_inputs_and_the_lock(group: lock.Group) -> None:
+    others = {name: value for name, value in _GROUPS.items() if name != group.name}
     found = agreement.group_problems(
-        group.name, _GROUPS[group.name], _LOCK, requirements=group.requirements.read_text()
+        group.name,
+        _GROUPS[group.name],
+        _LOCK,
+        requirements=group.requirements.read_text(),
+        others=others,
     )
     assert found == []
     text = group.file.read_text()
@@ -141,3 +146,11 @@ def test_a_damaged_group_is_noticed(row: lock.Package, message: str) -> None:
     group = lock.Lock(lock.digest(["a"], []), (), rows)
     found = agreement.group_problems("g", group, _LOCK, requirements="a\n")
     assert any(problem.startswith(message) for problem in found)
+
+
+def test_two_groups_with_one_package_are_noticed() -> None:
+    group = lock.Lock(lock.digest(["a"], []), (), {"a": _package("a")})
+    found = agreement.group_problems("g", group, _LOCK, requirements="a\n", others={"h": group})
+    assert found == [
+        "groups/g.lock.json: 'a' is in groups/h.lock.json. Run third_party/pypi/update.py."
+    ]

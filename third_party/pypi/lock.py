@@ -49,11 +49,17 @@ class Package:
 
 @dataclass(frozen=True)
 class Lock:
-    """`inputs` is `digest(...)` of what the lock was resolved from; torch itself is not in it."""
+    """`inputs` is `digest(...)` of what the lock was resolved from; torch itself is not in it.
+
+    `requirements` are the lines of the input file, and `torch_needs` the Requires-Dist lines of
+    torch's wheel: with them an update asks pip only about what is new, and fetches no torch.
+    """
 
     inputs: str
     torch_requires: tuple[str, ...]
     packages: Mapping[str, Package]
+    requirements: tuple[str, ...] = ()
+    torch_needs: tuple[str, ...] = ()
 
     def dumps(self) -> str:
         """Equal locks give equal bytes."""
@@ -64,6 +70,8 @@ class Lock:
         document = {
             "inputs": self.inputs,
             "packages": packages,
+            "requirements": sorted(self.requirements),
+            "torch_needs": list(self.torch_needs),
             "torch_requires": sorted(self.torch_requires),
         }
         return json.dumps(document, indent=2, sort_keys=True) + "\n"
@@ -76,7 +84,13 @@ def loads(text: str) -> Lock:
         key: Package(**{**row, "requires": tuple(row["requires"])})
         for key, row in document["packages"].items()
     }
-    return Lock(document["inputs"], tuple(document["torch_requires"]), packages)
+    return Lock(
+        inputs=document["inputs"],
+        torch_requires=tuple(document["torch_requires"]),
+        packages=packages,
+        requirements=tuple(document["requirements"]),
+        torch_needs=tuple(document["torch_needs"]),
+    )
 
 
 def groups() -> list[Group]:
@@ -121,11 +135,16 @@ def digest(lines: Iterable[str], without_needs: Iterable[str]) -> str:
 
 def unreachable(lock: Lock, roots: Iterable[str]) -> set[str]:
     """Keys of the lock that neither `roots` nor torch lead to."""
+    return set(lock.packages) - reachable(lock.packages, [*roots, *lock.torch_requires])
+
+
+def reachable(packages: Mapping[str, Package], roots: Iterable[str]) -> set[str]:
+    """Keys of the packages that `roots` lead to, roots included."""
     seen: set[str] = set()
-    todo = [*roots, *lock.torch_requires]
+    todo = list(roots)
     while todo:
         key = todo.pop()
-        if key in lock.packages and key not in seen:
+        if key in packages and key not in seen:
             seen.add(key)
-            todo.extend(lock.packages[key].requires)
-    return set(lock.packages) - seen
+            todo.extend(packages[key].requires)
+    return seen

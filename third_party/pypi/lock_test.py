@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from third_party.pypi import lock
@@ -22,20 +22,28 @@ _locks = st.builds(
     inputs=st.text(max_size=8),
     torch_requires=st.lists(_keys, unique=True).map(lambda keys: tuple(sorted(keys))),
     packages=st.dictionaries(_keys, _packages, max_size=4),
+    requirements=st.lists(_keys, unique=True, max_size=4).map(lambda keys: tuple(sorted(keys))),
+    torch_needs=st.lists(st.text(max_size=8), max_size=4).map(tuple),
 )
+# A busy machine takes seconds for the first inputs, which hypothesis takes for slow generation.
+_busy = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 
+@_busy
 @given(_locks)
 def test_round_trip(value: lock.Lock) -> None:
     assert lock.loads(value.dumps()) == value
 
 
+@_busy
 @given(_locks)
 def test_bytes_do_not_depend_on_the_order_of_making(value: lock.Lock) -> None:
     backwards = lock.Lock(
         value.inputs,
         tuple(reversed(value.torch_requires)),
         {key: value.packages[key] for key in reversed(list(value.packages))},
+        tuple(reversed(value.requirements)),
+        value.torch_needs,
     )
     assert backwards.dumps() == value.dumps()
 

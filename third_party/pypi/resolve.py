@@ -71,6 +71,11 @@ def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[s
     return edges
 
 
+def admits(line: str, version: str) -> bool:
+    """Return whether a requirement line allows a version."""
+    return Requirement(line).specifier.contains(version, prereleases=True)
+
+
 def _sha256(archive: Mapping[str, Any]) -> str:
     # Before pip 23.1 there was only the older field, "hash": "sha256=...".
     hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])

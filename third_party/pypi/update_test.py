@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from third_party.pypi import update
+from third_party.pypi.host_pip import Pip
 from third_party.pypi.lock import Lock, Package
+from third_party.pypi.resolution import Locks
 
 
 def _lock(**versions: str) -> Lock:
@@ -14,22 +17,10 @@ def _lock(**versions: str) -> Lock:
     return Lock("", (), rows)
 
 
-def test_locked_versions_hold_unless_freed() -> None:
-    old = _lock(a="1", b="2", c="3")
-    assert list(update._constraints(old, ["a", "c==4"], [])) == ["a==1\n", "b==2\n"]
-    assert list(update._constraints(old, ["a", "c"], ["b"])) == ["a==1\n", "c==3\n"]
-    assert list(update._constraints(old, ["a"], ["*"])) == []
-    assert list(update._constraints(None, ["a"], [])) == []
-
-
 def test_changes_are_told_one_a_line() -> None:
     lines = update.changes(_lock(a="1", b="1", c="1"), _lock(b="2", c="1", d="1"))
     assert lines == ["a: 1 -> -", "b: 1 -> 2", "d: - -> 1"]
     assert update.changes(_lock(a="1"), _lock(a="1")) == ["No wheel changed."]
-
-
-def test_a_group_lacks_what_the_lock_has() -> None:
-    assert update._less(_lock(a="1", b="2"), _lock(b="3", c="1")) == _lock(a="1")
 
 
 def test_write_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -43,4 +34,21 @@ def test_write_replaces_the_file_and_leaves_nothing_beside_it(tmp_path: Path) ->
 def test_another_python_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("third_party.pypi.target.PYTHON", (3, 99))
     with pytest.raises(update.UpdateError, match=r"run this with CPython 3.11 on Linux x86-64"):
-        update.resolve(None, [])
+        update.resolve(Locks(None, {}), [])
+
+
+def test_an_upgrade_of_an_unknown_package_is_refused() -> None:
+    with pytest.raises(update.UpdateError, match="--upgrade nmpy: no lock has that package"):
+        update.resolve(update.read_locks(), ["nmpy"])
+
+
+def test_nothing_to_do_asks_neither_pip_nor_an_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("nothing changed, but pip was asked")
+
+    monkeypatch.setattr("third_party.pypi.pip_report.ask", refuse)
+    monkeypatch.setattr("third_party.pypi.fetch_wheel.fetch", refuse)
+    monkeypatch.setattr("third_party.pypi.target.PYTHON", sys.version_info[:2])
+    monkeypatch.setattr("third_party.pypi.host_pip.find", lambda: Pip(("pip",)))
+    locks = update.read_locks()
+    assert update.resolve(locks, []) == locks

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the host's pip which wheels satisfy requirements, and says what it is doing meanwhile."""
+
+from __future__ import annotations
+
+import collections
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from third_party.pypi import host_pip, lock, target
+
+# pip tries every release of a package before it says that none fits, which takes hours for one
+# with 2,000 releases. boto3, which must match a locked botocore, legitimately needs 20 retries.
+MAX_RETRIES = 40
+
+_SECONDS_BETWEEN_LINES = 5.0
+_CANDIDATE = re.compile(
+    r"(?:\s+Downloading|\s+Using cached|Processing) (?:\S*/)?([\w.]+)-([^-\s/]+)-"
+)
+
+Report = dict[str, Any]
+
+
+class ConflictError(Exception):
+    """pip found no set of versions."""
+
+
+def ask(
+    lines: Sequence[str],
+    *,
+    constraints: Iterable[str],
+    links: Path | None = None,
+    needs: bool = True,
+    max_retries: int | None = MAX_RETRIES,
+    say: Callable[[str], None] | None = None,
+) -> Report:
+    """Return pip's installation report for `lines`.
+
+    `links` is a folder of further wheels. Without `needs`, the packages come without what they
+    require. Raises ConflictError if pip finds no solution, or not within `max_retries` versions that
+    were not the first choice.
+    """
+    say = say or (lambda text: print(f"update.py: {text}", file=sys.stderr, flush=True))
+    with tempfile.TemporaryDirectory() as scratch:
+        directory = Path(scratch)
+        report = directory / "report.json"
+        held = directory / "constraints.txt"
+        held.write_text("".join(f"{line}\n" for line in constraints))
+        command = [
+            *host_pip.find().argv, "install", "--dry-run", "--ignore-installed",
+            "--only-binary=:all:", "--no-input", "--disable-pip-version-check",
+            "--progress-bar=off", f"--target={directory / 'nowhere'}", f"--report={report}",
+            f"--constraint={held}", *target.pip_options(),
+            *([f"--find-links={links}"] if links else []),
+            *([] if needs else ["--no-deps"]), *lines,
+        ]  # fmt: skip
+        progress = _Progress(say, max_retries)
+        with (directory / "errors").open("w+") as errors:
+            _run(command, directory, errors, progress)
+        loaded: Report = json.loads(report.read_text())
+    for text in _held_back(loaded, lines, progress.first):
+        say(text)
+    return loaded
+
+
+class _Progress:
+    """Counts what pip looks at, with a line each few seconds and an end to a hopeless search."""
+
+    def __init__(self, say: Callable[[str], None], max_retries: int | None) -> None:
+        self._say = say
+        self._max_retries = max_retries
+        self.first: dict[str, str] = {}
+        self._tried: collections.Counter[str] = collections.Counter()
+        self._start = self._spoken = time.monotonic()
+
+    def line(self, text: str) -> str | None:
+        """Take a line of pip's output; return why the search is hopeless, if it is."""
+        match = _CANDIDATE.match(text)
+        if not match:
+            return None
+        name = lock.normalise(match[1])
+        self.first.setdefault(name, match[2])
+        self._tried[name] += 1
+        now = time.monotonic()
+        if now - self._spoken >= _SECONDS_BETWEEN_LINES:
+            self._spoken = now
+            tries = f", version {self._tried[name]} of it" if self._tried[name] > 1 else ""
+            self._say(
+                f"{now - self._start:.0f} s: pip has looked at {len(self._tried)} packages, last"
+                f" {name}{tries}"
+            )
+        retries = self._tried.total() - len(self._tried)
+        if self._max_retries is None or retries <= self._max_retries:
+            return None
+        most, versions = self._tried.most_common(1)[0]
+        return f"pip found no solution after {retries} retries, {versions} of them of {most}"
+
+
+def _held_back(report: Report, lines: Sequence[str], first: Mapping[str, str]) -> list[str]:
+    """One line for each requirement that did not get the version that pip tried first."""
+    chosen = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
+    keys = sorted({lock.requirement_key(line) for line in lines} & chosen.keys() & first.keys())
+    return [
+        f"{key}: {chosen[key]['version']}, since {first[key]} does not go with what is locked."
+        f" If you want that one, name what is in its way: --upgrade NAME."
+        for key in keys
+        if first[key] != chosen[key]["version"]
+    ]
+
+
+def _run(command: Sequence[str], directory: Path, errors: Any, progress: _Progress) -> None:
+    with subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.PIPE, stderr=errors, text=True
+    ) as pip:
+        assert pip.stdout
+        for text in pip.stdout:
+            hopeless = progress.line(text)
+            if hopeless:
+                pip.kill()
+                raise ConflictError(hopeless)
+    if pip.returncode:
+        errors.seek(0)
+        lines = [line.strip() for line in errors if line.startswith("ERROR")]
+        raise ConflictError(f"pip exited {pip.returncode}: {(lines or ['no message'])[-1]}")
