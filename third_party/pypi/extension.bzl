@@ -3,9 +3,11 @@
 
 load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
 
-# The second has what only some tests need: wheels that are not in the first.
+# The groups have what few targets need: wheels that no other lock has.
 _LOCKS = [
     Label("//third_party/pypi:lock.json"),
+    Label("//third_party/pypi:groups/cloud.lock.json"),
+    Label("//third_party/pypi:groups/cloud_servers.lock.json"),
     Label("//third_party/pypi:groups/remote.lock.json"),
 ]
 _ANNOTATIONS = Label("//third_party/pypi:annotations.json")
