@@ -37,8 +37,6 @@ class LocalFilesystem(Filesystem):
                 raise failure(errno.EEXIST, "it is there already", path)
             partial = Partial(target)
             try:
-                if mode == "a" and os.path.exists(target):
-                    shutil.copyfile(target, partial.path)
                 writer = LocalWriter(partial, self._committer(path, mode, checksum), mode)
             except BaseException:
                 partial.discard()
@@ -57,7 +55,7 @@ class LocalFilesystem(Filesystem):
             return {
                 entry.name: _is_directory(entry)
                 for entry in sorted(found, key=lambda entry: entry.name)
-                if not is_partial(entry.name)
+                if not (is_partial(entry.name) and entry.is_dir(follow_symlinks=False))
             }
 
     def is_link(self, path: str) -> bool:
@@ -78,7 +76,7 @@ class LocalFilesystem(Filesystem):
             os.unlink(_plain(path))
 
     def remove_directory(self, path: str) -> None:
-        target = _plain(path)
+        target = _without_slash(_plain(path))
         with explained("cannot remove", path):
             if not os.path.islink(target):
                 sweep(target)
@@ -93,7 +91,8 @@ class LocalFilesystem(Filesystem):
 
     def remove_tree(self, path: str) -> None:
         with explained("cannot remove", path):
-            target = _plain(path)
+            # With a slash at its end a link would be the directory that it leads to.
+            target = _without_slash(_plain(path))
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target)
             else:
@@ -120,7 +119,7 @@ class LocalFilesystem(Filesystem):
                     if algorithm is None:
                         appear()
                         return
-                    with open(partial.path, "rb") as file:
+                    with open(partial.reopen(), "rb") as file:
                         made = checksums.digest(file, algorithm)
                     beside = f"{path}.{algorithm}"
                     name = os.path.basename(partial.target)
@@ -139,6 +138,10 @@ def _is_directory(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link that leads to itself, or where one may not look
         return False
+
+
+def _without_slash(path: str) -> str:
+    return path.rstrip("/") or path
 
 
 def _plain(path: str) -> str:

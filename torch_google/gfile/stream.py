@@ -66,7 +66,8 @@ class LocalWriter(_Committing, io.BufferedWriter):
         self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
     ) -> None:
         self._partial = partial
-        super().__init__(io.FileIO(partial.path, "a" if mode == "a" else "w"), 1 << 17)
+        descriptor = partial.create(copy=mode == "a")
+        super().__init__(io.FileIO(descriptor, "a" if mode == "a" else "w"), 1 << 17)
         self._commit: Callable[[Partial], None] | None = commit
 
     @property

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a file keeps when it is replaced: owner, group, permissions, ACL, extended attributes."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+
+from torch_google.gfile.private_directory import path_at
+
+_log = logging.getLogger("torch_google.gfile")
+_ACL = "system.posix_acl_access"
+# These vouch for the older content.
+_OF_THE_CONTENT = frozenset({"security.capability", "security.evm", "security.ima"})
+_NOT_PERMITTED = frozenset(
+    {errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM, errno.EROFS}
+)
+_warned: set[str] = set()
+
+
+def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
+    """Give the open file `new` the attributes of the file `name` in `parent`, which it will replace.
+
+    Return what could not be kept, in words; `path` is the file's. Another user's file in a sticky
+    directory may have been put there for this process to fill: then nothing of it is kept.
+    """
+    try:
+        old = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return []
+    if not stat.S_ISREG(old.st_mode):
+        return []
+    if is_planted(old, os.fstat(parent)):
+        what = "it was another user's, in a sticky directory that anybody can write"
+        return [f"owner {old.st_uid}, group {old.st_gid} and permissions ({what})"]
+    lost = _keep_extended(new, path_at(parent, name, path))
+    mode = stat.S_IMODE(old.st_mode)
+    if not _keep_owner(new, gid=old.st_gid):
+        lost.append(f"group {old.st_gid}")
+        # Another group gets no more than everybody has.
+        mode &= ~stat.S_ISGID & ~(~(mode << 3) & stat.S_IRWXG)
+    if not _keep_owner(new, uid=old.st_uid):
+        lost.append(f"owner {old.st_uid}")
+        mode &= ~stat.S_ISUID
+    if stat.S_IMODE(os.fstat(new).st_mode) != mode:
+        os.fchmod(new, mode)
+    return lost
+
+
+def warn_of_loss(path: str, lost: list[str]) -> None:
+    """Log a warning that names what a replaced file has lost, once for a path."""
+    if lost and path not in _warned:
+        _warned.add(path)
+        _log.warning(
+            "%s: replaced by user %d, who could not keep its %s; set them as root, or write "
+            "the file in place with open()",
+            *(path, os.geteuid(), ", ".join(lost)),
+        )
+
+
+def is_planted(status: os.stat_result, parent: os.stat_result) -> bool:
+    """Return whether a third user put a file or a link into a sticky directory like /tmp.
+
+    The kernel's fs.protected_symlinks and fs.protected_regular have the same rule.
+    """
+    shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & stat.S_IWOTH
+    return bool(shared) and status.st_uid not in (os.geteuid(), parent.st_uid)
+
+
+def _keep_owner(new: int, *, uid: int = -1, gid: int = -1) -> bool:
+    status = os.fstat(new)
+    if uid in (-1, status.st_uid) and gid in (-1, status.st_gid):
+        return True
+    try:
+        os.fchown(new, uid, gid)
+    except OSError as error:
+        if error.errno not in _NOT_PERMITTED:
+            raise
+        return False
+    return True
+
+
+def _keep_extended(new: int, old: str) -> list[str]:
+    kept, present = _extended(old), _extended(new)
+    lost = []
+    for name in sorted(kept.keys() | {_ACL} & present.keys()):
+        if name in _OF_THE_CONTENT or kept.get(name) == present.get(name):
+            continue
+        value = kept.get(name)
+        try:
+            if value is not None:
+                os.setxattr(new, name, value)
+            elif name in kept:
+                lost.append(name)
+            else:  # the directory's default ACL, which the older file lacks
+                os.removexattr(new, name)
+        except OSError as error:
+            if error.errno not in _NOT_PERMITTED:
+                raise
+            lost.append(name)
+    return lost
+
+
+def _extended(file: int | str) -> dict[str, bytes | None]:
+    """Return the extended attributes of a file; a value that may not be read is None."""
+    follow = isinstance(file, int)  # a descriptor is no link
+    try:
+        names = os.listxattr(file, follow_symlinks=follow)
+    except OSError as error:
+        if error.errno not in _NOT_PERMITTED | {errno.ENOENT}:
+            raise
+        return {}
+    values: dict[str, bytes | None] = {}
+    for name in names:
+        try:
+            values[name] = os.getxattr(file, name, follow_symlinks=follow)
+        except OSError as error:
+            if error.errno not in _NOT_PERMITTED | {errno.ENODATA, errno.ENOENT}:
+                raise
+            if error.errno in _NOT_PERMITTED:
+                values[name] = None
+    return values

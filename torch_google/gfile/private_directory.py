@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Directories that this user alone can write, held by a descriptor and a lock.
+
+A directory that others can write may have anything at any name: a link to elsewhere, another user's
+directory, and either may change at any moment. So every step is relative to an open descriptor, no link is
+followed, and only a directory that belongs to this user and that no other user can write is used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import uuid
+from collections.abc import Callable
+from enum import Enum, auto
+
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# Network filesystems without locks.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
+
+
+class Lock(Enum):
+    """The answer to a request for a directory's lock."""
+
+    TAKEN = auto()
+    BUSY = auto()
+    # The filesystem has no locks.
+    UNSUPPORTED = auto()
+
+
+class PrivateDirectory:
+    """The directory `name` below the open directory `parent`; `close()` lets go of its lock, too."""
+
+    def __init__(self, parent: int, name: str, descriptor: int) -> None:
+        """Take over `descriptor`; `parent` stays the caller's."""
+        self.name = name
+        self.descriptor = descriptor
+        self._parent = parent
+
+    def lock(self) -> Lock:
+        """Ask for the lock. It ends with the last process that has this descriptor."""
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return Lock.BUSY
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            return Lock.UNSUPPORTED
+        return Lock.TAKEN
+
+    def is_in_place(self) -> bool:
+        """Return whether its name still leads to this very directory."""
+        try:
+            named = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(named, os.fstat(self.descriptor))
+
+    def entries(self) -> dict[str, os.stat_result]:
+        """Return the names in it, with the status of each; a link has its own."""
+        named = {}
+        for name in os.listdir(self.descriptor):
+            with contextlib.suppress(FileNotFoundError):
+                named[name] = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        return named
+
+    def clear(self, *, belongs: Callable[[str], bool]) -> bool:
+        """Remove the files in it. Return False, with none removed, if one of its entries is foreign.
+
+        That is a directory, or a file whose name `belongs` rejects.
+        """
+        named = self.entries()
+        if not all(belongs(name) and not stat.S_ISDIR(named[name].st_mode) for name in named):
+            return False
+        for name in named:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self.descriptor)
+        return True
+
+    def remove(self) -> bool:
+        """Remove it if it is empty, and return whether; what else has its name by now stays."""
+        if not self.is_in_place():
+            return False
+        try:
+            os.rmdir(self.name, dir_fd=self._parent)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.ENOENT, errno.ENOTDIR):
+                raise
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close its descriptor."""
+        os.close(self.descriptor)
+
+
+def open_directory(path: str) -> int:
+    """Return a descriptor of a directory, by which names in it are found; it cannot be listed."""
+    return os.open(path or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+
+def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
+    """Open a directory of this user, or return None: a link, a file, or a directory others can write.
+
+    `created` says that this process just created it. Raises FileNotFoundError.
+    """
+    try:
+        descriptor = os.open(name, _OPEN, dir_fd=parent)
+    except (NotADirectoryError, PermissionError):
+        return None
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        return None
+    try:
+        status = os.fstat(descriptor)
+        if _is_private(status, os.geteuid(), 0) or (created and _is_as_private(parent, status)):
+            return PrivateDirectory(parent, name, descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def path_at(directory: int, name: str, otherwise: str) -> str:
+    """Return a path that leads through an open directory, whatever its own path leads to by now.
+
+    It holds in this process and its forks, while the descriptor is open. Without /proc it is `otherwise`.
+    """
+    through = f"/proc/self/fd/{directory}"
+    return os.path.join(through, name) if os.path.isdir(through) else otherwise
+
+
+def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
+    return status.st_uid == owner and not status.st_mode & _WRITABLE_BY_OTHERS & ~ignored
+
+
+def _is_as_private(parent: int, status: os.stat_result) -> bool:
+    """Return whether a new directory looks as this user's do here.
+
+    NFS may show root's files as another user's, and FAT has neither owners nor permissions. A file that is
+    created exclusively cannot be anybody else's, so it shows the owner and the permissions to expect.
+    """
+    name = f".{uuid.uuid4().hex}.partial-{uuid.uuid4().hex}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    probe = os.open(name, flags, 0o600, dir_fd=parent)
+    try:
+        expected = os.fstat(probe)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(expected, os.stat(name, dir_fd=parent, follow_symlinks=False)):
+                os.unlink(name, dir_fd=parent)
+    finally:
+        os.close(probe)
+    return _is_private(status, expected.st_uid, expected.st_mode)
