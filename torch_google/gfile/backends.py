@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The keepers of files that the tests run one table of behaviours on.
 
-Everything is real: files of this machine, fsspec's memory, a zip archive, an HTTP server. Two are made
-here on fsspec: one that fails every third call, and one that keeps parts of an upload apart until it is
-complete, as S3 does.
+Everything is real: files of this machine, fsspec's memory, a zip archive, an HTTP server. Some are made
+here on fsspec: one that fails every third call, one that keeps parts of an upload apart until it is
+complete, as S3 does, and in `object_store_testing.py` two that refuse to read a name as a pattern.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import io
 import os
 import re
 import threading
+import urllib.parse
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from torch_google import gfile
+from torch_google.gfile.cloud_testing import INSTALLED, new_bucket
+from torch_google.gfile.object_store_testing import Objects, Strict
 
 # The table reads these on every backend; those that can be written begin with them, too.
 CONTENT = {
@@ -42,15 +45,23 @@ QUICK = gfile.Retry(attempts=6, first=0.001)
 
 @dataclass(frozen=True)
 class Backend:
-    """`root` has CONTENT below it; `real_directories`: a directory must be made before it is used."""
+    """`root` has the content below it; `real_directories`: a directory must be made before it is used.
+
+    `urls`: a path is a URL, in which a name's special characters are percent-encoded.
+    """
 
     name: str
     root: str
     writable: bool = True
     real_directories: bool = False
+    urls: bool = False
+
+    def written(self, name: str) -> str:
+        """Return a name as it is in paths and listings."""
+        return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
-        """Return a whole path of a name below the root."""
+        """Return a whole path of a name below the root, as it is written there."""
         if "::" in self.root:
             inner, _, chain = self.root.partition("::")
             return f"{inner}{name}::{chain}"
@@ -64,12 +75,17 @@ class Flaky(AbstractFileSystem):
     """
 
     protocol = "flaky"
+    root_marker = "/"
     cachable = False
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.kept = MemoryFileSystem(global_store=False, skip_instance_cache=True)
         self.calls = 0
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return f"/{path.removeprefix('flaky://').strip('/')}".rstrip("/")
 
     def ask(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
         """Do it, or fail as a network does."""
@@ -98,11 +114,14 @@ class Flaky(AbstractFileSystem):
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         self.ask(self.kept.makedirs, path, exist_ok=exist_ok)
 
-    def mv(self, path1: str, path2: str, recursive: bool = False, **_: Any) -> None:
-        self.ask(self.kept.mv, path1, path2, recursive=recursive)
+    def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
+        self.ask(self.kept.mkdir, path, create_parents=create_parents)
 
-    def rm(self, path: str, recursive: bool = False, **_: Any) -> None:
-        self.ask(self.kept.rm, path, recursive=recursive)
+    def cp_file(self, path1: str, path2: str, **_: Any) -> None:
+        self.ask(self.kept.cp_file, path1, path2)
+
+    def rmdir(self, path: str) -> None:
+        self.ask(self.kept.rmdir, path)
 
     def rm_file(self, path: str) -> None:
         self.ask(self.kept.rm_file, path)
@@ -129,6 +148,7 @@ class Parts(AbstractFileSystem):
     """Uploads go up in parts, of which nothing can be seen until the last one completes them."""
 
     protocol = "parts"
+    root_marker = "/"
     cachable = False
 
     def __init__(self, **options: Any) -> None:
@@ -136,8 +156,12 @@ class Parts(AbstractFileSystem):
         self.kept = MemoryFileSystem(global_store=False, skip_instance_cache=True)
         self.uploads: dict[str, list[bytes]] = {}
         self.fail_part: int | None = None
-        for name in ("info", "ls", "makedirs", "mv", "rm", "rm_file"):
+        for name in ("info", "ls", "makedirs", "cp_file", "rm_file", "rmdir"):
             setattr(self, name, getattr(self.kept, name))
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return f"/{path.removeprefix('parts://').strip('/')}".rstrip("/")
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
         if mode == "rb":
@@ -225,23 +249,35 @@ def served(directory: Path, **options: Any) -> Iterator[tuple[str, Any]]:
             thread.join()
 
 
-NAMES = ("local", "memory", "zip", "http", "flaky", "parts", "registered")
+NAMES = (
+    "local",
+    "memory",
+    "zip",
+    "http",
+    "flaky",
+    "parts",
+    "registered",
+    "strict",
+    "objects",
+    *INSTALLED,
+)
+WRITABLE = tuple(name for name in NAMES if name not in ("zip", "http"))
 
 
 @contextmanager
-def backend(name: str, directory: Path) -> Iterator[Backend]:
-    """Yield a backend with CONTENT below its root."""
+def backend(name: str, directory: Path, files: Mapping[str, bytes] = CONTENT) -> Iterator[Backend]:
+    """Yield a backend with files below its root."""
     with ExitStack() as stack:
-        made = _made(name, directory, stack)
+        made = _made(name, directory, files, stack)
         if made.writable:
-            for file, content in CONTENT.items():
+            for file, content in files.items():
                 gfile.MakeDirs(os.path.dirname(made.path(file)))
                 with gfile.Open(made.path(file), "wb") as new:
                     new.write(content)
         yield made
 
 
-def _made(name: str, directory: Path, stack: ExitStack) -> Backend:
+def _made(name: str, directory: Path, files: Mapping[str, bytes], stack: ExitStack) -> Backend:
     if name == "local":
         return Backend(name, str(directory / "local"), real_directories=True)
     if name == "memory":
@@ -251,19 +287,26 @@ def _made(name: str, directory: Path, stack: ExitStack) -> Backend:
     if name == "zip":
         archive = directory / "content.zip"
         with zipfile.ZipFile(archive, "w") as new:
-            for file, content in CONTENT.items():
+            for file, content in files.items():
                 new.writestr(file, content)
         return Backend(name, f"zip://::{archive}", writable=False)
     if name == "http":
-        for file, content in CONTENT.items():
+        for file, content in files.items():
             (directory / "served" / file).parent.mkdir(parents=True, exist_ok=True)
             (directory / "served" / file).write_bytes(content)
         url, _ = stack.enter_context(served(directory / "served"))
-        return Backend(name, url, writable=False)
+        return Backend(name, url, writable=False, urls=True)
+    if name in INSTALLED:
+        return Backend(name, f"{new_bucket(name)}/box")
     if name == "registered":
         below = DirFileSystem(str(directory / "kept"), LocalFileSystem(auto_mkdir=True))
         gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
         return Backend(name, "kept://box")
-    kinds: dict[str, Any] = {"flaky": Flaky, "parts": Parts}
+    kinds: dict[str, Any] = {
+        "flaky": Flaky,
+        "parts": Parts,
+        "strict": lambda: Strict(global_store=False, skip_instance_cache=True),
+        "objects": Objects,
+    }
     gfile.register_scheme(name, kinds[name], retry=QUICK, overwrite=True)
     return Backend(name, f"{name}://box")

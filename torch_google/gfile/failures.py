@@ -8,6 +8,7 @@ it is decided which failures pass by themselves.
 from __future__ import annotations
 
 import errno
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -25,6 +26,7 @@ _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_ERRNO = frozenset(
     {
         errno.EAGAIN,
+        errno.EBUSY,  # s3fs's for a 503
         errno.ECONNABORTED,
         errno.ECONNREFUSED,
         errno.ECONNRESET,
@@ -34,18 +36,84 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ENETRESET,
         errno.ENETUNREACH,
         errno.EPIPE,
+        errno.EREMOTEIO,  # s3fs's for a 500
         errno.ETIMEDOUT,
     }
 )
-# Classes of clients that need not be installed; none of them is an OSError of its own.
+# Classes by name, since the clients that define them need not be installed. Most are no OSError.
 _TRANSIENT_NAMES = frozenset(
     {
+        # aiohttp, fsspec, http.client
         "ClientConnectionError",
         "ClientPayloadError",
         "FSTimeoutError",
         "IncompleteRead",
         "IncompleteReadError",
         "ServerDisconnectedError",
+        # botocore
+        "ConnectTimeoutError",
+        "ConnectionClosedError",
+        "EndpointConnectionError",
+        "FlexibleChecksumError",
+        "HTTPClientError",
+        "ProxyConnectionError",
+        "ReadTimeoutError",
+        "ResponseParserError",
+        "ResponseStreamingError",
+        # requests, urllib3
+        "ChunkedEncodingError",
+        "ConnectionError",
+        "NewConnectionError",
+        "ProtocolError",
+        "ProxyError",
+        "Timeout",
+        # google.auth, httpx
+        "TransportError",
+        # azure
+        "ServiceRequestError",
+        "ServiceResponseError",
+    }
+)
+# Some of the classes above are bases of failures that stay.
+_PERMANENT_NAMES = frozenset(
+    {
+        "CertificateError",
+        "ClientConnectorCertificateError",
+        "SSLCertVerificationError",
+        "UnsupportedProtocol",
+    }
+)
+# S3's words for failures that pass, whatever HTTP's status is with them.
+_TRANSIENT_CODES = frozenset(
+    {
+        "InternalError",
+        "OperationAborted",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+    }
+)
+# Packages whose exceptions are a store's failures, rather than bugs of the program.
+_CLIENTS = frozenset(
+    {
+        "adlfs",
+        "aiobotocore",
+        "aiohttp",
+        "azure",
+        "botocore",
+        "fsspec",
+        "gcsfs",
+        "google",
+        "httpx",
+        "huggingface_hub",
+        "paramiko",
+        "requests",
+        "s3fs",
+        "smbprotocol",
+        "urllib3",
     }
 )
 _PERMANENT = (
@@ -56,6 +124,7 @@ _PERMANENT = (
     PermissionError,
 )
 _OF_STATUS = {
+    400: errno.EINVAL,
     401: errno.EACCES,
     403: errno.EACCES,
     404: errno.ENOENT,
@@ -72,6 +141,7 @@ _NEXT = {
     errno.ENOSPC: "make room",
     errno.ENOTDIR: "name a directory",
     errno.ENOTEMPTY: "remove what is in it, or use gfile.DeleteRecursively",
+    errno.ESTALE: "open it anew",
     errno.EROFS: "write to a scheme that can be written, and copy",
     errno.ETIMEDOUT: "try again, or allow more attempts with gfile.configure(retry=...)",
     errno.EXDEV: "use gfile.Copy, then gfile.Remove",
@@ -82,28 +152,46 @@ _OF_CLASS = {
     IsADirectoryError: errno.EISDIR,
     NotADirectoryError: errno.ENOTDIR,
     PermissionError: errno.EACCES,
+    TimeoutError: errno.ETIMEDOUT,
+}
+_OF_NAME = {
+    # s3fs raises it with EBUSY when a file was replaced while it was read.
+    "FileExpired": errno.ESTALE,
+    "ParamValidationError": errno.EINVAL,
+    # botocore, google.auth, azure: credentials that are missing or not accepted
+    "ClientAuthenticationError": errno.EACCES,
+    "CredentialRetrievalError": errno.EACCES,
+    "DefaultCredentialsError": errno.EACCES,
+    "NoCredentialsError": errno.EACCES,
+    "PartialCredentialsError": errno.EACCES,
+    "RefreshError": errno.EACCES,
+    "TokenRetrievalError": errno.EACCES,
+    "UnauthorizedSSOTokenError": errno.EACCES,
 }
 
 
-def is_transient(error: BaseException) -> bool:
-    """Whether asking again may help: timeouts, lost connections, 429 and 5xx.
+def is_transient(error: BaseException, *, handled: BaseException | None = None) -> bool:
+    """Return whether asking again may help: timeouts, lost connections, 429 and 5xx.
 
-    A file that is not there, or may not be touched, never is. What a store's client raised from is
-    looked at as well.
+    A file that does not exist, or may not be touched, never is. The exceptions that the error was
+    raised from decide as well: fsspec's http raises FileNotFoundError for a 503. Those that were being
+    handled before the call, `handled`, have nothing to do with it.
     """
-    # First what a client raised from: fsspec's http says FileNotFoundError of a 503, too.
-    if error.__cause__ is not None and is_transient(error.__cause__):
-        return True
-    if isinstance(error, _PERMANENT):
+    origins = list(_origins(error, handled))
+    if any(_names(each) & _PERMANENT_NAMES for each in origins):
         return False
-    if isinstance(error, (TransientError, TimeoutError, ConnectionError)):
-        return True
-    if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
-        return True
-    if any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__):
-        return True
-    status = _status(error)
-    return status is not None and (status in _TRANSIENT_STATUS or status >= 500)
+    return any(_passes(each) for each in origins)
+
+
+def is_absence(error: BaseException) -> bool:
+    """Return whether an error says that a store has no such file."""
+    causes = [error]
+    while causes[-1].__cause__ is not None and len(causes) < 10:
+        causes.append(causes[-1].__cause__)
+    return not any(_passes(each) for each in causes) and any(
+        isinstance(each, (FileNotFoundError, NotADirectoryError)) or _status(each) in (404, 410)
+        for each in causes
+    )
 
 
 def failure(code: int, what: str, path: object) -> OSError:
@@ -117,35 +205,100 @@ def failure(code: int, what: str, path: object) -> OSError:
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
     """Raise what any store raises inside as `open()` would: with errno, path and next step."""
+    handled = sys.exc_info()[1]
     try:
         yield
     except Exception as error:
-        # Clients have exceptions of their own; what is neither theirs nor the system's is a bug.
+        # An exception that is neither the system's nor a client's is a bug, and stays what it is.
         foreign = not isinstance(error, OSError) and _status(error) is None
-        if getattr(error, "_explained", False) or (foreign and not is_transient(error)):
+        if foreign and not _is_clients(error) and not is_transient(error, handled=handled):
             raise
-        raise _explain(error, doing, path) from error
+        if getattr(error, "_explained", False):
+            raise
+        raise _explain(error, doing, path, handled) from error
 
 
-def _explain(error: BaseException, doing: str, path: object) -> OSError:
-    cause = error.__cause__
-    if cause is not None and (is_transient(cause) or _status(cause) is not None):
-        return _explain(cause, doing, path)
-    code = error.errno if isinstance(error, OSError) else None
-    for kind, known in _OF_CLASS.items():
-        if code is None and isinstance(error, kind):
-            code = known
+def _explain(
+    error: BaseException, doing: str, path: object, handled: BaseException | None
+) -> OSError:
+    # The deepest exception that has an answer of the store knows most.
+    transient = is_transient(error, handled=handled)
+    origin = error
+    for each in _origins(error, handled):
+        if each is not error and (_passes(each) or _status(each) is not None):
+            origin = each
+    code = _code(origin)
+    if code is None and not (transient and isinstance(error, _PERMANENT)):
+        code = _code(error)
+    words = (isinstance(origin, OSError) and origin.strerror) or _words(origin)
+    if code == errno.ESTALE:
+        words = "it changed while it was read"
+    explanation = failure(code or errno.EIO, f"{doing}: {words}", path)
+    if isinstance(origin, (ChecksumError, TransientError)):
+        own = type(origin)(explanation.errno, explanation.strerror, explanation.filename)
+        own._explained = True  # type: ignore[union-attr]
+        return own
+    return explanation
+
+
+def _origins(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, and the exceptions that it was raised from or while handling.
+
+    s3fs raises some of its errors while it handles botocore's, and names no cause. But an exception
+    that the caller was handling is the context of all that is raised in the meantime.
+    """
+    seen: set[int] = set()
+    each: BaseException | None = error
+    while each is not None and each is not handled and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        hidden = each.__suppress_context__
+        each = each.__cause__ if hidden or each.__cause__ is not None else each.__context__
+
+
+def _passes(error: BaseException) -> bool:
+    """Return whether an exception alone, without those that it was raised from, is transient."""
+    names = _names(error)
+    if isinstance(error, _PERMANENT) or names & _OF_NAME.keys():
+        return getattr(error, "retryable", None) is True  # google.auth
+    if isinstance(error, (TransientError, TimeoutError, ConnectionError)):
+        return True
+    if isinstance(error, OSError) and error.errno in _TRANSIENT_ERRNO:
+        return True
+    if names & _TRANSIENT_NAMES or getattr(error, "retryable", None) is True:
+        return True
+    if _s3_code(error) in _TRANSIENT_CODES:
+        return True
     status = _status(error)
-    if code is None and status is not None:
-        code = _OF_STATUS.get(status)
-    if code is None and isinstance(error, TimeoutError):
-        code = errno.ETIMEDOUT
-    words = (isinstance(error, OSError) and error.strerror) or _words(error)
-    made = failure(code or errno.EIO, f"{doing}: {words}", path)
-    if isinstance(error, (ChecksumError, TransientError)):
-        made = type(error)(made.errno, made.strerror, made.filename)
-        made._explained = True  # type: ignore[union-attr]
-    return made
+    return status is not None and (status in _TRANSIENT_STATUS or status >= 500)
+
+
+def _code(error: BaseException) -> int | None:
+    """Return the errno of an exception, or None if it has none."""
+    names = _names(error)
+    for name, code in _OF_NAME.items():
+        if name in names:
+            return code
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    for kind, code in _OF_CLASS.items():
+        if isinstance(error, kind):
+            return code
+    status = _status(error)
+    if status is not None:
+        return _OF_STATUS.get(status, errno.EIO if status >= 500 else None)
+    if any("Timeout" in name for name in names):
+        return errno.ETIMEDOUT
+    # gcsfs's words for a 403.
+    return errno.EACCES if str(error).startswith("Forbidden: ") else None
+
+
+def _names(error: BaseException) -> set[str]:
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _is_clients(error: BaseException) -> bool:
+    return any(kind.__module__.partition(".")[0] in _CLIENTS for kind in type(error).__mro__)
 
 
 def _words(error: BaseException) -> str:
@@ -163,5 +316,14 @@ def _status(error: BaseException) -> int | None:
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore's
         value = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
-        return value if isinstance(value, int) else None
-    return None
+    else:  # that of requests or httpx
+        value = getattr(response, "status_code", None)
+    return value if isinstance(value, int) else None
+
+
+def _s3_code(error: BaseException) -> str | None:
+    response = getattr(error, "response", None)
+    if not isinstance(response, dict):
+        return None
+    code = response.get("Error", {}).get("Code")
+    return code if isinstance(code, str) else None

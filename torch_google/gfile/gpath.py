@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 from urllib.parse import quote, unquote
@@ -19,6 +20,8 @@ from torch_google.gfile import operations
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
 
+# The first component of a path with a scheme, and with the percent-encoded rest of a chain.
+_SCHEME_PART = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(@[^:]*)?:")
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
 
@@ -157,7 +160,7 @@ class GPath(epath.Path):
     def _location(self) -> Location:
         text = pathlib.PurePosixPath.__str__(self)
         first, _, inner = text.partition("/")
-        if not first.endswith(":"):
+        if not _SCHEME_PART.fullmatch(first):
             return Location("", text)
         scheme, _, chain = first[:-1].partition("@")
         return Location(scheme, inner, unquote(chain))

@@ -3,7 +3,8 @@
 
 `memory://a/b` is `a/b` in `memory`. `zip://a/b::/tmp/x.zip` is the member `a/b` of the archive
 `/tmp/x.zip`, which may have a scheme of its own: fsspec's chains. Everything else, `file://` too, is a
-path of this machine.
+path of this machine. So is `model::v1.pt`: `::` is a chain only after a scheme whose files come from
+another filesystem, or before a whole URL.
 """
 
 from __future__ import annotations
@@ -17,6 +18,20 @@ PathLike = str | os.PathLike[str]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 _LOCAL_SCHEMES = ("file", "local")
+# Filesystems of fsspec that have their files from another one.
+_CHAINING = frozenset(
+    {
+        "blockcache",
+        "cached",
+        "dir",
+        "filecache",
+        "libarchive",
+        "reference",
+        "simplecache",
+        "tar",
+        "zip",
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -52,30 +67,42 @@ def locate(path: PathLike) -> Location:
     text: object = os.fspath(path)
     if not isinstance(text, str):
         raise TypeError(f"a path is a str, not {text!r}; decode it with os.fsdecode")
-    found = _SCHEME.match(text)
-    if found is None:
+    match = _SCHEME.match(text)
+    if match is None:
         return Location("", text)
-    scheme, mark = found.group(1).lower(), found.group(2)
-    rest = text[found.end() :]
-    if scheme in _LOCAL_SCHEMES and mark == "://":
-        return Location("", rest)
+    scheme, mark, rest = match[1].lower(), match[2], text[match.end() :]
     if mark == "::":
-        return Location(scheme, "", rest)
+        return Location(scheme, "", rest) if _is_chain(scheme, rest) else Location("", text)
+    if scheme in _LOCAL_SCHEMES:
+        return Location("", rest)
     inner, chained, chain = rest.partition("::")
-    return Location(scheme, inner, chain) if chained else Location(scheme, inner)
+    if chained and (scheme in _CHAINING or _is_url(chain)):
+        return Location(scheme, inner, chain)
+    return Location(scheme, rest)
 
 
 def is_remote(path: object) -> bool:
-    """Whether a path names a file through a scheme, so that `open()` could not.
+    """Return whether a path names a file through a scheme, so that `open()` could not.
 
-    False for paths of this machine, `file://` among them, and for whatever is no path at all.
+    False for paths of this machine, `file://` among them, and for everything that is no path at all.
     """
     if not isinstance(path, (str, os.PathLike)):
         return False
     text = os.fspath(path)
-    if isinstance(text, bytes):
+    return not isinstance(text, bytes) and locate(text).scheme != ""
+
+
+def _is_chain(scheme: str, target: str) -> bool:
+    """Return whether `scheme::target` is a chain of fsspec, rather than the name of a file."""
+    if scheme in _CHAINING:
+        return True
+    if not _is_url(target):
         return False
-    found = _SCHEME.match(text)
-    return found is not None and not (
-        found.group(1).lower() in _LOCAL_SCHEMES and found.group(2) == "://"
-    )
+    from fsspec import available_protocols
+
+    return scheme in available_protocols()
+
+
+def _is_url(text: str) -> bool:
+    match = _SCHEME.match(text)
+    return match is not None and match[2] == "://"

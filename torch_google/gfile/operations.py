@@ -56,6 +56,8 @@ def Open(
     name = os.fspath(path)
     system = filesystem_of(name)
     action, text = mode[0], not mode.endswith("b")
+    if action != "r" and locate(name).inner.endswith("/"):
+        raise failure(errno.EISDIR, "cannot write: its name ends with a slash", name)
     if text:
         codecs.lookup(encoding)  # before anything is opened
     if action == "r":

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,11 +57,12 @@ class Retry:
         `reset` runs before each new attempt. `settled` decides about a permanent failure of a later
         attempt: the first one may have done the work and lost only its answer.
         """
+        handled = sys.exc_info()[1]
         for attempt in range(self.attempts):
             try:
                 return action()
             except Exception as error:
-                if not is_transient(error):
+                if not is_transient(error, handled=handled):
                     if attempt and settled is not None:
                         return settled(error)
                     raise

@@ -108,9 +108,7 @@ def filesystem_of(path: PathLike) -> Filesystem:
 def _of_fsspec(place: Location) -> Filesystem:
     package = PACKAGES.get(place.scheme)
     try:
-        from fsspec.core import url_to_fs
-
-        system, _ = url_to_fs(str(place))
+        system, target = _system_of(place)
     except ImportError as error:
         needed = package or error.name or place.scheme
         raise ModuleNotFoundError(
@@ -127,10 +125,10 @@ def _of_fsspec(place: Location) -> Filesystem:
     def inside(path: str) -> str:
         asked = locate(path)
         if asked.chain:  # the filesystem is one archive, and a path is a member's name
-            return asked.inner
+            return asked.inner or target
         if asked.scheme in ("http", "https") and "/" not in asked.inner:
             return f"{path}/"
-        return str(system._strip_protocol(path))
+        return _stripped(system, asked)
 
     return StoreFilesystem(
         system,
@@ -140,11 +138,42 @@ def _of_fsspec(place: Location) -> Filesystem:
     )
 
 
+def _system_of(place: Location) -> tuple[Any, str]:
+    """Return fsspec's filesystem of a path, and its name for the path that ends a chain."""
+    import fsspec
+    from fsspec.core import url_to_fs
+
+    if place.chain:
+        system, target = url_to_fs(str(place))
+        return system, "" if place.inner else str(target)
+    # url_to_fs would split a name at `::`.
+    kind = fsspec.get_filesystem_class(place.scheme)
+    return kind(**kind._get_kwargs_from_urls(str(place))), ""
+
+
 def _inside(system: Any, place: Location) -> str:
+    # A filesystem that is registered is its own, so what looks like a chain is part of a name.
+    inner = f"{place.inner}::{place.chain}" if place.chain else place.inner
     own = system.protocol
-    if place.scheme in ((own,) if isinstance(own, str) else own):
+    known = place.scheme in ((own,) if isinstance(own, str) else own)
+    return _stripped(system, Location(place.scheme if known else "", inner))
+
+
+def _stripped(system: Any, place: Location) -> str:
+    """Return a filesystem's own name for a path.
+
+    Some filesystems parse a path as a URL, and drop `?...` from a name. They are given the first
+    component only, which has the host or the bucket.
+    """
+    pages = place.scheme in ("http", "https")
+    if pages or not any(mark in place.inner for mark in ("?", "#", "::", "://")):
         return str(system._strip_protocol(str(place)))
-    return str(system._strip_protocol(place.inner))
+    host, slash, rest = place.inner.partition("/")
+    if not slash:
+        host, rest = "", host
+    root = str(system._strip_protocol(str(Location(place.scheme, host + slash)))).rstrip("/")
+    rest = rest.rstrip("/")
+    return f"{root}/{rest}" if root or system.root_marker else rest
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:

@@ -36,6 +36,8 @@ from torch_google.gfile.schemes import PACKAGES
         ("simplecache::gs://b/k", True),
         ("/a/b", False),
         ("a:b", False),
+        ("model::v1.pt", False),
+        ("model::gs://b/k", False),
         ("file:///a", False),
         ("local:///a", False),
         ("", False),
@@ -150,6 +152,32 @@ def test_an_archive_in_a_store(tmp_path: Path) -> None:
     assert [str(each) for each in path.iterdir()] == ["zip://in/side.txt::memory://archives/a.zip"]
     with pytest.raises(FileNotFoundError):
         gfile.Open("zip://a::memory://archives/none.zip")
+
+
+# Names with `::`.
+
+
+@pytest.mark.parametrize("name", ["model::v1.pt", "s3::model.pt", "a::b::c", "::", "a::"])
+def test_colons_in_a_name_of_this_machine(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert not gfile.is_remote(name)
+    with gfile.Open(name, "w") as file:
+        file.write("x")
+    assert os.listdir(tmp_path) == [name]
+    assert gfile.GPath(name).read_text() == "x"
+
+
+def test_colons_in_a_name_of_a_store() -> None:
+    with gfile.Open("memory://colons/model::v1.pt", "w") as file:
+        file.write("x")
+    assert gfile.ListDir("memory://colons") == ["model::v1.pt"]
+    assert (gfile.GPath("memory://colons") / "model::v1.pt").read_text() == "x"
+    gfile.Rename("memory://colons/model::v1.pt", "memory://colons/plain")
+    with gfile.Open("simplecache::memory://colons/plain") as file:
+        assert file.read() == "x"
+    gfile.DeleteRecursively("memory://colons")
 
 
 # GPath, beside the table.

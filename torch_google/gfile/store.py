@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable
@@ -17,15 +19,18 @@ from datetime import datetime
 from typing import IO, Any, TypeVar
 
 from torch_google.gfile import checksum as checksums
-from torch_google.gfile.failures import explained, failure
+from torch_google.gfile.failures import explained, failure, is_absence, is_transient
 from torch_google.gfile.filesystem import FileStatus, Filesystem
 from torch_google.gfile.location import locate
 from torch_google.gfile.partial import is_partial
+from torch_google.gfile.primitives import Primitives
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.settings import settings
 from torch_google.gfile.stream import StoreReader, StoreWriter
+from torch_google.gfile.upload import is_uploaded, upload
 
 _T = TypeVar("_T")
+_log = logging.getLogger("torch_google.gfile")
 _PIECE = 8 << 20
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
@@ -51,18 +56,22 @@ class StoreFilesystem(Filesystem):
         self._rename_commits = rename_commits
         self._read_only = read_only
         # Its open files are the stored ones, with one position for everybody.
+        own = system.protocol
+        self._has_pages = not {"http", "https"}.isdisjoint([own] if isinstance(own, str) else own)
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
         inner = self._inside(path)
         with explained("cannot open", path):
             if self._in_memory:
-                if self._system.isdir(inner):
+                if self._status(path).is_directory:
                     raise failure(errno.EISDIR, "it is a directory", path)
+                if _names_directory(path):
+                    raise failure(errno.ENOTDIR, "it is a file", path)
                 content = io.BytesIO(self._stored(inner))
                 length = len(content.getbuffer())
                 return _buffered(StoreReader(path, lambda: content, length, self._retry))
-            first = self._call(lambda: self._system.open(inner, "rb"), path)
+            first = self._first_opened(path, inner)
             version = _version(first)
             if getattr(first, "size", None) is None:
                 return self._spooled(path, inner, first)
@@ -72,7 +81,7 @@ class StoreFilesystem(Filesystem):
                 file = waiting.pop() if waiting else self._system.open(inner, "rb")
                 if _version(file) != version:
                     file.close()
-                    raise failure(errno.ESTALE, "it changed while it was read; open it anew", path)
+                    raise failure(errno.ESTALE, "it changed while it was read", path)
                 return file
 
             return _buffered(StoreReader(path, open_again, first.size, self._retry))
@@ -104,13 +113,11 @@ class StoreFilesystem(Filesystem):
         return writer
 
     def status(self, path: str) -> FileStatus:
-        inner = self._inside(path)
         with explained("no status", path):
-            self._system.invalidate_cache(inner)
-            info = self._call(lambda: self._system.info(inner), path)
-        # Over HTTP a directory is a page whose address, after redirections, ends in a slash.
-        is_directory = info["type"] == "directory" or str(info.get("url", "")).endswith("/")
-        return FileStatus(0 if is_directory else info["size"] or 0, is_directory, _modified(info))
+            status = self._status(path)
+            if not status.is_directory and _names_directory(path):
+                raise failure(errno.ENOTDIR, "it is a file", path)
+            return status
 
     def entries(self, path: str) -> dict[str, bool]:
         inner = self._inside(path)
@@ -145,9 +152,12 @@ class StoreFilesystem(Filesystem):
             parent = str(locate(path).parent)
             if not parents and locate(path).parent.inner and not self.exists(parent):
                 raise failure(errno.ENOENT, "its parent is not there", path)
-            self._call(
-                lambda: self._system.makedirs(inner, exist_ok=True), path, settled=_fine_if_there
-            )
+            if parents:
+                self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
+                return
+            # If only the answer was lost, the second attempt sees the directory of the first one.
+            primitives = self._primitives(path, ask_again=False)
+            self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
     def remove(self, path: str) -> None:
         self._check_writable(path)
@@ -155,14 +165,20 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            self._call(lambda: self._system.rm_file(inner), path, settled=_fine_if_gone)
+            # It was there a moment ago. If it is gone, an answer to its removal may have been lost.
+            self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
         self._check_writable(path)
         inner = self._inside(path)
+        primitives = self._primitives(path)
         with explained("cannot remove", path):
-            self.status(path)
-            self._call(lambda: self._system.rm(inner, recursive=True), path, settled=_fine_if_gone)
+            is_directory = self.status(path).is_directory
+            files = primitives.tree(inner).files
+            primitives.remove_files(files if is_directory else [*files, inner])
+            # Directories that exist without files are still there.
+            left = primitives.tree(inner).directories
+            primitives.remove_directories([inner, *left] if is_directory else left)
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._check_writable(target)
@@ -170,18 +186,51 @@ class StoreFilesystem(Filesystem):
         with explained("cannot rename", source):
             whole = self.status(source).is_directory
             present = self._present(target)
+            if not whole and _names_directory(target):
+                raise failure(errno.ENOTDIR, "a file is renamed to the name of a directory", target)
             if present is not None and not overwrite:
-                raise failure(errno.EEXIST, "it is there already", target)
+                raise failure(errno.EEXIST, "it already exists", target)
             if present is not None and (present.is_directory or whole):
-                raise failure(errno.ENOTEMPTY, "it is there already", target)
+                raise failure(errno.ENOTEMPTY, "it already exists", target)
             if old == new:
                 return
+            if whole and new.startswith(f"{old.rstrip('/')}/"):
+                raise failure(
+                    errno.EINVAL, f"a directory cannot be moved into itself: {source}", target
+                )
+            if self._primitives(source).renames:
+                self._rename_at_once(source, target, old, new)
+            elif whole:
+                self._move_tree(source, old, new)
+            else:
+                self._primitives(source).copy_files([(old, new)])
+                self._primitives(source).remove_files([old])
 
-            def arrived(error: Exception) -> None:
-                if not isinstance(error, FileNotFoundError) or self._present(target) is None:
-                    raise error
+    def _rename_at_once(self, source: str, target: str, old: str, new: str) -> None:
+        def arrived(error: Exception) -> None:
+            if not isinstance(error, FileNotFoundError) or self._present(target) is None:
+                raise error
 
-            self._call(lambda: self._system.mv(old, new, recursive=whole), source, settled=arrived)
+        primitives = self._primitives(source, ask_again=False)
+        self._call(lambda: primitives.rename(old, new), source, settled=arrived)
+
+    def _move_tree(self, source: str, old: str, new: str) -> None:
+        """Copy a whole tree, then remove exactly the files that were copied."""
+        primitives = self._primitives(source)
+        tree = primitives.tree(old)
+
+        def moved(name: str) -> str:
+            at = name.lstrip("/").removeprefix(old.strip("/"))
+            return f"{new.rstrip('/')}/{at.lstrip('/')}"
+
+        primitives.copy_files([(name, moved(name)) for name in tree.files])
+        for name in tree.empty_directories or ([] if tree.files else [old]):
+            made = moved(name).rstrip("/")
+            self._call(lambda: self._system.makedirs(made, exist_ok=True), source)  # noqa: B023
+        primitives.remove_files(tree.files)
+        left = set(primitives.tree(old).directories)
+        listed = [name for name in tree.directories if name in left]
+        primitives.remove_directories([old, *listed])
 
     @property
     def _retry(self) -> Retry:
@@ -195,6 +244,31 @@ class StoreFilesystem(Filesystem):
     ) -> _T:
         return self._retry.call(action, path, settled=settled)
 
+    def _primitives(self, path: str, *, ask_again: bool = True) -> Primitives:
+        return Primitives(
+            self._system,
+            (lambda call: self._call(call, path)) if ask_again else (lambda call: call()),
+        )
+
+    def _first_opened(self, path: str, inner: str) -> Any:
+        """Open a file for the first time. Raises IsADirectoryError, NotADirectoryError."""
+        if _names_directory(path) and not self._has_pages:
+            self.status(path)
+            raise failure(errno.EISDIR, "it is a directory", path)
+        handled = sys.exc_info()[1]
+        try:
+            file = self._call(lambda: self._system.open(inner, "rb"), path)
+        except Exception as error:
+            # Some filesystems say of a directory that it does not exist, or fail in another way.
+            if not is_transient(error, handled=handled) and self.is_directory(path):
+                raise failure(errno.EISDIR, "it is a directory", path) from error
+            raise
+        details = getattr(file, "details", None)
+        if isinstance(details, dict) and details.get("type") == "directory":
+            file.close()
+            raise failure(errno.EISDIR, "it is a directory", path)
+        return file
+
     def _stored(self, inner: str) -> bytes:
         try:
             # Shared, not copied: bytes never change.
@@ -202,15 +276,34 @@ class StoreFilesystem(Filesystem):
         except KeyError:
             raise FileNotFoundError(inner) from None
 
+    def _status(self, path: str) -> FileStatus:
+        inner = self._inside(path)
+        self._system.invalidate_cache(inner)
+        info = self._call(lambda: self._system.info(inner), path)
+        # Over HTTP a directory is a page whose address, after redirections, ends in a slash.
+        is_directory = info["type"] == "directory" or str(info.get("url", "")).endswith("/")
+        return FileStatus(0 if is_directory else info["size"] or 0, is_directory, _modified(info))
+
     def _present(self, path: str) -> FileStatus | None:
         try:
-            return self.status(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+            return self._status(path)
+        except Exception as error:
+            if is_absence(error):
+                return None
+            raise
 
     def _check_writable(self, path: str) -> None:
         if self._read_only:
             raise failure(errno.EROFS, f"{locate(path).scheme} is only read", path)
+
+    def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
+        """Return whether the store has these bytes, which an answer that was lost could not say."""
+        self._system.invalidate_cache()
+        try:
+            info = self._call(lambda: self._system.info(inner), path)
+        except FileNotFoundError:
+            return False
+        return is_uploaded(spool, info, lambda: self.open_to_read(path))
 
     def _spooled(self, path: str, inner: str, first: Any) -> IO[bytes]:
         """Copy a stream that cannot be read twice into an unnamed file of this machine."""
@@ -238,22 +331,30 @@ class StoreFilesystem(Filesystem):
         inner = self._inside(path)
 
         def appear() -> None:
-            spool.seek(0)
-            if self._rename_commits:
-                head, slash, name = inner.rpartition("/")
-                aside = f"{head}{slash}.{name}.partial-{uuid.uuid4().hex}"
-                try:
-                    _upload(self._system, aside, spool)
-                    self._system.mv(aside, inner)
-                except BaseException:
-                    if self._system.exists(aside):
-                        self._system.rm_file(aside)
-                    raise
-            else:
-                _upload(self._system, inner, spool)
+            if not self._rename_commits:
+                upload(self._system, inner, spool)
+                return
+            head, slash, name = inner.rpartition("/")
+            aside = f"{head}{slash}.{name}.partial-{uuid.uuid4().hex}"
+            primitives = self._primitives(path, ask_again=False)
+            try:
+                upload(self._system, aside, spool)
+                if primitives.renames:
+                    primitives.rename(aside, inner)
+                else:
+                    primitives.copy_files([(aside, inner)])
+                    primitives.remove_files([aside])
+            except BaseException:
+                primitives.remove_files([aside])
+                raise
 
         def committed() -> None:
-            self._call(appear, path)
+            try:
+                self._call(appear, path)
+            except Exception as error:
+                if not is_absence(error) or not self._has(path, inner, spool):
+                    raise
+                _log.info("%s: it was written, although the store answered %r", path, error)
 
         if algorithm is None:
             committed()
@@ -264,37 +365,6 @@ class StoreFilesystem(Filesystem):
             *(committed, locate(path).name, made, self.read_text(beside)),
             lambda text: self.write_text(beside, text),
         )
-
-
-def _upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    if isinstance(spool, io.BytesIO):
-        system.pipe_file(inner, spool.getvalue())
-        return
-    if _has_its_own(system, "put_file"):
-        # A store's own upload in parts takes a file by name, and this one has only a number.
-        spool.flush()
-        system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
-        return
-    file = system.open(inner, "wb")
-    try:
-        while piece := spool.read(_PIECE):
-            file.write(piece)
-        file.close()
-    except BaseException:
-        # close(), which fsspec's own `with` calls here, would complete the half of it.
-        file.closed = True
-        if hasattr(file, "discard"):
-            file.discard()
-        raise
-
-
-def _has_its_own(system: Any, method: str) -> bool:
-    from fsspec import AbstractFileSystem
-    from fsspec.asyn import AsyncFileSystem
-
-    if isinstance(system, AsyncFileSystem):
-        return hasattr(type(system), f"_{method}")
-    return getattr(type(system), method) is not getattr(AbstractFileSystem, method)
 
 
 def _buffered(raw: StoreReader) -> io.BufferedReader:
@@ -322,11 +392,12 @@ def _modified(info: dict[str, Any]) -> float | None:
     return None
 
 
-def _fine_if_there(error: Exception) -> None:
+def _names_directory(path: str) -> bool:
+    """Return whether a path ends with a slash, as only a directory's does."""
+    inner = locate(path).inner
+    return inner.endswith("/") and inner.strip("/") != ""
+
+
+def _ignore_present(error: Exception) -> None:
     if not isinstance(error, FileExistsError):
-        raise error
-
-
-def _fine_if_gone(error: Exception) -> None:
-    if not isinstance(error, FileNotFoundError):
         raise error

@@ -13,9 +13,7 @@ from typing import cast
 import pytest
 
 from torch_google import gfile
-from torch_google.gfile.backends import CONTENT, NAMES, Backend, backend
-
-_WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
+from torch_google.gfile.backends import CONTENT, NAMES, WRITABLE, Backend, backend
 
 
 @pytest.fixture(params=NAMES)
@@ -24,7 +22,7 @@ def any_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Back
         yield made
 
 
-@pytest.fixture(params=_WRITABLE)
+@pytest.fixture(params=WRITABLE)
 def writable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     with backend(request.param, tmp_path) as made:
         yield made

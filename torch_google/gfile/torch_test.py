@@ -62,6 +62,14 @@ _STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "
 # The table: every backend that can be written.
 
 
+def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save(_STATE, "model::v1.pt")
+    assert _same(torch.load("model::v1.pt"), _STATE)
+    assert _same(torch.load("model::v1.pt", mmap=True), _STATE)
+    assert os.listdir() == ["model::v1.pt"]
+
+
 @pytest.mark.parametrize("new_format", [True, False])
 def test_save_and_load(kept: Backend, new_format: bool) -> None:
     path = kept.path("sub/model.pt")

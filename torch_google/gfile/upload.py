@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sending a file to a store in one piece, and telling whether it got there."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Callable
+from typing import IO, Any
+
+from torch_google.gfile.primitives import defines
+
+_PIECE = 8 << 20
+# The part size of s3fs, unless a file has more than 10,000 such parts.
+_S3_PART = 50 << 20
+_ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
+
+
+def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
+    """Send all of `spool`. If it fails, nothing of it can be seen in a store that commits."""
+    spool.seek(0)
+    if isinstance(spool, io.BytesIO):
+        system.pipe_file(inner, spool.getvalue())
+        return
+    if defines(system, "put_file"):
+        # A store's own upload in parts takes a file by name, and this one has only a number.
+        spool.flush()
+        system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
+        return
+    file = system.open(inner, "wb")
+    try:
+        while piece := spool.read(_PIECE):
+            file.write(piece)
+        file.close()
+    except BaseException:
+        # close(), which fsspec's own `with` calls here, would complete the half of it.
+        file.closed = True
+        if hasattr(file, "discard"):
+            file.discard()
+        raise
+
+
+def is_uploaded(
+    spool: IO[bytes], info: dict[str, Any], open_stored: Callable[[], IO[bytes]]
+) -> bool:
+    """Return whether a stored file, of which fsspec says `info`, has exactly the bytes of `spool`.
+
+    The size decides first, then an ETag that is a digest; if neither does, the file is read back.
+    """
+    size = spool.seek(0, io.SEEK_END)
+    if info["type"] != "file" or info["size"] != size:
+        return False
+    if _has_etag(spool, size, str(info.get("ETag") or "")):
+        return True
+    spool.seek(0)
+    with open_stored() as stored:
+        while piece := spool.read(_PIECE):
+            if stored.read(len(piece)) != piece:
+                return False
+    return True
+
+
+def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
+    """Return whether S3's ETag is that of the bytes: their MD5, or that of their parts' MD5s."""
+    match = _ETAG.fullmatch(etag)
+    if match is None:
+        return False
+    spool.seek(0)
+    if match[2] is None:
+        return _md5(spool, size).hexdigest() == match[1]
+    parts = int(match[2])
+    if parts != max(1, -(-size // _S3_PART)):
+        return False  # parts of another size
+    digests = b"".join(_md5(spool, _S3_PART).digest() for _ in range(parts))
+    return hashlib.md5(digests, usedforsecurity=False).hexdigest() == match[1]
+
+
+def _md5(file: IO[bytes], most: int) -> Any:
+    state = hashlib.md5(usedforsecurity=False)
+    while most > 0 and (piece := file.read(min(most, 1 << 20))):
+        state.update(piece)
+        most -= len(piece)
+    return state
