@@ -18,6 +18,7 @@ from absl import app, flags
 from tqdm import tqdm
 
 from examples import digits, output, training
+from torch_google import flags as google_flags
 
 _EPOCHS = flags.DEFINE_integer(
     "epochs", 20, "How many times to go over the training digits.", lower_bound=1
@@ -117,4 +118,4 @@ def _fail(message: str, *, status: int = 1) -> int:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    app.run(main, flags_parser=google_flags.parse)
