@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""cloud_checkpoint, as a user starts it: it goes on where it was, also after kill -9 of a save."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cloud import stores
+from tests.cloud.fault_proxy import Fault, Kind
+from tests.cloud.stores import Store
+
+# The method of the request that stores a file.
+_UPLOAD = {"s3": "PUT", "gs": "POST"}
+# What the second start must not replace until it is whole: the file, or the names of the data.
+_COMMIT = {"single": "checkpoint.pt", "distributed": ".metadata"}
+
+
+@pytest.fixture(name="store", scope="module", params=stores.SCHEMES)
+def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
+    with stores.serve(request.param) as store:
+        yield store
+
+
+@pytest.mark.parametrize("form", ["single", "distributed"])
+def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
+    name, flag = f"killed/{form}", f"--format={form}"
+    assert store.run(name, flag)[0] == "no checkpoint"
+    # All of the second save has begun, and the server has not seen its end.
+    hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
+    with store.proxy.faults(hang), store.start(name, flag) as writer:
+        try:
+            assert hang.hit.wait(60), "the writer did not save"
+        finally:
+            writer.send_signal(signal.SIGKILL)
+        out, _ = writer.communicate(timeout=30)
+    assert writer.returncode == -signal.SIGKILL
+    assert out == "loaded step 3\n"
+    loaded, trained = store.run(name, flag)
+    assert loaded == "loaded step 3"
+    assert re.fullmatch(r"step 6, loss 0\.\d{8}", trained)
