@@ -11,9 +11,12 @@ source_archive = _source_archive
 
 # Debian's file is the upstream release itself unless the two hashes differ (a repack without
 # files that Debian may not ship, none of which is compiled here). A pin without `urls` is Debian's
-# alone. `version` is for METADATA, where the folder's name does not say it.
+# alone. `version` is for METADATA, where the folder's name does not say it. `licences` are the files
+# with the licence, of one's choice where the project offers several; `licence_comment` is a source
+# that begins with it.
 _SOURCES = {
     "abseil": dict(
+        licences = ["LICENSE"],
         debian_package = "abseil",
         debian_file = "abseil_20240722.0.orig.tar.gz",
         debian_sha256 = "df6d1f5ef540725f3851201176a60486aab332410788465c9877910bb471c34a",
@@ -23,6 +26,7 @@ _SOURCES = {
         strip_prefix = "abseil-cpp-20240722.0",
     ),
     "bzip2": dict(
+        licences = ["LICENSE"],
         debian_package = "bzip2",
         debian_file = "bzip2_1.0.8.orig.tar.gz",
         debian_sha256 = "ab5a03176ee106d3f0fa90e381da478ddae405918153cca248e682cd0c4a2269",
@@ -32,6 +36,7 @@ _SOURCES = {
         strip_prefix = "bzip2-1.0.8",
     ),
     "cpp_httplib": dict(
+        licences = ["LICENSE"],
         debian_package = "cpp-httplib",
         debian_file = "cpp-httplib_0.18.7.orig.tar.xz",
         debian_sha256 = "c88f6495da71e778c82c22995b547a92ceb41cc4016f9028df67106a24b9210d",
@@ -43,6 +48,7 @@ _SOURCES = {
     # A commit: cpuinfo makes no releases. Packagers elsewhere know its archive by this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
+        licences = ["LICENSE"],
         debian_package = "cpuinfo",
         debian_file = "cpuinfo_0.0~git20250905.877328f.orig.tar.xz",
         debian_sha256 = "557ca404a3836b9f335a3a06b65ff9fe9dbaaefab7fb5c0185f53d9f33615a10",
@@ -54,12 +60,14 @@ _SOURCES = {
     # Netlib has one file of that name, which changes; Debian keeps each day's.
     "f2c": dict(
         version = "20240504",
+        licences = ["src/Notice"],
         debian_package = "f2c",
         debian_file = "f2c_20240504.orig.tar.xz",
         debian_sha256 = "12a129a1a8d9a1446f29c0a126b29e8d6a3537266921ad1851bda9933b08221b",
         debian_strip_prefix = "f2c-20240504",
     ),
     "flatbuffers": dict(
+        licences = ["LICENSE"],
         debian_package = "flatbuffers",
         debian_file = "flatbuffers_23.5.26+dfsg.orig.tar.xz",
         debian_sha256 = "0d309fd2c47bbbebd450e68d1419c336d53d1b8f5ce47e1f1f7f28f452fc6f3b",
@@ -70,6 +78,7 @@ _SOURCES = {
         files = {"cc_generator.cc": "cc_generator.cc"},
     ),
     "fmt": dict(
+        licences = ["LICENSE.rst"],
         debian_package = "fmtlib",
         debian_file = "fmtlib_10.1.1+ds1.orig.tar.gz",
         debian_sha256 = "7000f214d2628f04174822f8048c573f1608194408d7931121595a03f1c18a17",
@@ -81,6 +90,7 @@ _SOURCES = {
     # A commit: gloo makes no releases.
     "gloo": dict(
         version = "5354032ea08eadd7fc4456477f7f7c6308818509",
+        licences = ["LICENSE"],
         debian_package = "gloo",
         debian_file = "gloo_0.0~git20231202.5354032.orig.tar.xz",
         debian_sha256 = "66d6fadb7b07cfcff08f74ae2acfab504e780d6b7536ee74d2011718cda25030",
@@ -90,6 +100,7 @@ _SOURCES = {
         files = {"config.h": "gloo/config.h"},
     ),
     "lapack": dict(
+        licences = ["LICENSE"],
         debian_package = "lapack",
         debian_file = "lapack_3.12.1.orig.tar.gz",
         debian_sha256 = "2ca6407a001a474d4d4d35f3a61550156050c48016d949f0da0529c0aa052422",
@@ -99,6 +110,7 @@ _SOURCES = {
         strip_prefix = "lapack-3.12.1",
     ),
     "libffi": dict(
+        licences = ["LICENSE"],
         debian_package = "libffi",
         debian_file = "libffi_3.4.4.orig.tar.gz",
         debian_sha256 = "d66c56ad259a82cf2a9dfc408b32bf5da52371500b84745f7fb8b645712df676",
@@ -109,6 +121,7 @@ _SOURCES = {
         files = {"fficonfig.h": "fficonfig.h"},
     ),
     "make": dict(
+        licences = ["COPYING"],
         debian_package = "make-dfsg",
         debian_file = "make-dfsg_4.3.orig.tar.gz",
         debian_sha256 = "be4c17542578824e745f83bcd2a9ba264206187247cb6a5f5df99b0a9d1f9047",
@@ -119,6 +132,7 @@ _SOURCES = {
         files = {"config.h": "config/config.h"},
     ),
     "nlohmann_json": dict(
+        licences = ["LICENSE.MIT"],
         debian_package = "nlohmann-json3",
         debian_file = "nlohmann-json3_3.11.2.orig.tar.gz",
         debian_sha256 = "d69f9deb6a75e2580465c6c4c5111b89c4dc2fa94e3a85fcd2ffcd9a143d9273",
@@ -128,6 +142,7 @@ _SOURCES = {
         strip_prefix = "json-3.11.2",
     ),
     "openblas": dict(
+        licences = ["LICENSE"],
         debian_package = "openblas",
         debian_file = "openblas_0.3.29+ds.orig.tar.xz",
         debian_sha256 = "eb691e2cff83799400da22aa6ab93ebaa346ad317fea578b7ae119e226ce1b01",
@@ -137,6 +152,7 @@ _SOURCES = {
         strip_prefix = "OpenBLAS-0.3.29",
     ),
     "openssl": dict(
+        licences = ["LICENSE.txt"],
         debian_package = "openssl",
         debian_file = "openssl_3.0.20.orig.tar.gz",
         debian_sha256 = "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
@@ -148,6 +164,7 @@ _SOURCES = {
     # A commit: the C++ header has no releases. Debian's packaging of torch carries it.
     "pocketfft": dict(
         version = "9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
+        licences = ["LICENSE.md"],
         debian_package = "pytorch",
         debian_file = "pytorch_2.6.0+dfsg-7.debian.tar.xz",
         debian_sha256 = "3290d4e5168b6e44191882213f61ad41c134a912fe11a44364c2e74f81f68af0",
@@ -157,6 +174,7 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
+        licences = ["LICENSE"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",
         debian_sha256 = "2411c74bda5bbcfcddaf4531f66d1adc73f247f529aee981b029513aefdbf849",
@@ -166,6 +184,7 @@ _SOURCES = {
         strip_prefix = "Python-3.11.2",
     ),
     "sleef": dict(
+        licences = ["LICENSE.txt"],
         debian_package = "sleef",
         debian_file = "sleef_3.9.0.orig.tar.gz",
         debian_sha256 = "b2a1acd3f1860299848b4e24238a4609fbb85761a1a85bac5573347b90d0440b",
@@ -177,6 +196,7 @@ _SOURCES = {
     # SQLite's own tarball makes the one-file form with tclsh, which few machines have. The R
     # binding carries the same file, ready made.
     "sqlite": dict(
+        licence_comment = "sqlite3.h",
         debian_package = "r-cran-rsqlite",
         debian_file = "r-cran-rsqlite_2.2.20.orig.tar.gz",
         debian_sha256 = "029cb159a2184b7bc843257656a7c96b2655c7ad59fbeae6cb880932482fb9ba",
@@ -186,6 +206,7 @@ _SOURCES = {
         strip_prefix = "sqlite-amalgamation-3400000",
     ),
     "xz": dict(
+        licences = ["COPYING"],
         debian_package = "xz-utils",
         debian_file = "xz-utils_5.4.1.orig.tar.xz",
         debian_sha256 = "5d9827aa1875b21c288f78864bb26d2650b436ea8d2cad364e4921eb6266a5a5",
@@ -196,6 +217,7 @@ _SOURCES = {
         files = {"config.h": "config/config.h"},
     ),
     "zlib": dict(
+        licences = ["LICENSE"],
         debian_package = "zlib",
         debian_file = "zlib_1.2.13.dfsg.orig.tar.bz2",
         debian_sha256 = "71feb7947e3c00ef125f83b79a4e529bde31171e5babe48b391f06758d1ab0a1",
@@ -205,6 +227,7 @@ _SOURCES = {
         strip_prefix = "zlib-1.2.13",
     ),
     "zstd": dict(
+        licences = ["LICENSE"],
         debian_package = "libzstd",
         debian_file = "libzstd_1.5.4+dfsg2.orig.tar.xz",
         debian_sha256 = "8cf4bbb65e77ec348d052c8d6230eba66d435bddf64c8b5be2fcb16880c19953",

@@ -7,6 +7,23 @@ without a compiler may have neither. They are taken from the compiler that build
 
 _LIBRARIES = ["libstdc++.so.6", "libgcc_s.so.1"]
 
+# Where distributions keep the licences of GCC's runtime and of the C library.
+_LICENCES = [
+    "/usr/share/doc/libstdc++6/copyright",
+    "/usr/share/doc/libc6/copyright",
+    "/usr/share/licenses/libstdc++",
+    "/usr/share/licenses/libgcc",
+    "/usr/share/licenses/gcc-libs",
+    "/usr/share/licenses/glibc",
+]
+
+# For a machine that keeps none.
+_STATEMENT = """\
+This program has parts of GCC's runtime (libgcc, libstdc++), under GPL-3.0-or-later WITH
+GCC-exception-3.1, and of the GNU C library, under LGPL-2.1-or-later. The machine that built it has
+no copy of these licences; https://spdx.org/licenses has their texts.
+"""
+
 def _compiler(rctx):
     for name in [rctx.getenv("CC"), "gcc", "cc", "clang"]:
         path = rctx.which(name) if name and "/" not in name else name
@@ -29,6 +46,21 @@ def _library(rctx, compiler, name):
         ))
     return rctx.path(found).realpath
 
+def _keep_licences(rctx):
+    """Copies the licence texts of this machine to texts/, or states what they are."""
+    places = [rctx.path(name) for name in _LICENCES]
+    files = []
+    for place in [place for place in places if place.exists]:
+        files += place.readdir() if place.is_dir else [place]
+    for file in files:
+        rctx.file(
+            "texts/{}-{}".format(file.dirname.basename, file.basename),
+            rctx.read(file),
+            executable = False,
+        )
+    if not files:
+        rctx.file("texts/statement.txt", _STATEMENT, executable = False)
+
 def _cc_runtime_impl(rctx):
     compiler = _compiler(rctx)
     versions = {}
@@ -39,7 +71,17 @@ def _cc_runtime_impl(rctx):
             fail("third_party/cc_runtime: cannot copy {}: {}".format(source, copy.stderr.strip()))
         versions[name] = source.basename
     rctx.file("versions.json", json.encode_indent(versions) + "\n")
+    _keep_licences(rctx)
     rctx.file("BUILD.bazel", """\
+load("@torch_google//third_party/licences:licences.bzl", "licence_files")
+
+licence_files(
+    name = "licences",
+    srcs = glob(["texts/*"]),
+    project = "cc_runtime",
+    visibility = ["//visibility:public"],
+)
+
 filegroup(
     name = "libs",
     srcs = {libraries},

@@ -32,6 +32,9 @@ _UNUSED = [
     "usr/share",
 ]
 
+# Packages that state the licences of the C and C++ runtime, of which each program has a part.
+_LICENCES = ["gcc-12-base", "libc6"]
+
 def unavailable(files, reason):
     """The error of packages that could not be had, as one line.
 
@@ -108,6 +111,12 @@ def _clang_repository_impl(rctx):
 
     for package in _fetch(rctx):
         _unpack(rctx, package)
+    for package in _LICENCES:
+        rctx.file(
+            "licences/{}.txt".format(package),
+            rctx.read("root/usr/share/doc/{}/copyright".format(package)),
+            executable = False,
+        )
     for folder in _UNUSED:
         rctx.delete("root/" + folder)
     for path in rctx.path("root/usr/lib/gcc/x86_64-linux-gnu/12").readdir():

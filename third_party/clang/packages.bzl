@@ -32,6 +32,7 @@ _LIBRARIES = {
 
 # What is compiled and linked against. Its C library is also the one that the programs run on.
 _SYSROOT = {
+    "pool/main/g/gcc-12/gcc-12-base_12.2.0-14+deb12u1_amd64.deb": "1896a2aacf4ad681ff5eacc24a5b0ca4d5d9c9b9c9e4b6de5197bc1e116ea619",
     "pool/main/g/gcc-12/libgcc-12-dev_12.2.0-14+deb12u1_amd64.deb": "d720259380a84f2ffc6fe516eff5cbe9c8a005138e8d6a5748747ba4b3404a82",
     "pool/main/g/gcc-12/libgcc-s1_12.2.0-14+deb12u1_amd64.deb": "3016e62cb4b7cd8038822870601f5ed131befe942774d0f745622cc77d8a88f7",
     "pool/main/g/gcc-12/libstdc++-12-dev_12.2.0-14+deb12u1_amd64.deb": "d28def6c23630432b57cb38a4c2fd67a79d4e0484027386ca6e8d6005c3d7a73",

@@ -2,6 +2,7 @@
 """`source_archive`: a pinned source tarball, from the first origin that has its exact bytes."""
 
 load(":apt.bzl", "apt_download")
+load(":licences.bzl", "state_licences")
 
 def _from_debian(rctx):
     file = rctx.attr.debian_file
@@ -47,9 +48,23 @@ def _source_archive_impl(rctx):
             "Check the network and apt's mirror settings, then build again",
         ))
     _drop_package_marks(rctx)
+    _state_licences(rctx)
     rctx.symlink(build_file, "BUILD.bazel")
     for path, name in overlay.items():
         rctx.symlink(path, name)
+
+def _state_licences(rctx):
+    """Makes @<package>_src//licences, the metadata of every target of the repository."""
+    texts = {path.rpartition("/")[2]: rctx.read(path) for path in rctx.attr.licences}
+    if rctx.attr.licence_comment:
+        source = rctx.read(rctx.attr.licence_comment)
+        texts["LICENCE.txt"] = source[:source.index("*/") + len("*/")] + "\n"
+    if not texts:
+        fail("third_party/sources.bzl: {}: no licence text is named. {}".format(
+            rctx.attr.package,
+            "Add `licences`, its files, or `licence_comment`, a source that begins with it",
+        ))
+    state_licences(rctx, rctx.attr.package, texts)
 
 def _drop_package_marks(rctx):
     """Upstream's own Bazel files: the overlay is one package, and its globs stop at none of them."""
@@ -73,6 +88,8 @@ The bytes must have the pinned hash whichever origin they come from.""",
         "debian_strip_prefix": attr.string(),
         "files": attr.label_keyed_string_dict(doc = "Our own files and where they go in the tree."),
         "integrity": attr.string(doc = "Of the upstream file, where no sha256 of it is published."),
+        "licence_comment": attr.string(doc = "A source that begins with the licence, as a comment."),
+        "licences": attr.string_list(doc = "Files with the licence."),
         "package": attr.string(mandatory = True, doc = "The name that errors use."),
         "sha256": attr.string(doc = "Of the upstream file."),
         "strip_prefix": attr.string(),

@@ -5,6 +5,7 @@ What it may come from is data, pin.json: Debian's source package, or the tag in 
 """
 
 load("//third_party/fetch:apt.bzl", "apt_download")
+load("//third_party/fetch:licences.bzl", "state_licences")
 
 _PIN = Label("//third_party/torch/source:pin.json")
 _CONTENTS = Label("//third_party/torch:wheel_contents.json")
@@ -97,6 +98,7 @@ def _torch_source_impl(rctx):
     if result.return_code:
         fail(result.stderr.strip() or "%s: ended with status %d" % (_SCRIPT, result.return_code))
     rctx.file("version.bzl", 'VERSION = "%s"\n' % pin["version"])
+    state_licences(rctx, "torch", {name: rctx.read(name) for name in ["LICENSE", "NOTICE"]})
     rctx.symlink(_OVERLAY, "BUILD.bazel")
 
 torch_source_repository = repository_rule(
