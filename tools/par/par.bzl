@@ -54,6 +54,7 @@ def _program(name, srcs, deps, data, imports, static_extensions, kwargs):
             **shared
         )
         attributes["launcher"] = name + ".launcher"
+        attributes["licences"] = name + ".launcher.licences"
     return attributes
 
 def par_binary(
@@ -78,7 +79,8 @@ def par_binary(
       imports: directories, relative to the package, that are import roots as well.
       static_extensions: par_cc_extension targets to link into the interpreter.
       **kwargs: fast_exit (True: skip the interpreter's teardown at the end), startup_gc (False:
-        collect garbage while modules are imported too), env, and attributes of every rule.
+        collect garbage while modules are imported too), doors (False: ignore the environment
+        variables PAR_*), env, and attributes of every rule.
     """
     if main not in srcs:
         srcs = srcs + [main]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import marshal
+import mmap
 import re
 import struct
 import zlib
@@ -18,10 +19,12 @@ from typing import Any, BinaryIO
 import _par
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
-# The zip's comment, as text because zip tools print it: the index's offset, size and XXH64, and
-# the size of the file. launcher/archive.c reads it.
-FOOTER = re.compile(rb"PAR index ([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9a-f]{16}) ([0-9a-f]{16})\n")
-FOOTER_SIZE = 78
+# The zip's comment, as text because zip tools print it: the index's offset, size and XXH64, the
+# size of the file, where the archive starts, and the XXH64 of what is before that and of the rest
+# up to these two. launcher/archive.c reads it.
+FOOTER = re.compile(rb"PAR index" + rb" ([0-9a-f]{16})" * 7 + rb"\n")
+FOOTER_SIZE = 129
+_HASHES_SIZE = 34
 INDEX_DIRECTORY = ".par"
 
 _LOCAL = struct.Struct("<4s5H3L2H")
@@ -54,7 +57,7 @@ class ArchiveWriter:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
-        self._position = stream.tell()
+        self._position = self._start = stream.tell()
         self._entries: dict[str, Entry] = {}
         self._sections_start: int | None = None
 
@@ -105,7 +108,10 @@ class ArchiveWriter:
         return offset, len(data), _par.hash(data)
 
     def finish(self, index: dict[str, Any]) -> int:
-        """Writes the index, the central directory and the footer; returns the file's size."""
+        """Writes the index, the central directory and the footer; returns the file's size.
+
+        The hashes of the whole file are 0 until `seal` writes them.
+        """
         index = {**index, "end": self._sections_start}
         offset, size, digest = self.add_section("index", index)
         start = self._position
@@ -122,7 +128,8 @@ class ArchiveWriter:
             min(length, _LIMIT32), min(start, _LIMIT32), FOOTER_SIZE,
         )  # fmt: skip
         self._write(end)
-        self._write(b"PAR index %016x %016x %016x %016x\n" % (offset, size, digest, total))
+        numbers = (offset, size, digest, total, self._start, 0, 0)
+        self._write(b"PAR index" + b" %016x" * 7 % numbers + b"\n")
         return total
 
     def _write(self, data: bytes | memoryview) -> None:
@@ -130,17 +137,37 @@ class ArchiveWriter:
         self._position += len(data)
 
 
+def seal(stream: BinaryIO) -> None:
+    """Write the hashes of a finished file, which PAR_VERIFY=1 compares, into its footer."""
+    stream.flush()
+    with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])
+        if match is None:
+            raise ValueError("the file has no footer: call finish() first")
+        start, end = int(match[5], 16), len(mapped) - _HASHES_SIZE
+        with memoryview(mapped) as view, view[:start] as launcher, view[start:end] as archive:
+            hashes = (_par.hash(launcher), _par.hash(archive))
+    stream.seek(end)
+    stream.write(b"%016x %016x\n" % hashes)
+
+
 def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
     """The index of a finished archive, and where its first index entry's local header starts."""
     match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
-    offset, size, digest, total = (int(n, 16) for n in match.groups()) if match else (0, 0, 0, 0)
+    offset, size, digest, total = (int(n, 16) for n in match.groups()[:4]) if match else (0,) * 4
     if total != len(data):
         raise ValueError(f"{path}: not a finished archive: found {len(data)} bytes; build it again")
     blob = data[offset : offset + size]
     if _par.hash(blob) != digest:
         raise ValueError(f"{path}: its index is damaged; build it again")
-    index = marshal.loads(blob)
-    return index, index["end"]
+    try:
+        index = marshal.loads(blob)
+        end = index["end"]
+    except (EOFError, KeyError, TypeError, ValueError, MemoryError):
+        end = None
+    if type(end) is not int or not 0 <= end <= len(data):
+        raise ValueError(f"{path}: its index is damaged; build it again")
+    return index, end
 
 
 def _central(entry: Entry) -> bytes:

@@ -8,6 +8,7 @@ import marshal
 import mmap
 import os
 import struct
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,15 @@ from tools.par.compiler.bundle import (
     Index,
     add_bundle,
 )
+from tools.par.compiler.classify import extension_name, module_name
 from tools.par.compiler.container import ArchiveWriter, Entry, read_index
+from tools.par.compiler.container import seal as seal_file
 
-_SEAL = struct.Struct("<16sQ")
+_SEAL = struct.Struct("<16sQQ")  # launcher/seal.h
 _SEAL_MAGIC = b"PAR launcher v1\0"
+_NO_DOORS = 1
+# Top-level modules that no program may have under the same name.
+RESERVED = sys.stdlib_module_names | {"_par", "_par_boot", "_par_importer", "par_runtime"}
 _PAGE = 4096
 
 
@@ -34,10 +40,12 @@ def link(
     files: list[tuple[str, str]],
     settings: dict[str, object],
     info: dict[str, Any],
+    doors: bool = True,
 ) -> int:
     """Writes `output` (complete or not at all) and returns its size in bytes.
 
     files: the program's own files, (path below the import root, path on disk).
+    doors: whether the program obeys the environment variables PAR_*.
     """
     partial = output.with_name(f"{output.name}.{os.getpid()}.partial")
     try:
@@ -50,6 +58,7 @@ def link(
             index = Index(info=dict(info))
             for path in bundles:
                 _take(writer, index, path)
+            _refuse_shadows(files)
             own = Index(bundles=list(index.bundles))
             add_bundle(writer, own, sorted(files), BundleOptions(name="program", strict=True))
             _merge(index, own, shift=0, first=0, source="the program's own files")
@@ -57,7 +66,8 @@ def link(
             settings["early_imports"] = _early_imports(str(settings["main"]), files)
             size = index.write(writer, settings)
             stream.seek(seal)
-            stream.write(_SEAL.pack(_SEAL_MAGIC, size))
+            stream.write(_SEAL.pack(_SEAL_MAGIC, size, 0 if doors else _NO_DOORS))
+            seal_file(stream)
             stream.flush()
             os.fsync(stream.fileno())
         partial.chmod(0o755)
@@ -67,8 +77,21 @@ def link(
     return size
 
 
+def _refuse_shadows(files: list[tuple[str, str]]) -> None:
+    """Raise for a program's file that every `import` of a standard module would find instead."""
+    for path, disk in files:
+        name = extension_name(path) if path.endswith(".so") else None
+        if path.endswith(".py"):
+            name = module_name(path)
+        if name is not None and name.partition(".")[0] in RESERVED:
+            raise BundleError(
+                f"{disk}: as module {name} it would hide the standard library's "
+                f"{name.partition('.')[0]}, or be hidden by it; rename it or move it into a package"
+            )
+
+
 def _find_seal(program: bytes, launcher: Path) -> int:
-    empty = _SEAL.pack(_SEAL_MAGIC, 0)
+    empty = _SEAL.pack(_SEAL_MAGIC, 0, 0)
     if program.count(empty) != 1:
         raise BundleError(
             f"{launcher}: not an empty PAR launcher; name the launcher that was built"

@@ -304,3 +304,53 @@ def test_main_door(tmp_path: Path, cache: dict[str, str]) -> None:
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "no module 'app.tol'" in done.stderr
+
+
+_SHADOWS = ["random.py", "logging.py", "json/__init__.py", "time.py", "sys.py", "par_runtime/x.py"]
+
+
+@pytest.mark.parametrize("name", [*_SHADOWS, "_struct.cpython-311-x86_64-linux-gnu.so"])
+def test_a_file_that_hides_a_standard_module_is_refused(tmp_path: Path, name: str) -> None:
+    module = name.partition("/")[0].partition(".")[0]
+    with pytest.raises(BundleError, match=rf"src/{name}: .*{module}.*; rename it"):
+        _link(tmp_path, {"app/main.py": "", name: "A = 1\n"})
+    assert not (tmp_path / "program.par").exists()
+
+
+@pytest.mark.parametrize("name", ["app/random.py", "app/logging/__init__.py", "random/data.txt"])
+def test_a_standard_name_in_a_package_is_the_programs_own(
+    tmp_path: Path, cache: dict[str, str], name: str
+) -> None:
+    par = _link(tmp_path, {"app/main.py": "import random, logging; print(1)\n", name: ""})
+    done = _run(par, cache)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def _runfiles(directory: Path, files: dict[str, str]) -> Path:
+    """Return a program that runs from its sources, as `bazel run` lays them out."""
+    program = directory / "program"
+    program.symlink_to(_LAUNCHER)
+    root = directory / "program.runfiles"
+    _sources(root / "main", files)
+    lines = ["main\tapp.main", "python\tmain/python3", "fast_exit\t1", "path\tmain"]
+    for bundle in _BASE:
+        (root / bundle.name).symlink_to(bundle)
+        lines.append(f"bundle\t{bundle.name}\t{bundle.stem}")
+    (directory / "program.par_config").write_text("\n".join(lines) + "\n")
+    return program
+
+
+@pytest.mark.parametrize("name", ["random.py", "logging.py", "json/__init__.py", "time.py"])
+def test_from_runfiles_a_file_that_is_hidden_is_refused(
+    tmp_path: Path, cache: dict[str, str], name: str
+) -> None:
+    program = _runfiles(tmp_path, {"app/main.py": "print(1)\n", name: "A = 1\n"})
+    done = _run(program, cache)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"/main/{name.partition('/')[0]}: module" in done.stderr
+
+
+def test_from_runfiles_a_data_directory_is_no_module(tmp_path: Path, cache: dict[str, str]) -> None:
+    files = {"app/main.py": "import random; print(1)\n", "json/data.txt": "", "random.txt": ""}
+    done = _run(_runfiles(tmp_path, files), cache)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")

@@ -113,6 +113,7 @@ def _link(options: argparse.Namespace) -> None:
             "startup_gc": options.startup_gc,
         },
         info=info,
+        doors=not options.no_doors,
     )
 
 
@@ -163,6 +164,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     linker.add_argument("--files", required=True)
     linker.add_argument("--fast-exit", action="store_true")
     linker.add_argument("--startup-gc", action="store_true")
+    linker.add_argument("--no-doors", action="store_true")
     linker.add_argument("--info", action="append", default=[])
     linker.add_argument("bundles", nargs="*")
     return parser.parse_args(arguments)

@@ -24,18 +24,37 @@ int par_archive_intact(const struct par_archive* archive, uint64_t offset,
   return XXH64(archive->base + offset, size, 0) == hash;
 }
 
+// Reads 16 lower-case hexadecimal digits. Returns 0 if `text` has anything
+// else.
+static int read_number(const char* text, uint64_t* number) {
+  static const char kDigits[] = "0123456789abcdef";
+  *number = 0;
+  for (int i = 0; i < 16; i++) {
+    const char* digit = text[i] ? strchr(kDigits, text[i]) : NULL;
+    if (!digit) return 0;
+    *number = *number << 4 | (uint64_t)(digit - kDigits);
+  }
+  return 1;
+}
+
 static int read_footer(struct par_archive* archive) {
-  char text[PAR_FOOTER_SIZE + 1];
+  static const char kHead[] = "PAR index";
   if (archive->size < PAR_FOOTER_SIZE) return 0;
-  memcpy(text, archive->base + archive->size - PAR_FOOTER_SIZE,
-         PAR_FOOTER_SIZE);
-  text[PAR_FOOTER_SIZE] = '\0';
+  const char* text =
+      (const char*)archive->base + archive->size - PAR_FOOTER_SIZE;
+  if (memcmp(text, kHead, sizeof(kHead) - 1) != 0) return 0;
+  text += sizeof(kHead) - 1;
   struct par_footer* footer = &archive->footer;
-  return sscanf(text,
-                "PAR index %16" SCNx64 " %16" SCNx64 " %16" SCNx64
-                " %16" SCNx64,
-                &footer->index_offset, &footer->index_size, &footer->index_hash,
-                &footer->file_size) == 4;
+  uint64_t* const numbers[] = {
+      &footer->index_offset, &footer->index_size, &footer->index_hash,
+      &footer->file_size,    &footer->start,      &footer->launcher_hash,
+      &footer->archive_hash,
+  };
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+    if (text[0] != ' ' || !read_number(text + 1, numbers[i])) return 0;
+    text += 17;
+  }
+  return *text == '\n';
 }
 
 static const char* check(struct par_archive* archive) {
@@ -72,6 +91,27 @@ const char* par_archive_open(const char* path, struct par_archive* archive) {
   const char* problem = check(archive);
   if (problem) par_archive_close(archive);
   return problem;
+}
+
+const char* par_archive_verify(const struct par_archive* archive) {
+  static char message[256];
+  const struct par_footer* footer = &archive->footer;
+  uint64_t end = archive->size - PAR_FOOTER_HASHES;
+  if (footer->start > end) return "the end of the archive is damaged";
+  if (!par_archive_intact(archive, 0, footer->start, footer->launcher_hash)) {
+    snprintf(message, sizeof(message),
+             "the launcher, its first %" PRIu64 " bytes, is damaged",
+             footer->start);
+    return message;
+  }
+  if (!par_archive_intact(archive, footer->start, end - footer->start,
+                          footer->archive_hash)) {
+    snprintf(message, sizeof(message),
+             "the archive, from byte %" PRIu64 " on, is damaged",
+             footer->start);
+    return message;
+  }
+  return NULL;
 }
 
 void par_archive_close(struct par_archive* archive) {

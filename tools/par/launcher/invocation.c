@@ -11,17 +11,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/par/launcher/doors.h"
 #include "tools/par/launcher/seal.h"
 
 __attribute__((used)) volatile const struct par_seal par_seal = {
     .magic = PAR_SEAL_MAGIC,
     .file_size = 0,
+    .flags = 0,
 };
 
 static const char kStdlibFlag[] = "--par-stdlib=";
 // The only argument of a "#!" line that stands in for a python3 link where no
 // directory is writable; runtime/executable.py writes it.
 static const char kInterpreterFlag[] = "--par-interpreter";
+static const char kOwnFile[] = "/proc/self/exe";
 
 static const char* base_name(const char* path) {
   const char* slash = strrchr(path, '/');
@@ -40,7 +43,7 @@ static int is_interpreter_name(const char* path) {
 
 // The path that was executed, absolute, links not resolved: a runfiles tree
 // and a python3 link are told apart from the file that they point to.
-static void executed_path(const char* argv0, char out[PATH_MAX]) {
+static int executed_path(const char* argv0, char out[PATH_MAX]) {
   const char* path = (const char*)getauxval(AT_EXECFN);
   if (!path || !*path) path = argv0;
   char here[PATH_MAX];
@@ -50,18 +53,33 @@ static void executed_path(const char* argv0, char out[PATH_MAX]) {
   } else {
     n = snprintf(out, PATH_MAX, "%s/%s", here, path);
   }
-  if (n >= PATH_MAX) out[0] = '\0';
+  if (n < PATH_MAX) return 0;
+  fprintf(stderr,
+          "%s: its path has %d bytes and the limit is %d; start it from a "
+          "shorter path\n",
+          path, n, PATH_MAX - 1);
+  return 3;
 }
 
-static int own_file(const char* argv0, char out[PATH_MAX]) {
-  ssize_t n = readlink("/proc/self/exe", out, PATH_MAX - 1);
+static int own_file(const char* argv0, struct par_invocation* out) {
+  ssize_t n = readlink(kOwnFile, out->program, PATH_MAX - 1);
   if (n > 0) {
-    out[n] = '\0';
+    out->program[n] = '\0';
+    out->file = kOwnFile;
     return 0;
   }
+  if (out->raised) {
+    fprintf(stderr,
+            "%s: it runs with raised rights and opens no path that its caller "
+            "may have replaced: mount /proc or clear the setuid bit\n",
+            argv0);
+    return 3;
+  }
   char executed[PATH_MAX];
-  executed_path(argv0, executed);
-  if (realpath(executed, out)) return 0;
+  int status = executed_path(argv0, executed);
+  if (status != 0) return status;
+  out->file = out->program;
+  if (realpath(executed, out->program)) return 0;
   fprintf(stderr,
           "%s: cannot find its own file: /proc is not mounted and the path it "
           "was started by is gone; mount /proc or start it by its full path\n",
@@ -69,9 +87,9 @@ static int own_file(const char* argv0, char out[PATH_MAX]) {
   return 3;
 }
 
-static int check_size(const char* path) {
+static int check_size(const char* path, const char* file) {
   struct stat st;
-  if (stat(path, &st) != 0) {
+  if (stat(file, &st) != 0) {
     fprintf(stderr, "%s: cannot stat: %s\n", path, strerror(errno));
     return 3;
   }
@@ -85,32 +103,83 @@ static int check_size(const char* path) {
   return 0;
 }
 
-static int truthy(const char* name) {
-  const char* value = getenv(name);
-  return value && *value && strcmp(value, "0") != 0;
+// Returns 1 for "#!PAR --par-interpreter", whose argv is PAR, the flag, the
+// script, the rest. The kernel then names the script as the executed file, so
+// no argument alone can ask for this.
+static int is_script_line(int argc, char** argv) {
+  const char* executed = (const char*)getauxval(AT_EXECFN);
+  return argc > 2 && strcmp(argv[1], kInterpreterFlag) == 0 && executed &&
+         strcmp(executed, argv[2]) == 0;
+}
+
+// Returns 1 if `<program>.par_config` has the line that par_binary(doors =
+// False) writes.
+static int config_has_no_doors(const char* config) {
+  FILE* stream = fopen(config, "re");
+  if (!stream) return 0;
+  char line[PATH_MAX];
+  int found = 0;
+  while (!found && fgets(line, sizeof(line), stream)) {
+    found = strcmp(line, "doors\t0\n") == 0;
+  }
+  fclose(stream);
+  return found;
+}
+
+// Decides whether this process is an interpreter; closes the doors if they must
+// be.
+static int read_doors(const char* name, int asked, int closed,
+                      struct par_invocation* out) {
+  if (closed) {
+    par_close_doors();
+    // multiprocessing and torchrun start sys.executable from the program
+    // itself.
+    if (asked && (out->raised || !par_started_by_itself())) {
+      fprintf(stderr,
+              "%s: this program %s, so it is no Python interpreter for other "
+              "programs; start it by its own name\n",
+              name, out->raised ? "runs with raised rights" : "has no doors");
+      return 1;
+    }
+  }
+  out->interpreter = asked || par_door("PAR_INTERPRETER");
+  return 0;
+}
+
+static int read_packed(const char* name, int asked,
+                       struct par_invocation* out) {
+  out->layout = PAR_LAYOUT_PACKED;
+  int status = own_file(name, out);
+  if (status == 0) status = check_size(out->program, out->file);
+  if (status != 0) return status;
+  int script = is_script_line(out->argc, out->argv);
+  int closed = out->raised || (par_seal.flags & PAR_SEAL_NO_DOORS);
+  status = read_doors(name, asked || script, closed, out);
+  if (status == 0 && script) {
+    out->argc -= 2;
+    out->argv += 2;
+  }
+  return status;
 }
 
 int par_read_invocation(int argc, char** argv, struct par_invocation* out) {
   memset(out, 0, sizeof(*out));
   out->argc = argc;
   out->argv = argv;
+  out->raised = par_raised();
+  const char* name = argc > 0 ? argv[0] : "par";  // execve allows no arguments
+  if (out->raised) par_drop_environment("PYTHON");
   char executed[PATH_MAX];
-  executed_path(argv[0], executed);
-  out->interpreter = is_interpreter_name(executed) ||
-                     is_interpreter_name(argv[0]) || truthy("PAR_INTERPRETER");
-
-  if (par_seal.file_size != 0) {
-    out->layout = PAR_LAYOUT_PACKED;
-    int status = own_file(argv[0], out->program);
-    if (status == 0) status = check_size(out->program);
-    if (status != 0) return status;
-    if (argc > 1 && strcmp(argv[1], kInterpreterFlag) == 0) {
-      // "#!PAR --par-interpreter": argv is PAR, the flag, the script, the rest.
-      out->interpreter = 1;
-      out->argc -= 2;
-      out->argv += 2;
-    }
-    return 0;
+  int status = executed_path(name, executed);
+  if (status != 0) return status;
+  int asked = is_interpreter_name(executed) || is_interpreter_name(name);
+  if (par_seal.file_size != 0) return read_packed(name, asked, out);
+  if (out->raised) {
+    fprintf(stderr,
+            "%s: a launcher without a program takes its code from files beside "
+            "it; clear the setuid bit, or set it on a packed program\n",
+            name);
+    return 1;
   }
 
   if (argc > 1 && strncmp(argv[1], kStdlibFlag, sizeof(kStdlibFlag) - 1) == 0) {
@@ -131,8 +200,8 @@ int par_read_invocation(int argc, char** argv, struct par_invocation* out) {
     fprintf(stderr,
             "%s: this launcher holds no program: %s is not there; build a "
             "par_binary and run that\n",
-            argv[0], out->config);
+            name, out->config);
     return 3;
   }
-  return 0;
+  return read_doors(name, asked, config_has_no_doors(out->config), out);
 }

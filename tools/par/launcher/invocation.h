@@ -13,8 +13,13 @@ enum par_layout {
 
 struct par_invocation {
   enum par_layout layout;
-  int interpreter;          // take -c, -m, FILE, or give a prompt
-  char program[PATH_MAX];   // the PAR, or the runfiles launcher, absolute
+  int interpreter;         // take -c, -m, FILE, or give a prompt
+  int raised;              // par_raised()
+  char program[PATH_MAX];  // the PAR, or the runfiles launcher, absolute
+  // Packed only: the name to open the PAR by. It is /proc/self/exe, which stays
+  // the executed file when another one takes over its path; the path itself if
+  // /proc is not mounted.
+  const char* file;
   char config[PATH_MAX];    // runfiles only
   const char* tool_stdlib;  // tool only
   int argc;                 // what is left for the program

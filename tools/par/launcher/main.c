@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "tools/par/launcher/archive.h"
+#include "tools/par/launcher/doors.h"
 #include "tools/par/launcher/frozen.h"
 #include "tools/par/launcher/invocation.h"
 #include "tools/par/launcher/par_module.h"
@@ -34,9 +36,21 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
   return status;
 }
 
+// Returns 1 if the category of `option` (action:message:category:module:line)
+// has a dot: warnings would import the module before the dot.
+static int imports_a_module(const char* option) {
+  for (int colons = 0; colons < 2; colons++) {
+    option = strchr(option, ':');
+    if (!option) return 0;
+    option++;
+  }
+  return memchr(option, '.', strcspn(option, ":")) != NULL;
+}
+
 // The environment cannot change what code runs (PYTHONPATH, PYTHONHOME, ...
 // are ignored); these only change how it runs, and people count on them.
-static PyStatus read_harmless_environment(PyConfig* config) {
+static PyStatus read_harmless_environment(PyConfig* config,
+                                          const char* program) {
   const char* value = getenv("PYTHONHASHSEED");
   if (value && *value && strcmp(value, "random") != 0) {
     char* end;
@@ -59,6 +73,13 @@ static PyStatus read_harmless_environment(PyConfig* config) {
   for (char* option = copy ? strtok_r(copy, ",", &rest) : NULL;
        option && !PyStatus_Exception(status);
        option = strtok_r(NULL, ",", &rest)) {
+    if (imports_a_module(option)) {
+      fprintf(stderr,
+              "%s: PYTHONWARNINGS: '%s' is ignored: it would import its "
+              "category's module; name a builtin category\n",
+              program, option);
+      continue;
+    }
     wchar_t* wide = Py_DecodeLocale(option, NULL);
     status = wide ? PyWideStringList_Append(&config->warnoptions, wide)
                   : PyStatus_NoMemory();
@@ -93,7 +114,7 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
     config->isolated = 0;
     config->safe_path = 0;
   }
-  TRY(read_harmless_environment(config));
+  TRY(read_harmless_environment(config, in->program));
   TRY(set_path(config, &config->program_name, in->program));
   TRY(set_path(config, &config->executable, in->program));
   TRY(set_path(config, &config->base_executable, in->program));
@@ -122,7 +143,8 @@ static int register_modules(void) {
   return 0;
 }
 
-// _par_boot.start(layout, program, config, interpreter) -> exit status or None.
+// _par_boot.start(layout, program, file, config, interpreter, raised) -> exit
+// status or None.
 static PyObject* boot(const struct par_invocation* in) {
   PyObject* module = PyImport_ImportModule("_par_boot");
   if (!module) return NULL;
@@ -131,14 +153,30 @@ static PyObject* boot(const struct par_invocation* in) {
   PyObject* result = NULL;
   if (program && config) {
     result = PyObject_CallMethod(
-        module, "start", "sOOi",
+        module, "start", "sOzOii",
         in->layout == PAR_LAYOUT_PACKED ? "packed" : "runfiles", program,
-        config, in->interpreter);
+        in->file, config, in->interpreter, in->raised);
   }
   Py_XDECREF(program);
   Py_XDECREF(config);
   Py_DECREF(module);
   return result;
+}
+
+// PAR_VERIFY=1: checks every byte of the file before Python starts. Returns 0,
+// or prints one line and returns an exit status.
+static int verify(const struct par_invocation* in) {
+  if (!par_door("PAR_VERIFY")) return 0;
+  unsetenv("PAR_VERIFY");  // the program's children read the same file
+  if (in->layout != PAR_LAYOUT_PACKED) return 0;
+  struct par_archive archive;
+  const char* problem = par_archive_open(in->file, &archive);
+  if (!problem) problem = par_archive_verify(&archive);
+  par_archive_close(&archive);
+  if (!problem) return 0;
+  fprintf(stderr, "%s: PAR_VERIFY: %s; build or copy the file again\n",
+          in->program, problem);
+  return 1;
 }
 
 static const struct par_static_program* called_by_name(const char* name) {
@@ -151,11 +189,15 @@ static const struct par_static_program* called_by_name(const char* name) {
 
 int main(int argc, char** argv) {
   const struct par_static_program* program =
-      argc > 0 ? called_by_name(argv[0]) : NULL;
+      argc > 0 && !par_raised() ? called_by_name(argv[0]) : NULL;
   if (program) return program->main(argc, argv);
   struct par_invocation in;
   int code = par_read_invocation(argc, argv, &in);
+  if (code == 0) code = verify(&in);
   if (code != 0) return code;
+  // sysconfig reads these whatever the configuration says, and one names a
+  // module to import.
+  if (in.layout != PAR_LAYOUT_TOOL) par_drop_environment("_PYTHON_");
 
   PyPreConfig preconfig;
   PyPreConfig_InitIsolatedConfig(&preconfig);

@@ -5,7 +5,9 @@
 #include <marshal.h>
 
 #include "tools/par/launcher/archive.h"
+#include "tools/par/launcher/plain_data.h"
 #include "tools/par/launcher/static_extensions.h"
+#include "tools/par/launcher/tables.h"
 #include "tools/par/launcher/unpack.h"
 #include "zstd.h"
 #include "zstd_xxhash.h"
@@ -28,11 +30,13 @@ static PyObject* damaged(ArchiveObject* self, const char* where) {
 static int archive_init(ArchiveObject* self, PyObject* args, PyObject* kw) {
   (void)kw;
   PyObject* encoded;
-  if (!PyArg_ParseTuple(args, "O&:Archive", PyUnicode_FSConverter, &encoded)) {
+  const char* file = NULL;
+  if (!PyArg_ParseTuple(args, "O&|z:Archive", PyUnicode_FSConverter, &encoded,
+                        &file)) {
     return -1;
   }
-  const char* problem =
-      par_archive_open(PyBytes_AS_STRING(encoded), &self->archive);
+  const char* problem = par_archive_open(
+      file ? file : PyBytes_AS_STRING(encoded), &self->archive);
   Py_XSETREF(self->path, PyUnicode_DecodeFSDefault(PyBytes_AS_STRING(encoded)));
   Py_DECREF(encoded);
   if (!self->path) return -1;
@@ -50,13 +54,44 @@ static void archive_dealloc(ArchiveObject* self) {
   Py_TYPE(self)->tp_free((PyObject*)self);
 }
 
+// Unmarshals [offset, offset + size), which lies in the file; NULL without an
+// exception if it is no plain data.
+static PyObject* plain_data(ArchiveObject* self, uint64_t offset,
+                            uint64_t size) {
+  const unsigned char* data = self->archive.base + offset;
+  if (!par_is_plain_data(data, size)) return NULL;
+  PyObject* value =
+      PyMarshal_ReadObjectFromString((const char*)data, (Py_ssize_t)size);
+  if (!value) PyErr_Clear();  // text that is no UTF-8
+  return value;
+}
+
 static PyObject* archive_index(ArchiveObject* self, PyObject* unused) {
   (void)unused;
   const struct par_archive* archive = &self->archive;
   if (!archive->base) return damaged(self, "the archive");
-  return PyMarshal_ReadObjectFromString(
-      (const char*)archive->base + archive->footer.index_offset,
-      (Py_ssize_t)archive->footer.index_size);
+  PyObject* index = plain_data(self, archive->footer.index_offset,
+                               archive->footer.index_size);
+  if (index && par_index_fits(index, archive->size)) return index;
+  Py_XDECREF(index);
+  return damaged(self, "the index");
+}
+
+static PyObject* archive_section(ArchiveObject* self, PyObject* args) {
+  const char* kind;
+  unsigned long long offset, size, hash;
+  if (!PyArg_ParseTuple(args, "sKKK", &kind, &offset, &size, &hash)) {
+    return NULL;
+  }
+  PyObject* section = NULL;
+  if (par_archive_intact(&self->archive, offset, size, hash)) {
+    section = plain_data(self, offset, size);
+  }
+  if (section && par_section_fits(kind, section, self->archive.size)) {
+    return section;
+  }
+  Py_XDECREF(section);
+  return damaged(self, "the index");
 }
 
 static int locate(ArchiveObject* self, PyObject* args,
@@ -107,8 +142,10 @@ static int add_frames(ArchiveObject* self, PyObject* job, struct par_frame* out,
   uint64_t target = 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(sizes); i++) {
     unsigned long long compressed, size;
-    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(sizes, i), "KK", &compressed,
-                          &size)) {
+    PyObject* pair = PyTuple_GET_ITEM(sizes, i);
+    if (!PyTuple_Check(pair) ||
+        !PyArg_ParseTuple(pair, "KK", &compressed, &size)) {
+      if (!PyErr_Occurred()) damaged(self, "the index");
       return 0;
     }
     if (offset > self->archive.size ||
@@ -176,6 +213,8 @@ static PyObject* archive_unpack(ArchiveObject* self, PyObject* args) {
 static PyMethodDef archive_methods[] = {
     {"index", (PyCFunction)archive_index, METH_NOARGS,
      "index() -> the unmarshalled index"},
+    {"section", (PyCFunction)archive_section, METH_VARARGS,
+     "section(kind, offset, size, hash) -> a table of the index, verified"},
     {"load", (PyCFunction)archive_load, METH_VARARGS,
      "load(offset, size, hash, name='') -> unmarshalled object, verified"},
     {"read", (PyCFunction)archive_read, METH_VARARGS,
@@ -191,7 +230,7 @@ static PyTypeObject archive_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_par.Archive",
     .tp_basicsize = sizeof(ArchiveObject),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "Archive(path): a mapped PAR archive.",
+    .tp_doc = "Archive(path, file=path): a mapped PAR archive.",
     .tp_new = PyType_GenericNew,
     .tp_init = (initproc)archive_init,
     .tp_dealloc = (destructor)archive_dealloc,
@@ -226,11 +265,34 @@ static PyObject* par_compress(PyObject* module, PyObject* args) {
   return out;
 }
 
+// The sum of what the frames' headers say; UINT64_MAX if they are damaged.
+static uint64_t unpacked_size(const char* data, size_t size) {
+  uint64_t sum = 0;
+  while (size) {
+    size_t packed = ZSTD_findFrameCompressedSize(data, size);
+    unsigned long long content = ZSTD_getFrameContentSize(data, size);
+    if (ZSTD_isError(packed) || content >= ZSTD_CONTENTSIZE_ERROR - 1 ||
+        content > SIZE_MAX / 2 - sum) {
+      return UINT64_MAX;
+    }
+    sum += content;
+    data += packed;
+    size -= packed;
+  }
+  return sum;
+}
+
 static PyObject* par_decompress(PyObject* module, PyObject* args) {
   (void)module;
   Py_buffer data;
   Py_ssize_t size;
   if (!PyArg_ParseTuple(args, "y*n:decompress", &data, &size)) return NULL;
+  // Before memory is taken for a size that the frames do not have.
+  if (size < 0 || unpacked_size(data.buf, (size_t)data.len) != (uint64_t)size) {
+    PyBuffer_Release(&data);
+    PyErr_SetString(PyExc_ValueError, "damaged zstd data");
+    return NULL;
+  }
   PyObject* out = PyBytes_FromStringAndSize(NULL, size);
   if (out) {
     // Frames that stand one after the other decode into one buffer.

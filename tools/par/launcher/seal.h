@@ -10,7 +10,10 @@
 struct par_seal {
   char magic[16];
   uint64_t file_size;  // of the whole PAR; 0 in a launcher that holds nothing
+  uint64_t flags;
 };
+
+#define PAR_SEAL_NO_DOORS 1  // par_binary(doors = False)
 
 #define PAR_SEAL_MAGIC "PAR launcher v1"
 

@@ -51,6 +51,11 @@ static void* run(void* argument) {
     size_t i = atomic_fetch_add(&work->next, 1);
     if (i >= work->count || atomic_load(&work->status) != PAR_UNPACK_OK) break;
     const struct par_frame* frame = &work->frames[i];
+    if (ZSTD_getFrameContentSize(frame->data, frame->compressed) !=
+        frame->size) {  // before memory is taken for it
+      give_up(work, i, PAR_UNPACK_DAMAGED, 0);
+      break;
+    }
     if (frame->size > capacity) {
       free(buffer);
       capacity = frame->size;

@@ -2,6 +2,8 @@
 """par_launcher: an interpreter, alone or with static extensions."""
 
 load("@rules_cc//cc:defs.bzl", "cc_binary")
+load(":bundle.bzl", "par_wheel")
+load(":licences.bzl", "licence_directory")
 load(":static_extension.bzl", "static_extension_exports", "static_extension_table")
 
 # What every program's interpreter has inside, beside the program's own: nothing, unless a build says
@@ -10,6 +12,8 @@ BASE_EXTENSIONS = Label("//tools/par:base_extensions")
 
 def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibility = None, **kwargs):
     """Links CPython, the PAR's C code and static extensions into one executable.
+
+    `NAME.licences` is a bundle with the licence texts of everything that is linked.
 
     Args:
       name: name of the executable.
@@ -46,5 +50,19 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
         linkstatic = True,
         visibility = visibility,
         deps = [Label("//tools/par/launcher:core")] + static_extensions,
+        **kwargs
+    )
+    licence_directory(
+        name = name + ".licence_files",
+        linked = [name],
+        runtime = [Label("//third_party/cc_runtime:licences")],
+        **kwargs
+    )
+    par_wheel(
+        name = name + ".licences",
+        distribution = "licences",
+        prefix = ".par/licences",
+        site = name + ".licence_files",
+        visibility = visibility,
         **kwargs
     )

@@ -20,7 +20,16 @@ _PROGRAM_ATTRS = {
         cfg = "target",
     ),
     "fast_exit": attr.bool(default = True),
+    "licences": attr.label(
+        doc = "The licence texts of what the launcher is linked from; for packed programs.",
+        default = Label("//tools/par/launcher:program.licences"),
+        providers = [ParInfo],
+    ),
     "startup_gc": attr.bool(default = False),
+    "doors": attr.bool(
+        doc = "False: the program ignores the environment variables PAR_*.",
+        default = True,
+    ),
     "env": attr.string_dict(doc = "Environment of `bazel run` and `bazel test`."),
     "_base": attr.label_list(
         doc = "Bundles of every program: standard library, runtime.",
@@ -52,6 +61,8 @@ def _from_runfiles(ctx):
     for name in ("fast_exit", "startup_gc"):
         if getattr(ctx.attr, name):
             lines.append(name + "\t1")
+    if not ctx.attr.doors:
+        lines.append("doors\t0")  # launcher/invocation.c reads this line
     bundles = _bundles(ctx)
     lines += [
         "bundle\t%s\t%s" % (runfiles_path(ctx, b.archive), runfiles_path(ctx, b.directory))
@@ -115,7 +126,7 @@ def _manifest(ctx, files, output):
     ctx.actions.write(output, arguments)
 
 def _pack(ctx, output):
-    bundles = _bundles(ctx, ctx.attr._packed_base)
+    bundles = _bundles(ctx, ctx.attr._packed_base + [ctx.attr.licences])
     packed = {}
     for bundle in bundles:
         packed[bundle.archive.path] = None
@@ -142,6 +153,8 @@ def _pack(ctx, output):
         arguments.add("--fast-exit")
     if ctx.attr.startup_gc:
         arguments.add("--startup-gc")
+    if not ctx.attr.doors:
+        arguments.add("--no-doors")
     for label, key in ctx.attr.info.items():
         arguments.add(label[DefaultInfo].files.to_list()[0], format = "--info=%s=%%s" % key)
     archives = [bundle.archive for bundle in bundles]

@@ -14,14 +14,15 @@ import _par
 from _par_importer import PathEntry, Runtime, read_file
 
 
-def start(layout, program, config, interpreter):
+def start(layout, program, file, config, interpreter, raised):
     """Installs the importer, then runs the main module and returns its exit status.
 
-    Returns None where the launcher shall go on as a Python interpreter.
+    file is the name to open a packed program by; raised says that the kernel gave this process
+    rights that its caller lacks. Returns None if the launcher must go on as a Python interpreter.
     """
-    runtime = Runtime(layout, program)
+    runtime = Runtime(layout, program, raised)
     if layout == "packed":
-        _open_packed(runtime)
+        _open_packed(runtime, file)
     else:
         _open_runfiles(runtime, config)
     _install(runtime)
@@ -53,8 +54,8 @@ def start(layout, program, config, interpreter):
     return runner.run(runtime)
 
 
-def _open_packed(runtime):
-    archive = _par.Archive(runtime.program)
+def _open_packed(runtime, file):
+    archive = _par.Archive(runtime.program, file)
     index = archive.index()
 
     def root(row):
@@ -80,8 +81,35 @@ def _open_runfiles(runtime, config):
             paths.append(f"{base}/{words[0]}")
         else:
             settings[key] = words[0] if words else ""
+    _refuse_shadows(paths)
     sys.path[:] = paths + [b.virtual_root for b in runtime.bundles if b.name == "stdlib"]
     settings["python"] = f"{base}/{settings['python']}"
+
+
+def _refuse_shadows(paths):
+    """Ends in one line if a file is named like a module of the standard library, which wins."""
+    for path in paths:
+        try:
+            entries = posix.listdir(path)
+        except OSError:  # an import root that holds no file has no directory
+            continue
+        for entry in entries:
+            name, dot, suffix = entry.partition(".")
+            if name not in sys.stdlib_module_names and name not in ("_par", "par_runtime"):
+                continue
+            if suffix == "py" or (not dot and _is_file(f"{path}/{entry}/__init__.py")):
+                raise SystemExit(
+                    f"{path}/{entry}: module {name} of the standard library hides it; rename it "
+                    "or move it into a package"
+                )
+
+
+def _is_file(path):
+    try:
+        posix.stat(path)
+    except OSError:
+        return False
+    return True
 
 
 def _runfiles_directory(program):

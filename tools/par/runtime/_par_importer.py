@@ -106,7 +106,12 @@ class Loader:
         _, path, _, offset, size, digest, whole = self._row(name)
         archive = self.bundle.archive
         if whole:  # compressed, with the header of a .pyc
-            pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
+            try:
+                pyc = _par.decompress(archive.read(offset, size, digest, path), whole)
+            except ValueError:
+                raise _par.ArchiveError(
+                    f"{self.bundle.runtime.program}: {path} is damaged; build or copy the file again"
+                ) from None
             code = marshal.loads(memoryview(pyc)[16:])
         else:
             code = archive.load(offset, size, digest, path)
@@ -347,9 +352,10 @@ class PathEntry:
 class Runtime:
     """Everything that is known of the running PAR."""
 
-    def __init__(self, layout, program):
+    def __init__(self, layout, program, raised=False):
         self.layout = layout
         self.program = program
+        self.raised = raised
         self.bundles = []
         self.modules = {}
         self.extensions = {}
@@ -388,6 +394,6 @@ class Runtime:
             for first, archive, index in reversed(self.sections):
                 if bundle.number >= first:
                     where = index["sections"][kind][bundle.number - first]
-                    found = self.loaded[key] = archive.load(*where, "the index")
+                    found = self.loaded[key] = archive.section(kind, *where)
                     break
         return found

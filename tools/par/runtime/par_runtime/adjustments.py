@@ -71,7 +71,7 @@ def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
         return
     directory = bundle.virtual_root
     if not bundle.on_disk:
-        found = cache.directories(runtime.program)
+        found = cache.directories(runtime)
         if not found:
             return
         directory = os.path.join(found[0], f"{bundle.name}-{bundle.stamp}{DEVELOPER_SUFFIX}")

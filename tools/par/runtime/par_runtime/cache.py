@@ -3,7 +3,8 @@
 
 Order: PAR_CACHE_DIR (an order: nothing else is tried), XDG_CACHE_HOME, HOME/.cache, TMPDIR and
 /tmp. A directory that somebody else could have filled is never used, and a home directory of
-another user (sudo) is never written to.
+another user (sudo) is never written to. A program with raised rights (setuid, setgid, file
+capabilities) has no cache: its caller may own every one of these directories.
 """
 
 from __future__ import annotations
@@ -13,6 +14,10 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _par_importer import Runtime
 
 
 class CacheError(SystemExit):
@@ -24,8 +29,11 @@ def say(program: str, text: str) -> None:
 
 
 @functools.lru_cache(maxsize=1)
-def directories(program: str) -> tuple[str, ...]:
+def directories(runtime: Runtime) -> tuple[str, ...]:
     """Usable cache directories, best first; each problem with a likely one is said once."""
+    if runtime.raised:
+        return ()
+    program = runtime.program
     named = os.environ.get("PAR_CACHE_DIR")
     if named:
         directory = os.path.abspath(named)

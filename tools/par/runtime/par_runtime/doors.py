@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ Main module: {main}. Arguments go to it; these environment variables go to the P
   PAR_CACHE_DIR=DIR     unpack native libraries there ({cache})
   PAR_FAST_EXIT=0       end with the interpreter's full teardown
   PAR_STARTUP_GC=1      leave the garbage collector on while modules are imported
+  PAR_VERIFY=1          first check every byte of the file, its launcher too
   PAR_DEBUG=1           show a traceback where the PAR would print one line
 
 It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
@@ -32,8 +34,23 @@ It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
 
 
 def show(runtime: Runtime, asked: dict[str, str]) -> None:
+    """Print what the doors ask for. Raises SystemExit with one line if the output fails."""
+    try:
+        if sys.stdout is None:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        _show(runtime, asked)
+        sys.stdout.flush()
+    except OSError as error:
+        sys.stdout = None  # nothing of it is flushed again at the end
+        raise SystemExit(
+            f"{runtime.program}: {', '.join(asked)}: cannot write to standard output: "
+            f"{error.strerror}"
+        ) from None
+
+
+def _show(runtime: Runtime, asked: dict[str, str]) -> None:
     if "PAR_HELP" in asked:
-        directories = cache.directories(runtime.program)
+        directories = cache.directories(runtime)
         print(
             HELP.format(
                 name=os.path.basename(runtime.program),
@@ -55,7 +72,7 @@ def info(runtime: Runtime) -> dict[str, object]:
     stamp: dict[str, object] = {}
     if runtime.layout == "packed":
         _, archive, index = runtime.sections[0]
-        stamp = dict(archive.load(*index["sections"]["info"][0], "the index"))
+        stamp = dict(archive.section("info", *index["sections"]["info"][0]))
     stamp.update(
         main=runtime.settings["main"],
         layout=runtime.layout,

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 def interpreter_path(runtime: Runtime) -> str:
     if runtime.layout == "runfiles":
         return str(runtime.settings["python"])
+    if runtime.raised:
+        return ""  # as Python says "unknown"; the launcher would refuse to be an interpreter
     program = runtime.program
     label = f"{_par.hash(os.fsencode(program)):016x}"
-    for directory in cache.directories(program):
+    for directory in cache.directories(runtime):
         link = os.path.join(directory, "bin", label, "python3")
         try:
             if os.readlink(link) == program:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _par_importer import Bundle, Runtime
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
+_DEFLATE_LIMIT = 1100  # a packed byte gives no more
 
 
 def table(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
@@ -55,7 +56,16 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
     method, offset, packed, size, digest, *_ = row
     data = bundle.archive.read(offset, packed, digest, relative)
     if method == DEFLATE:
-        return zlib.decompress(data, wbits=-15, bufsize=size or 1)
+        try:
+            data = zlib.decompress(
+                data, wbits=-15, bufsize=min(size, len(data) * _DEFLATE_LIMIT) or 1
+            )
+        except zlib.error:
+            size = -1
+    if len(data) != size:
+        raise _par.ArchiveError(
+            f"{bundle.runtime.program}: {relative} is damaged; build or copy the file again"
+        )
     return data
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from _par_importer import Runtime
 
-_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST", "PAR_MAIN")
+_PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 
 
 def run(runtime: Runtime) -> int:
@@ -38,13 +38,14 @@ def run(runtime: Runtime) -> int:
 
 
 def _choose(runtime: Runtime) -> None:
-    asked = {name: os.environ.pop(name) for name in _DOORS if os.environ.get(name)}
-    if any(name != "PAR_MAIN" for name in asked):
+    values = {name: os.environ.pop(name, "0") for name in _PRINTING_DOORS}
+    target = os.environ.pop("PAR_MAIN", "") or runtime.settings["main"]
+    asked = {name: value for name, value in values.items() if value not in ("", "0")}
+    if asked:
         from par_runtime import doors
 
         doors.show(runtime, asked)
         return
-    target = asked.get("PAR_MAIN", runtime.settings["main"])
     module, _, function = target.partition(":")
     if function:
         sys.exit(_find_function(runtime, module, function)())
@@ -68,6 +69,10 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
     """The spec of a module that can be run or called. Raises SystemExit: one line."""
     import importlib.util
 
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise SystemExit(
+            f"{runtime.program}: {name!r} is not a module's full name; write PAR_MAIN=package.module"
+        )
     try:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
@@ -87,7 +92,11 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
     if spec.submodule_search_locations is not None:
         spec = _find_module(runtime, f"{name}.__main__")
     code = cast("InspectLoader", spec.loader).get_code(spec.name)
-    assert code is not None
+    if code is None:
+        raise SystemExit(
+            f"{runtime.program}: module {name!r} is compiled into the program and has no code to "
+            "run as the main module; name a module of Python code"
+        )
     module = sys.modules["__main__"] = ModuleType("__main__")
     module.__dict__.update(
         __spec__=spec,

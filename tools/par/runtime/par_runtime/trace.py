@@ -13,4 +13,7 @@ _START = time.perf_counter()
 def print_import(spec: ModuleSpec) -> None:
     elapsed = (time.perf_counter() - _START) * 1e3
     where = spec.origin or "namespace"
-    print(f"par: {elapsed:9.1f} ms  {spec.name}  {where}", file=sys.stderr)
+    try:
+        print(f"par: {elapsed:9.1f} ms  {spec.name}  {where}", file=sys.stderr)
+    except OSError:  # the reader is gone, and an import must not fail for it
+        sys.stderr = None

@@ -65,11 +65,10 @@ def bundle_directory(bundle: Bundle, group: str) -> str:
     directory = _find_directory(bundle, group)
     if directory is None:
         name = os.path.basename(bundle.runtime.program)
-        raise OSError(
-            errno.EROFS,
-            f"{name}: {bundle.name} needs files on disk and no directory can take them; set "
-            "PAR_CACHE_DIR to one that can",
-        )
+        why = "no directory can take them; set PAR_CACHE_DIR to one that can"
+        if bundle.runtime.raised:
+            why = "a program with raised rights writes none; clear the setuid bit"
+        raise OSError(errno.EROFS, f"{name}: {bundle.name} needs files on disk and {why}")
     return directory
 
 
@@ -83,7 +82,7 @@ def _find_directory(bundle: Bundle, group: str) -> str | None:
     label = f"{bundle.name}-{bundle.stamp}" + (
         adjustments.DEVELOPER_SUFFIX if group == "dev" else ""
     )
-    candidates = cache.directories(program)
+    candidates = cache.directories(bundle.runtime)
     for directory in candidates:
         path = os.path.join(directory, label)
         if _complete(bundle, path):
@@ -165,14 +164,16 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
         jobs: list[tuple[str, int, int, Any]] = []
         try:
             for name, (mode, offset, _, frames, *_) in natives[start : start + _BATCH]:
-                fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o200)
+                fd = os.open(
+                    place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o777 | 0o200
+                )
                 jobs.append((name, fd, offset, frames))
             bundle.archive.unpack(jobs, threads)
         finally:
             for _, fd, *_ in jobs:
                 os.close(fd)
     for name, row in files.on_disk(bundle, group):
-        fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] | 0o200)
+        fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] & 0o777 | 0o200)
         with open(fd, "wb", buffering=0) as stream:
             data = memoryview(files.unpacked(bundle, name, row))
             while data:

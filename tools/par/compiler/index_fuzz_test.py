@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forged indexes and footers, with right hashes: one line and a status, or the program runs.
+
+An index of the right shape that lacks a module is another program: that one may end as Python ends
+a program, with a traceback, and never with a signal or a hang.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import marshal
+import os
+import random
+import resource
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import _par
+import pytest
+
+from tools.par.compiler.container import FOOTER, FOOTER_SIZE, read_index
+from tools.par.compiler.link import link
+
+_WORKSPACE = Path(__file__).parents[3]
+_BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
+_READS = 1800  # by this interpreter's reader, each in a forked child
+_STARTS = 200  # of the whole program
+_MEMORY = 1 << 30
+_SECONDS = 20
+_NUMBERS = (-1, 0, 1, 255, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64)
+_TEXTS = ("", ".", "..", "../x", "/etc/passwd", "a//b", "x\0y", "\udc80", "sys")
+
+
+@pytest.fixture(scope="module")
+def par(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "app.py").write_text("print(1)\n")
+    link(
+        folder / "program.par",
+        launcher=_WORKSPACE / "tools/par/launcher/launcher",
+        bundles=_BASE,
+        files=[("app.py", str(folder / "app.py"))],
+        settings={"main": "app", "fast_exit": True, "startup_gc": False},
+        info={},
+    )
+    return folder / "program.par"
+
+
+def _change_value(value: Any, chance: random.Random) -> Any:
+    """A copy of a table with one part of it replaced, swapped, dropped or doubled."""
+    if isinstance(value, dict) and value and chance.random() < 0.95:
+        key = chance.choice(list(value))
+        copy = dict(value)
+        if chance.random() < 0.1:
+            del copy[key]
+        else:
+            copy[key] = _change_value(value[key], chance)
+        return copy
+    if isinstance(value, (tuple, list)) and value and chance.random() < 0.95:
+        items = list(value)
+        one, two = (chance.randrange(len(items)) for _ in range(2))
+        step = chance.random()
+        if step < 0.15:
+            items[one], items[two] = items[two], items[one]
+        elif step < 0.2:
+            del items[one]
+        elif step < 0.25:
+            items.append(items[one])
+        else:
+            items[one] = _change_value(items[one], chance)
+        return type(value)(items)
+    return chance.choice((*_NUMBERS, *_TEXTS, None, True, 1.5, b"x", (), [], {}, (1,), {"a": 1}))
+
+
+def _change_bytes(data: bytes, chance: random.Random) -> bytes:
+    changed = bytearray(data)
+    step = chance.random()
+    if step < 0.2:
+        return bytes(changed[: chance.randrange(len(changed))])
+    for _ in range(chance.choice((1, 1, 2, 8))):
+        at = chance.randrange(len(changed))
+        if step < 0.6:
+            changed[at] ^= 1 << chance.randrange(8)
+        else:
+            changed[at : at + 4] = chance.choice((0, 0x7FFFFFFF, 0xFFFFFFFF)).to_bytes(4, "little")
+    return bytes(changed)
+
+
+def _forge(whole: bytes, chance: random.Random) -> bytes:
+    """What takes the footer's place: a changed index and a footer that agrees, or one that lies."""
+    match = FOOTER.fullmatch(whole[-FOOTER_SIZE:])
+    assert match is not None
+    numbers = [int(n, 16) for n in match.groups()]
+    step = chance.random()
+    blob = whole[numbers[0] : numbers[0] + numbers[1]]
+    if step < 0.2:
+        footer = whole[-FOOTER_SIZE:]
+        if chance.random() < 0.5:
+            return _change_bytes(footer, chance)
+        numbers[chance.randrange(7)] = chance.choice(_NUMBERS) % (1 << 64)
+        return b"PAR index" + b" %016x" * 7 % tuple(numbers) + b"\n"
+    if step < 0.5:
+        blob = _change_bytes(blob, chance)
+    else:
+        blob = marshal.dumps(_change_value(marshal.loads(blob), chance))
+    offset = len(whole) - FOOTER_SIZE
+    total = offset + len(blob) + FOOTER_SIZE
+    row = (offset, len(blob), _par.hash(blob), total, *numbers[4:])
+    return blob + b"PAR index" + b" %016x" * 7 % row + b"\n"
+
+
+def _put(path: Path, whole: bytes, tail: bytes) -> int:
+    """Give the copy of the file that tail; returns its size. The rest is written once."""
+    if not path.exists():
+        path.write_bytes(whole)
+        path.chmod(0o755)
+    with path.open("r+b") as file:
+        file.truncate(len(whole) - FOOTER_SIZE)
+        file.seek(0, os.SEEK_END)
+        file.write(tail)
+        return file.tell()
+
+
+def _limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    resource.setrlimit(resource.RLIMIT_CPU, (_SECONDS, _SECONDS))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _read(path: Path) -> None:
+    """What a start does with the index, and a listing with its sections."""
+    archive = _par.Archive(str(path))
+    index = archive.index()
+    for kind, places in index["sections"].items():
+        for place in places:
+            archive.section(kind, *place)
+
+
+def _outcome_in_child(work: Callable[[], None]) -> str:
+    child = os.fork()
+    if child == 0:
+        status = 2
+        try:
+            _limit()
+            work()
+            status = 0
+        except _par.ArchiveError as error:
+            status = 1 if "\n" not in str(error) else 3
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return {0: "read", 1: "refused"}.get(code, f"status {code}")
+
+
+def test_every_forged_index_is_read_or_refused(par: Path, tmp_path: Path) -> None:
+    whole, chance = par.read_bytes(), random.Random(1)
+    outcomes: collections.Counter[str] = collections.Counter()
+    path = tmp_path / "forged"
+    for number in range(_READS):
+        _put(path, whole, _forge(whole, chance))
+        outcome = _outcome_in_child(lambda: _read(path))
+        assert outcome in ("read", "refused"), f"forgery {number}: {outcome}"
+        outcomes[outcome] += 1
+    assert min(outcomes["read"], outcomes["refused"]) > 50, outcomes
+
+
+def test_every_forged_program_runs_or_ends_in_one_line(par: Path, tmp_path: Path) -> None:
+    whole, chance = par.read_bytes(), random.Random(2)
+    seal = whole.index(b"PAR launcher v1\0") + 16
+    path = tmp_path / "forged.par"
+    environment = {"PAR_CACHE_DIR": str(tmp_path / "cache")}
+    for number in range(_STARTS):
+        size = _put(path, whole, _forge(whole, chance))
+        with path.open("r+b") as file:
+            file.seek(seal)
+            file.write(size.to_bytes(8, "little"))
+        done = subprocess.run(
+            [path], env=environment, capture_output=True, preexec_fn=_limit, check=False, timeout=60
+        )
+        end = (done.returncode, done.stdout, done.stderr.count(b"\n"))
+        fine = end == (0, b"1\n", 0) or (end[0] in (1, 3) and end[1:] == (b"", 1))
+        if not fine and end[0] == 1:
+            fine = _outcome_in_child(lambda: _read(path)) == "read"
+        assert fine, f"forgery {number}: {end}: {done.stderr!r}"
+
+
+def test_the_compilers_reader_raises_one_error(par: Path) -> None:
+    whole, chance = par.read_bytes(), random.Random(3)
+    for _ in range(300):
+        data = memoryview(whole[:-FOOTER_SIZE] + _forge(whole, chance))
+        with contextlib.suppress(ValueError):
+            read_index(data, par)
