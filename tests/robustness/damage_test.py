@@ -95,3 +95,43 @@ def test_a_bit_flip_in_a_library(tmp_path: pathlib.Path, share: float) -> None:
     _flip_bit(par, offset + int(size * share))
     subject.probe(cache, par=par).assert_refused(str(par), "library", "damaged")
     _assert_cache_still_serves(cache)
+
+
+def _verify(cache: pathlib.Path, par: pathlib.Path) -> subject.Outcome:
+    return subject.run([par], environment={"PAR_CACHE_DIR": str(cache), "PAR_VERIFY": "1"})
+
+
+def _start(par: pathlib.Path) -> int:
+    """Where the launcher ends and the archive starts."""
+    with zipfile.ZipFile(par) as archive:
+        return min(entry.header_offset for entry in archive.infolist())
+
+
+def test_verify_lets_a_whole_file_run(tmp_path: pathlib.Path) -> None:
+    _verify(tmp_path / "cache", subject.PROBE).assert_ran()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
+def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, share: float) -> None:
+    """Also where a start would not look: headers, names, files that the program does not read."""
+    par = _copy(tmp_path)
+    start, end = _start(par), par.stat().st_size - 200
+    _flip_bit(par, start + int((end - start) * share))
+    _verify(tmp_path / "cache", par).assert_refused(str(par), "PAR_VERIFY", "archive")
+
+
+def test_verify_finds_damage_in_the_launcher(tmp_path: pathlib.Path) -> None:
+    """Text in its data, which changes nothing that the launcher itself does."""
+    par = _copy(tmp_path)
+    offset = par.read_bytes().index(b"this launcher holds no program")
+    assert offset < _start(par)
+    _flip_bit(par, offset)
+    subject.probe(tmp_path / "cache", par=par).assert_ran()
+    _verify(tmp_path / "cache", par).assert_refused(str(par), "PAR_VERIFY", "launcher")
+
+
+@pytest.mark.parametrize("back", [1, 2, 20, 34, 40])
+def test_verify_finds_damage_in_its_own_hashes(tmp_path: pathlib.Path, back: int) -> None:
+    par = _copy(tmp_path)
+    _flip_bit(par, par.stat().st_size - back)
+    _verify(tmp_path / "cache", par).assert_refused(str(par), "PAR_VERIFY")

@@ -15,12 +15,16 @@ from tests.robustness import subject
 
 _DOORS = (
     "PAR_CACHE_DIR",
+    "PAR_DEBUG",
+    "PAR_FAST_EXIT",
     "PAR_HELP",
     "PAR_INFO",
     "PAR_INTERPRETER",
     "PAR_LIST",
     "PAR_MAIN",
+    "PAR_STARTUP_GC",
     "PAR_TRACE_IMPORTS",
+    "PAR_VERIFY",
 )
 
 
@@ -81,6 +85,47 @@ def test_main_runs_a_module_or_a_function(cache: pathlib.Path) -> None:
 def test_main_of_an_absent_module_is_one_line(cache: pathlib.Path) -> None:
     _open(cache, PAR_MAIN="no.such").assert_refused("no.such")
     _open(cache, PAR_MAIN="tests.robustness.probe:goodbye").assert_refused("goodbye")
+
+
+@pytest.mark.parametrize(
+    ("target", "needle"),
+    [
+        (".x", "full name"),
+        ("x..y", "full name"),
+        ("sys", "no code"),
+        ("sys:no", "no function"),
+        ("math", "no code"),
+        ("0", "full name"),
+    ],
+)
+def test_main_that_cannot_be_run_is_one_line(cache: pathlib.Path, target: str, needle: str) -> None:
+    module = target.partition(":")[0]
+    _open(cache, PAR_MAIN=target).assert_refused(str(subject.PROBE), module, needle)
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+@pytest.mark.parametrize(
+    "door", ["PAR_HELP", "PAR_INFO", "PAR_INTERPRETER", "PAR_LIST", "PAR_TRACE_IMPORTS"]
+)
+def test_zero_and_nothing_leave_a_door_shut(cache: pathlib.Path, door: str, value: str) -> None:
+    _open(cache, **{door: value}).assert_ran()
+
+
+@pytest.mark.parametrize("door", ["PAR_HELP", "PAR_INFO", "PAR_LIST"])
+@pytest.mark.parametrize("output", ["| true", "> /dev/full", ">&-"])
+def test_a_door_that_cannot_print_says_so(cache: pathlib.Path, door: str, output: str) -> None:
+    """The pipe's reader is gone before the PAR has started: it waits for it."""
+    script = f'(sleep 0.2; {door}=1 PAR_CACHE_DIR="$2" "$1"; echo "status $?" >&2) {output}'
+    outcome = subject.run(["/bin/sh", "-c", script, "sh", subject.PROBE, cache])
+    line, status = outcome.err.splitlines()
+    assert status == "status 1"
+    assert f"{subject.PROBE}: {door}: cannot write to standard output: " in line
+
+
+def test_an_argument_is_no_door(cache: pathlib.Path) -> None:
+    outcome = _open(cache, "--par-interpreter", "x")
+    outcome.assert_ran()
+    assert outcome.seen["argv"] == ["--par-interpreter", "x"]
 
 
 def test_an_uncaught_exception_shows_the_programs_own_lines(cache: pathlib.Path) -> None:

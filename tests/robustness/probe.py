@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The small program that these tests start: it loads one native library and says what it sees.
 
-With the argument "wait" it waits for a line on stdin before it imports a module it has not used.
+With the argument "wait" it waits for a line on stdin before it imports a module it has not used;
+with "spawn" it starts itself as another Python process, as multiprocessing does.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ def main() -> None:
 
         print(csv.__name__)
         return
+    if sys.argv[1:] == ["spawn"]:
+        import multiprocessing
+
+        child = multiprocessing.get_context("spawn").Process(target=hello)
+        child.start()
+        child.join()
+        sys.exit(child.exitcode)
     seen = {
         "argv": sys.argv[1:],
         "file": __file__,

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A PAR carries the licence texts of everything that is in it, as the bill of materials lists it."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+
+import pytest
+
+from tests.robustness import subject
+
+_PLACE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
+_TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTICE)[^/]*", re.I)
+
+# Entries of the bill that no program of the default build has in it, and why.
+_NOT_LINKED = {
+    "buildifier": "a tool of the presubmit",
+    "clang": "the compiler",
+    "f2c": "a tool of the static build",
+    "make": "a tool of the build",
+    **dict.fromkeys(
+        [
+            *("abseil", "cpp_httplib", "cpuinfo", "flatbuffers", "fmt", "gloo", "lapack"),
+            *("nlohmann_json", "openblas", "pocketfft", "sleef"),
+        ],
+        "linked by --config=static only",
+    ),
+    "torch": "not in this program",
+}
+# A phrase of each text: an empty file or another project's would not have it.
+_PHRASES = {
+    "bzip2": "Julian R Seward",
+    "cc_runtime": "GCC RUNTIME LIBRARY EXCEPTION",
+    "libffi": "Anthony Green",
+    "openssl": "Apache License",
+    "python": "PYTHON SOFTWARE FOUNDATION LICENSE VERSION 2",
+    "sqlite": "disclaims copyright",
+    "xz": "public domain",
+    "zlib": "Jean-loup Gailly",
+    "zstd": "Zstandard",
+}
+
+
+def _texts() -> dict[str, str]:
+    """Return the texts of each project that is linked into the launcher."""
+    texts: dict[str, str] = {}
+    with zipfile.ZipFile(subject.PROBE) as archive:
+        for name in archive.namelist():
+            if match := _PLACE.fullmatch(name):
+                texts[match[1]] = texts.get(match[1], "") + archive.read(name).decode()
+    return texts
+
+
+def _bill(kind: str) -> set[str]:
+    """Return the names of the bill's packages of one kind: vendored, pypi, bazel."""
+    bill = json.loads(subject.packed("third_party/sbom.spdx.json").read_text())
+    prefix = f"SPDXRef-{kind}-"
+    return {package["name"] for package in bill["packages"] if package["SPDXID"].startswith(prefix)}
+
+
+def test_what_is_linked_is_what_the_bill_says() -> None:
+    linked = set(_texts()) - {"cc_runtime"}
+    assert linked == _bill("vendored") - set(_NOT_LINKED)
+    assert set(_NOT_LINKED) <= _bill("vendored"), "an entry of _NOT_LINKED is not in the bill"
+
+
+@pytest.mark.parametrize("project", _PHRASES)
+def test_each_text_is_the_projects_own(project: str) -> None:
+    # Each distribution of GCC words its statement itself.
+    assert _PHRASES[project].casefold() in _texts()[project].casefold()
+
+
+def test_every_project_has_a_phrase() -> None:
+    assert set(_texts()) == set(_PHRASES)
+
+
+def test_wheels_bring_their_own() -> None:
+    with zipfile.ZipFile(subject.PROBE) as archive:
+        names = archive.namelist()
+    wheels = {name.partition(".dist-info/")[0] for name in names if ".dist-info/METADATA" in name}
+    assert any(wheel.startswith("numpy-") for wheel in wheels)
+    assert wheels == {match[1] for name in names if (match := _TEXT.fullmatch(name))}
