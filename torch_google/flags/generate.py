@@ -79,13 +79,23 @@ def main(argv: list[str]) -> int:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
     place = Path(_OUTPUT.value or workspace / _PLACE / RESOURCES[version()])
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(registry())
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(place)
+    # Reading torch takes seconds and may fail: no file exists until the text is whole.
+    replace(place, registry())
     return 0
+
+
+def replace(place: Path, text: str) -> None:
+    """Replace the file at `place` by `text`, atomically. A failure leaves the older file alone."""
+    partial = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        with partial.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(place)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
 
 
 def _text(content: dict[str, Any]) -> str:

@@ -50,6 +50,18 @@ def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
     )
 
 
+def test_a_generator_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    program = "import torch; from absl import app; from torch_google.flags import generate"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}; app.run(generate.main)", f"--output={tmp_path}/x.json"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "torch is imported" in done.stderr
+    assert [*tmp_path.rglob("*")] == []
+
+
 def test_it_is_of_this_torch() -> None:
     assert torch_version() == torch.__version__.partition("+")[0]
 
