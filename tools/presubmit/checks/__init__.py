@@ -22,6 +22,7 @@ from tools.presubmit.checks import (
     rooms,
     series,
     size,
+    temporary_files,
 )
 
 __all__ = ["CHECKS", "Check"]
@@ -42,6 +43,7 @@ CHECKS = (
     Check(name="forbidden", about="no hosts, machine paths or notes to self", find=forbidden.find),
     Check(name="size", about="files short enough to read in one sitting", find=size.find),
     Check(name="names", about="files named by what they hold", find=names.find),
+    Check(name="temporary", about="no empty or temporary files", find=temporary_files.find),
     Check(name="rooms", about="every room has a README", find=rooms.find),
     Check(name="links", about="links between documents lead somewhere", find=links.find),
     Check(name="modes", about="executable if and only if it starts with #!", find=modes.find),

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No temporary files: an empty file, or the name that an interrupted program gave to its output."""
+
+from __future__ import annotations
+
+import collections.abc
+import re
+
+from tools.presubmit import finding, tree
+
+# Files whose existence is their content.
+_EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
+# Editors, patch and merge tools, and our own atomic writes: `.NAME.PID`, `.NAME.partial-...`, `NAME.part`.
+_TEMPORARY = re.compile(
+    r"""
+    \.[^/]+\.\d+                                    # .registry.json.17194
+    | \.[^/]+\.partial-[^/]+ | \.(?:import|patch)-[^/]+
+    | [^/]+\.(?:part|partial|tmp|temp|orig|rej|bak|swp|swo)
+    | [^/]+~ | \#[^/]+\# | \.\#[^/]+
+    """,
+    re.VERBOSE,
+)
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields empty files, and files with the name of a temporary one."""
+    for path in files.paths:
+        name = path.rpartition("/")[2]
+        if _TEMPORARY.fullmatch(name):
+            what = f"'{name}' is the name of a temporary file"
+        elif name not in _EMPTY_ON_PURPOSE and not (files.root / path).stat().st_size:
+            what = "the file is empty"
+        else:
+            continue
+        yield finding.Finding(
+            path=path,
+            what=what,
+            next_step=f"remove it (git rm {path}), and mend the program that left it",
+        )
