@@ -5,6 +5,7 @@
 """
 
 from torch_google.flags.application import apply, define
+from torch_google.flags.command_line import parse
 from torch_google.flags.registry import Option, Variable, options, variables
 from torch_google.flags.show import Setting, settings
 
@@ -15,6 +16,7 @@ __all__ = [
     "apply",
     "define",
     "options",
+    "parse",
     "settings",
     "variables",
 ]

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from absl import app, flags
 
 from torch_google import logging as stream
+from torch_google.flags import parse
 from torch_google.multiprocessing import lifeline, options, origin, reports
 
 FLAGS = flags.FLAGS
@@ -59,7 +60,7 @@ def handle_main(
     app.run(
         _Elastic(main) if elastic else main,
         line,
-        flags_parser=_parse_known if known_only else app.parse_flags_with_usage,
+        flags_parser=_parse_known if known_only else parse,
     )
     raise AssertionError("absl's app.run ends the process")
 
@@ -168,11 +169,7 @@ def _log_exception(
 
 
 def _parse_known(argv: Sequence[str]) -> list[str]:
-    try:
-        rest: list[str] = FLAGS(list(argv), known_only=True)
-    except flags.Error as error:
-        sys.exit(f"FATAL Flags parsing error: {error}")
-    return rest
+    return parse(argv, known_only=True)
 
 
 def _parse_for_child(argv: Sequence[str]) -> list[str]:
