@@ -26,6 +26,7 @@ from multiprocessing import util as multiprocessing_util
 from typing import Protocol
 
 from torch_google import gfile
+from torch_google.logging.own_file import open_own
 
 # A part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
@@ -186,9 +187,8 @@ class _LocalFile:
     """One write to the kernel per record: whole lines, though many processes append and any may die."""
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
-        self.path = path
         self._report = report
-        opened = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self.path, opened = open_own(path)
         # Without a standard error the file would become it: what C++ code writes there is no record.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
         os.close(opened)
