@@ -11,7 +11,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from absl import flags
@@ -44,9 +45,9 @@ class TextFormatter(absl_logging.PythonFormatter):
         text = artifact_text(record, artifact) if artifact else None
         if text is None:
             if record.exc_info or record.exc_text or record.stack_info:
-                text = logging.Formatter.format(self, record)
+                text = _with_traceback(self, record)
             else:
-                text = record.message = record.getMessage()
+                text = record.message = message_of(record)
         if artifact:
             text = f"[__{artifact}] {text}"
         if _COMPILER in sys.modules and (compilation := compilation_of()):
@@ -66,7 +67,7 @@ class JsonFormatter(logging.Formatter):
         fields: dict[str, Any] = {
             "time": _utc(record.created),
             "severity": record.levelname,
-            "message": record.getMessage() if text is None else text,
+            "message": message_of(record) if text is None else text,
             "logger": record.name,
             "file": record.pathname,
             "line": record.lineno,
@@ -80,7 +81,22 @@ class JsonFormatter(logging.Formatter):
             "stack": record.stack_info,
         }
         return json.dumps(
-            {key: value for key, value in fields.items() if value is not None}, default=repr
+            {key: value for key, value in fields.items() if value is not None},
+            default=partial(_safe, repr),
+        )
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """Return the message. One that cannot be formatted has its format, its arguments and the error.
+
+    Python would print a traceback in its place, which is no record and in no file.
+    """
+    try:
+        return record.getMessage()
+    except Exception as error:  # noqa: BLE001 - of whatever kind: the arguments are the program's
+        return (
+            f"{_safe(str, record.msg)} (arguments {_safe(repr, record.args)}: "
+            f"{type(error).__name__}: {_safe(str, error)})"
         )
 
 
@@ -128,6 +144,22 @@ def process_text(record: logging.LogRecord) -> str:
     if multiprocessing.parent_process() is None:
         return ""
     return f"{record.processName} {record.process}"
+
+
+def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """Return the message with its exception and stack, as logging's own formatter lays them out."""
+    shown = logging.makeLogRecord({**vars(record), "msg": message_of(record), "args": None})
+    text = logging.Formatter.format(formatter, shown)
+    record.message, record.exc_text = shown.message, shown.exc_text
+    return text
+
+
+def _safe(show: Callable[[Any], str], value: Any) -> str:
+    """Return a text of a value, whatever its own __str__ or __repr__ does."""
+    try:
+        return show(value)
+    except Exception:  # noqa: BLE001 - of whatever kind
+        return f"<{type(value).__name__} that cannot be shown>"
 
 
 def _prefix(record: logging.LogRecord) -> str:

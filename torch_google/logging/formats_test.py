@@ -105,3 +105,40 @@ def test_json_is_one_line_with_everything(monkeypatch: pytest.MonkeyPatch) -> No
         "thread": "MainThread",
         "rank": 3,
     }
+
+
+class _Unprintable:
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+_MALFORMED = [
+    ("%d of %d", (1,), "TypeError"),
+    ("%d", ("three",), "TypeError"),
+    ("100 %", (1,), "ValueError"),
+    ("%(step)d", ({"epoch": 1},), "KeyError"),
+    ("no placeholder", (1,), "TypeError"),
+    ("%s", (_Unprintable(),), "RuntimeError"),
+    (_Unprintable(), (), "RuntimeError"),
+]
+
+
+@pytest.mark.parametrize("with_exception", [False, True])
+@pytest.mark.parametrize(("message", "arguments", "error"), _MALFORMED)
+def test_a_message_that_cannot_be_formatted_is_a_record(
+    message: object, arguments: tuple[object, ...], error: str, with_exception: bool
+) -> None:
+    try:
+        raise LookupError("the cause")
+    except LookupError:
+        exception = sys.exc_info() if with_exception else None
+    record = logging.LogRecord("mine", logging.ERROR, "train.py", 12, message, arguments, exception)
+    fields = json.loads(JsonFormatter().format(record))
+    assert error in fields["message"]
+    assert (fields["severity"], fields["line"]) == ("ERROR", 12)
+    assert ("exception" in fields) == with_exception
+    text = TextFormatter().format(record)
+    assert fields["message"] in text.splitlines()[0]
+    assert ("LookupError: the cause" in text) == with_exception
