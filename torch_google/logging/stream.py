@@ -20,7 +20,7 @@ from torch_google.logging.formats import JsonFormatter, TextFormatter
 from torch_google.logging.log_files import LogFile
 from torch_google.logging.loggers import adopt_all, release_all
 from torch_google.logging.native import Relay
-from torch_google.logging.options import options
+from torch_google.logging.options import Options, options
 
 WARNINGS_LOGGER = "py.warnings"  # Python's own name for it
 
@@ -57,12 +57,14 @@ def setup(
       native: take C++ messages; the default is to do so in a PAR.
       program: names the files; the default is the name of the program.
 
-    What is None is what the flags of `define_flags` say. Raises OSError that names the directory when it
-    cannot be made, ValueError when nobody keeps its scheme: then nothing is changed.
+    An argument that is None takes the value of its flag (`define_flags`; for `directory` also
+    Abseil's `--log_dir`). If the directory cannot be made, nothing is changed: an argument raises
+    OSError that names it, or ValueError for an unknown scheme; a flag ends the program with one line
+    and status 1 (SystemExit).
     """
     global _stream
     chosen = options(directory, json, native)
-    file = LogFile(chosen.directory, program or _program()) if chosen.directory else None
+    file = _open_file(chosen, program or _program())
     shutdown()
     handler = absl_logging.get_absl_handler()
     formatter: logging.Formatter = JsonFormatter() if chosen.json else TextFormatter()
@@ -119,6 +121,21 @@ def shutdown() -> None:
 
 
 atexit.register(shutdown)
+
+
+def _open_file(chosen: Options, program: str) -> LogFile | None:
+    """Return the log file that the options ask for. A mistake in a flag is its user's: one line."""
+    if not chosen.directory:
+        return None
+    try:
+        return LogFile(chosen.directory, program)
+    except (OSError, ValueError) as error:
+        if not chosen.directory_flag:
+            raise
+        sys.exit(
+            f"FATAL Flags parsing error: --{chosen.directory_flag}={chosen.directory}: no log can be "
+            f"written there: {error}; name a directory that exists or can be made"
+        )
 
 
 def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]

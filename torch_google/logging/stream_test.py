@@ -141,11 +141,58 @@ def test_a_fatal_message_is_the_last_one(tmp_path: Path) -> None:
     assert "over" in done.stderr
 
 
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["torch_log_directory", "log_dir"])
+@pytest.mark.parametrize("place", ["{}/file/logs", "unknown://logs"])
+def test_a_directory_of_a_flag_that_cannot_be_made_is_one_line(
+    tmp_path: Path, flag: str, place: str
+) -> None:
     (tmp_path / "file").write_text("")
-    done = _run("logging.setup()", f"--torch_log_directory={tmp_path}/file/logs")
+    directory = place.format(tmp_path)
+    done = _run("logging.setup()", f"--{flag}={directory}")
     assert done.returncode == 1
-    assert f"{tmp_path}/file" in done.stderr.splitlines()[-1]
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(
+        f"FATAL Flags parsing error: --{flag}={directory}: no log can be written"
+    )
+
+
+def test_a_directory_of_an_argument_that_cannot_be_made_raises(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = _run(
+        f"try: logging.setup(directory='{tmp_path}/file/logs')\n"
+        "except OSError as error: print(error.filename)"
+    )
+    assert done.stdout.startswith(f"{tmp_path}/file"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["--log_dir={}/a"], {"a"}),
+        (["--log_dir={}/a", "--torch_log_directory={}/b"], {"b"}),
+        (["--log_dir="], set()),
+        ([], set()),
+    ],
+)
+def test_log_dir_alone_writes_files_there(
+    tmp_path: Path, arguments: list[str], files: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Bazel sets it, and Abseil makes it the default of --log_dir; it asks for no log.
+    monkeypatch.setenv("TEST_TMPDIR", f"{tmp_path}/default")
+    program = "logging.setup(native=False)\nlogging.warning('said')"
+    done = _run(program, *(argument.format(tmp_path) for argument in arguments))
+    assert done.returncode == 0, done.stderr
+    assert {path.parent.name for path in tmp_path.glob("*/*.log.INFO.*")} == files
+    for path in tmp_path.glob("*/*.log.INFO.*"):
+        assert path.read_text().endswith("] said\n")
+
+
+def test_json_stays_json_for_a_malformed_message(tmp_path: Path) -> None:
+    program = "logging.setup(native=False)\nlogging.warning('%d of %d', 1)"
+    done = _run(program, "--torch_log_json", f"--log_dir={tmp_path}")
+    for text in (done.stderr, _all(tmp_path)):
+        (line,) = text.splitlines()
+        assert json.loads(line)["message"].startswith("%d of %d (arguments (1,): TypeError")
 
 
 def test_a_remote_store_gets_everything_at_exit() -> None:
