@@ -161,7 +161,7 @@ def _check_presence(where: str, diff: FileDiff, files: Mapping[str, Blob | None]
 def _content(diff: FileDiff, before: Blob | None) -> bytes:
     data = before.data if before else b""
     if diff.binary is None:
-        return apply_hunks(data, diff.hunks) if diff.hunks else data if diff.new_path else b""
+        return apply_hunks(data, diff.hunks)
     old, new = diff.binary.old_oid, diff.binary.new_oid
     if before is not None and before.oid != old:
         raise ApplyError(f"the file's id is {before.oid}, the binary change is for {old}")

@@ -85,6 +85,8 @@ def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
             raise BinaryError("a line of a binary patch is damaged")
         packed += chunk[:length]
         at += 1
+    if at >= len(lines):
+        raise BinaryError("a binary patch is cut short: no empty line ends it")
     unpacker = zlib.decompressobj()
     try:
         data = unpacker.decompress(bytes(packed), size + 1)

@@ -128,6 +128,31 @@ def test_paths_that_no_patch_may_touch(path: bytes, kind: str) -> None:
         (b"diff --git a/x b/x\nold mode " + b"7" * 90000 + b"\n", "mode 7"),
         (b"diff --git a/x b/x\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", "'y' is not what"),
         (b"diff --git a/x b/x\ndeleted file mode 100644\n" + _names(b"x"), "belong together"),
+        (_names(b"x")[:-1], "ends within a line"),
+        (b"diff --git a/x b/y\nrename from x\nrename to y", "ends within a line"),
+        (b"diff --git a/x b/x\nnew file mode 100755\ndeleted file mode 100644\n", "only one of"),
+        (
+            b"diff --git a/x b/y\ndeleted file mode 100644\nrename from x\nrename to y\n",
+            "only one of the three",
+        ),
+        (
+            b"diff --git a/x b/x\ndeleted file mode 100644\n+++ /dev/null\n-a\n",
+            "without '---'",
+        ),
+        (_names(b"x") + b"-c\n+d\n", "goes on behind the line counts"),
+        (_names(b"x") + b" c\n", "goes on behind the line counts"),
+        (
+            b"diff --git a/x b/x\nnew file mode 100644\nindex %b\nGIT binary patch\n" % _OIDS
+            + write_literal(b"\0bytes")[:-1],
+            "no empty line ends it",
+        ),
+        (b"diff --git a/x b/x\nrename from x\n" + _names(b"x"), "belong together"),
+        (b"diff --git a/x b/y\n" + _names(b"x"), "nothing says why"),
+        (
+            b"diff --git a/x b/x\nold mode 100644\nnew mode 100755\nindex 1234567..89abcde 100644\n"
+            + _names(b"x"),
+            "not what the lines above it say",
+        ),
         (
             b"--- a/x\n+++ b/x\n@@ -1 +1,2 @@\n-a\n+b\n\\ No newline\n+c\n",
             "before the last line of its side",
@@ -263,6 +288,24 @@ def test_a_name_with_control_characters_is_shown_as_one_line(tmp_path: Path) -> 
     with pytest.raises(ApplyError, match=r"no such file 'n\\n\\xff\\x1b\[2J'") as raised:
         apply_series(load_series(_series(tmp_path / "patches", diff)), tree)
     _one_line(raised.value)
+
+
+def test_a_mail_ends_with_a_signature() -> None:
+    assert parse_diff(_names(b"x") + b"-- \n2.39.5\n") == parse_diff(_names(b"x"))
+
+
+def test_a_file_that_has_lines_is_not_deleted_without_them(tmp_path: Path) -> None:
+    """As git: only an empty file goes by its name alone."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "x").write_text("wanted\n")
+    diff = b"diff --git a/x b/x\ndeleted file mode 100644\n"
+    series = load_series(_series(tmp_path / "patches", diff))
+    with pytest.raises(ApplyError, match="deletes this file, but lines remain"):
+        apply_series(series, tree)
+    (tree / "x").write_text("")
+    assert apply_series(series, tree) == ["x"]
+    assert not list(tree.iterdir())
 
 
 def _million() -> bytes:

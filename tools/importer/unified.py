@@ -20,6 +20,8 @@ _HUNK = re.compile(rb"^@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @
 _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$")
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
+_MARKS = (b" ", b"+", b"-")
+_SIGNATURE = b"-- "  # mails end with it, and with git's version below
 _BINARY = b"GIT binary patch"
 
 
@@ -119,7 +121,8 @@ class _Header:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.lines = data.split(b"\n")
-        if self.lines[-1] == b"":
+        self.cut = bool(self.lines[-1])  # the last line has no end
+        if not self.cut:
             self.lines.pop()
         self.at = 0
 
@@ -138,6 +141,9 @@ class _Reader:
                 raise self.error("a binary change before any 'diff --git' line")
             else:
                 self.at += 1
+        whole = not self.cut or self.lines[-1].startswith(_NO_NEWLINE)
+        if not whole and found and found[-1].span[1] == len(self.lines):
+            raise self.error("the diff ends within a line: a part of it is missing", back=1)
         return tuple(found)
 
     def at_pair(self) -> bool:
@@ -148,6 +154,7 @@ class _Reader:
         self.at += 1
         while self.at < len(self.lines) and self.extended(head):
             self.at += 1
+        self.check_header(head)
         if self.at_pair():
             return self.text_file(head)
         if self.peek() == _BINARY:
@@ -155,6 +162,18 @@ class _Reader:
         if self.peek().startswith(b"Binary files "):
             raise self.error("a binary change without its bytes; make it with `git diff --binary`")
         return self.headers_only(head)
+
+    def check_header(self, head: _Header) -> None:
+        """Refuse extended lines that contradict each other."""
+        renames = (head.rename_from is not None) + (head.rename_to is not None)
+        if renames == 1:
+            raise self.error("'rename from' and 'rename to' belong together", at=head.line)
+        if renames + head.created + head.deleted > (2 if renames else 1):
+            raise self.error(
+                "a file is made, deleted or renamed: only one of the three", at=head.line
+            )
+        if not renames and head.paths is None:
+            raise self.error("the two names of this line differ and nothing says why", at=head.line)
 
     def extended(self, head: _Header) -> bool:
         """Take one extended header line; False at the first line that is none."""
@@ -178,7 +197,10 @@ class _Reader:
                 raise self.error(f"'{shown(line)}' is not an index line")
             head.index = match[1].decode(), match[2].decode()
             if match[3]:
-                head.old_mode = head.new_mode = self.checked_mode(match[3].decode())
+                mode = self.checked_mode(match[3].decode())
+                if {head.old_mode, head.new_mode} - {None, mode}:
+                    raise self.error(f"mode {mode} is not what the lines above it say")
+                head.old_mode = head.new_mode = mode
         elif key not in (b"similarity", b"dissimilarity") or not rest:
             return False
         return True
@@ -229,6 +251,9 @@ class _Reader:
             hunks.append(self.hunk())
         if not hunks:
             raise self.error(f"no hunk for '{shown(new or old or '')}'")
+        rest = self.peek()
+        if rest[:1] in _MARKS and rest != _SIGNATURE and not self.at_pair():
+            raise self.error("the hunk goes on behind the line counts of its header")
         return FileDiff(old, new, tuple(hunks), head.old_mode, head.new_mode)
 
     def binary_file(self, head: _Header) -> FileDiff:
@@ -248,13 +273,14 @@ class _Reader:
         moved = old != new or head.old_mode != head.new_mode
         if not moved:
             raise self.error(f"no hunk for '{shown(new or old or '')}'", at=head.line)
+        if self.peek()[:1] in _MARKS and self.peek() != _SIGNATURE:
+            raise self.error("changed lines without '---', '+++' and a hunk behind them")
         return FileDiff(old, new, (), head.old_mode, head.new_mode)
 
     def header_paths(self, head: _Header) -> tuple[str | None, str | None]:
         if head.rename_from is not None and head.rename_to is not None:
             return head.rename_from, head.rename_to
-        if head.paths is None:
-            raise self.error("the two names of this line differ and nothing says why", at=head.line)
+        assert head.paths is not None
         old, new = head.paths
         return None if head.created else old, None if head.deleted else new
 
