@@ -12,7 +12,7 @@ from __future__ import annotations
 import bisect
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,6 +21,15 @@ from tools.importer.engine.marks import Mark
 # Between anchors: a gap with more pairs of lines than this counts as wholly rewritten, which can only
 # turn a merge into a conflict, never into a wrong result.
 _GAP_PAIRS = 4_000_000
+# A range longer than this is cut first, about every so many lines.
+_LONG = 1000
+_CUT_EVERY = 64
+# So many lines, the first of them unique, are the same ones in both versions.
+_SAME_RUN = 8
+
+
+# How often each line stands in the old and in the new version.
+Counts = tuple[Counter[Mark], Counter[Mark]]
 
 
 @dataclass(frozen=True)
@@ -42,18 +51,23 @@ class Change:
     new_stop: int
 
 
-def align(old: Sequence[Mark], new: Sequence[Mark]) -> list[Match]:
-    """Return what the two have in common, in order, as maximal runs."""
-    return _joined(_blocks(_Pair(old, new), 0, len(old), 0, len(new)))
+def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
+    """Return what the two have in common, in order, as maximal runs.
+
+    `counts` says how often each line stands in the two, if the caller has counted.
+    """
+    return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
 
-def changes(old: Sequence[Mark], new: Sequence[Mark]) -> list[Change]:
+def changes(
+    old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None
+) -> list[Change]:
     """Return the differences in order, each as far down as it can slide.
 
     An inserted blank line beside a blank line has several places. Both sides of a merge must choose
     the same one, or the same change would count as two.
     """
-    return settle(old, new, gaps(align(old, new), len(old), len(new)))
+    return settle(old, new, gaps(align(old, new, counts=counts), len(old), len(new)))
 
 
 def settle(old: Sequence[Mark], new: Sequence[Mark], found: Sequence[Change]) -> list[Change]:
@@ -123,37 +137,126 @@ class _Pair:
 
     old: Sequence[Mark]
     new: Sequence[Mark]
+    known_counts: Counts | None
 
     @cached_property
-    def rare(self) -> frozenset[Mark]:
-        """Lines that stand once in each of the two."""
-        counts, new_counts = Counter(self.old), Counter(self.new)
-        return frozenset(
-            line for line, count in counts.items() if count == 1 and new_counts.get(line) == 1
-        )
+    def counts(self) -> Counts:
+        return self.known_counts or (Counter(self.old), Counter(self.new))
+
+    @cached_property
+    def where(self) -> dict[Mark, int]:
+        """The place in the new file of each line that stands there once; of others, the last."""
+        return dict(zip(self.new, range(len(self.new)), strict=True))
+
+    def is_rare(self, line: Mark) -> bool:
+        """Whether a line stands once in each of the two."""
+        old, new = self.counts
+        return old[line] == 1 and new[line] == 1
 
 
 def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
     """Align two ranges: common ends first, then anchors, then what lies between them."""
     old, new = pair.old, pair.new
-    head = tail = 0
-    while (
-        start + head < stop
-        and new_start + head < new_stop
-        and old[start + head] == new[new_start + head]
-    ):
-        head += 1
-    while (
-        stop - tail > start + head
-        and new_stop - tail > new_start + head
-        and old[stop - tail - 1] == new[new_stop - tail - 1]
-    ):
-        tail += 1
-    out = [Match(start, new_start, head)] if head else []
-    out += _inner(pair, start + head, stop - tail, new_start + head, new_stop - tail)
+    head = _common_head(old, new, start, new_start, min(stop - start, new_stop - new_start))
+    start, new_start = start + head, new_start + head
+    tail = _common_tail(old, new, stop, new_stop, min(stop - start, new_stop - new_start))
+    stop, new_stop = stop - tail, new_stop - tail
+    out = [Match(start - head, new_start - head, head)] if head else []
+    cuts = (
+        _cuts(pair, start, stop, new_start, new_stop)
+        if min(stop - start, new_stop - new_start) > _LONG
+        else []
+    )
+    at, new_at = start, new_start
+    for cut, new_cut in cuts:
+        out += _blocks(pair, at, cut, new_at, new_cut)
+        at, new_at = cut, new_cut
+    if cuts:
+        out += _blocks(pair, at, stop, new_at, new_stop)
+    else:
+        out += _inner(pair, start, stop, new_start, new_stop)
     if tail:
-        out.append(Match(stop - tail, new_stop - tail, tail))
+        out.append(Match(stop, new_stop, tail))
     return out
+
+
+def _common_head(
+    old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
+) -> int:
+    """Return how many lines are the same from two places on."""
+
+    def same(size: int, step: int) -> bool:
+        at, new_at = start + size, new_start + size
+        return old[at : at + step] == new[new_at : new_at + step]
+
+    return _longest(limit, same)
+
+
+def _common_tail(
+    old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
+) -> int:
+    """Return how many lines are the same up to two places."""
+
+    def same(size: int, step: int) -> bool:
+        at, new_at = stop - size, new_stop - size
+        return old[at - step : at] == new[new_at - step : new_at]
+
+    return _longest(limit, same)
+
+
+def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
+    """Return how many lines are the same, `limit` at most.
+
+    `same` compares so many lines behind the first so many: whole slices, not line by line.
+    """
+    size, step = 0, 16
+    while size < limit:
+        step = min(step, limit - size)
+        if same(size, step):
+            size, step = size + step, step * 2
+        elif step == 1:
+            break
+        else:
+            step = max(step // 4, 1)
+    return size
+
+
+def _cuts(
+    pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
+) -> list[tuple[int, int]]:
+    """Return places at which two long ranges can be cut, since a unique run of lines is in both.
+
+    Anchors need every line in a table; most stretches between two cuts are just the same.
+    """
+    places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
+    found: list[tuple[int, int]] = []
+    for first in places:
+        for at in range(first, first + _SAME_RUN):
+            place = pair.where.get(pair.old[at], -1)
+            if (
+                new_start < place < new_stop
+                and pair.is_rare(pair.old[at])
+                and pair.old[at : at + _SAME_RUN] == pair.new[place : place + _SAME_RUN]
+            ):
+                found.append((at, place))
+                break
+    if len(found) * 2 < len(places):
+        # Few lines are unique here; runs of lines may be.
+        wanted = {tuple(pair.old[at : at + _SAME_RUN]) for at in places}
+        once = _once(wanted, pair.old[start:stop], start)
+        new_once = _once(wanted, pair.new[new_start:new_stop], new_start)
+        found = sorted((once[run], new_once[run]) for run in once.keys() & new_once.keys())
+    return _rising(found)
+
+
+def _once(
+    wanted: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
+) -> dict[tuple[Mark, ...], int]:
+    """Return the place of each wanted run that stands once in `lines`, which begin at `first`."""
+    runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
+    places = [(run, at) for at, run in enumerate(runs, first) if run in wanted]
+    counts = Counter(run for run, _ in places)
+    return {run: at for run, at in places if counts[run] == 1 and at > first}
 
 
 def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
@@ -169,13 +272,9 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
         if anchor < at or new_anchor < new_at:
             continue  # inside what the anchor before it already took
         out += _blocks(pair, at, anchor, new_at, new_anchor)
-        length = 1
-        while (
-            anchor + length < stop
-            and new_anchor + length < new_stop
-            and old[anchor + length] == new[new_anchor + length]
-        ):
-            length += 1
+        length = _common_head(
+            old, new, anchor, new_anchor, min(stop - anchor, new_stop - new_anchor)
+        )
         out.append(Match(anchor, new_anchor, length))
         at, new_at = anchor + length, new_anchor + length
     return out + _blocks(pair, at, stop, new_at, new_stop)
@@ -194,13 +293,21 @@ def _anchors(
     once &= {line for line, count in Counter(new[new_start:new_stop]).items() if count == 1}
     if not once:
         return []
-    once = once & pair.rare or once
+    once = {line for line in once if pair.is_rare(line)} or once
     where = {line: at for at, line in enumerate(new[new_start:new_stop], new_start) if line in once}
     pairs = [(at, where[line]) for at, line in enumerate(old[start:stop], start) if line in once]
+    return _rising(pairs)
+
+
+def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest chain of pairs, which rise in the first place, that rises in the second."""
+    places = [at for _, at in pairs]
+    if places == sorted(places):
+        return pairs
     tops: list[int] = []  # the lowest end of a chain of each length
     top_pair: list[int] = []
     before: list[int] = []
-    for index, (_, at) in enumerate(pairs):
+    for index, at in enumerate(places):
         slot = bisect.bisect_left(tops, at)
         if slot == len(tops):
             tops.append(at)

@@ -20,8 +20,21 @@ def mark_of(line: bytes) -> Mark:
 
 def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
     """Return the marks of lines, in order."""
-    blake = hashlib.blake2b
-    return tuple(blake(line, digest_size=MARK_BYTES).digest() for line in lines)
+    if len(_KNOWN) > _MOST_KNOWN:
+        _KNOWN.clear()
+    return tuple(map(_KNOWN.__getitem__, lines))
+
+
+class _Marks(dict[bytes, Mark]):
+    """A cache of marks: a series meets each line of a file once for each patch."""
+
+    def __missing__(self, line: bytes) -> Mark:
+        mark = self[line] = mark_of(line)
+        return mark
+
+
+_KNOWN = _Marks()
+_MOST_KNOWN = 500_000
 
 
 def path_mark(path: str) -> bytes:
