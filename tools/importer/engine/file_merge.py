@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tools.importer.engine.doubt import doubtful_line
 from tools.importer.engine.history import Old, Step
 from tools.importer.engine.judge import inner_diff, judge
-from tools.importer.engine.merge import Labels, Merge, merge_texts
+from tools.importer.engine.merge import Labels, Merge, Region, contested, merge_texts
 from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import SYMLINK, Blob
@@ -16,12 +17,16 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 @dataclass(frozen=True)
 class FileMerge:
-    """`after` holds conflict markers where the outcome stops. `inner`: the patch against upstream."""
+    """`after` holds conflict markers where the outcome stops. `inner`: the patch against upstream.
+
+    `conflicts` are the stretches between the markers.
+    """
 
     outcome: Outcome
     after: Blob | None
     note: str = ""
     inner: str = ""
+    conflicts: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,9 @@ def merge_blobs(
         whole = _whole(old.data, mine.data, yours.data, labels)
         return MergedBlob(Blob(whole, mode or versions[0].mode), True)
     blob = Blob(b"".join(merge.lines), mode or versions[0].mode)
+    if not merge.conflicts and doubtful_line(old, mine, yours, merge) is not None:
+        marked = b"".join(contested(merge, old, mine, yours, labels=labels))
+        return MergedBlob(Blob(marked, blob.mode), True)
     return MergedBlob(blob, bool(merge.conflicts) or mode is None)
 
 
@@ -100,7 +108,7 @@ def _deleted(old: Old, before: Blob | None, labels: Labels) -> FileMerge:
 def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> FileMerge:
     if old.same_as(before) and new.blob is not None:
         return FileMerge(Outcome.CLEAN, new.blob)
-    if new.same_as(before) and (step.diff.hunks or step.diff.binary or old.mode != new.mode):
+    if new.same_as(before) and not step.diff.hunks:
         return FileMerge(Outcome.LANDED, before, "upstream has it")
     mode = _merge_modes(old.mode, before.mode, new.mode)
     if mode is None:
@@ -120,19 +128,26 @@ def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> Fi
         )
     merge = merge_texts(old.text, ours, new.text, words=step.words, labels=labels)
     after = Blob(b"".join(merge.lines), mode)
-    outcome, note = _outcome(step, old.text, ours, merge, mode != before.mode)
+    outcome, note = _outcome(step, old.text, ours, new.text, merge, mode != before.mode)
     inner = "".join(inner_diff(region, ours) for region in merge.conflicts)
     if outcome.stops and not merge.conflicts:
-        after = Blob(_undecided(before, after, labels), mode)
-    return FileMerge(outcome, after, note, inner)
+        after = Blob(
+            _undecided(before, after, labels)
+            if merge.edits
+            else b"".join(
+                contested(merge, old.text, ours, new.text, words=step.words, labels=labels)
+            ),
+            mode,
+        )
+    return FileMerge(outcome, after, note, inner, merge.conflicts)
 
 
 def _outcome(
-    step: Step, base: Text, ours: Text, merge: Merge, mode_changes: bool
+    step: Step, base: Text, ours: Text, theirs: Text, merge: Merge, mode_changes: bool
 ) -> tuple[Outcome, str]:
     if not step.diff.hunks:
         return (Outcome.CLEAN if mode_changes else Outcome.LANDED), ""
-    outcome, note = judge(base, ours, step.diff.hunks, merge)
+    outcome, note = judge(base, ours, theirs, step.diff.hunks, merge)
     if outcome is Outcome.LANDED and mode_changes:
         return Outcome.THREE_WAY, "upstream has its lines but not its mode"
     return outcome, note

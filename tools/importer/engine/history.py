@@ -15,6 +15,7 @@ from functools import cached_property
 from tools.importer.apply import ApplyError, apply_hunks
 from tools.importer.binary import BinaryError, apply_side
 from tools.importer.engine.base import Base
+from tools.importer.engine.doubt import doubtful_line
 from tools.importer.engine.marks import Mark, mark_of, marks_of
 from tools.importer.engine.merge import merge_texts
 from tools.importer.engine.text import Text
@@ -181,6 +182,8 @@ class History:
                 return False
             merged = merge_texts(start[path], ours, text, words=self.words)
             if merged.conflicts or merged.edits:
+                return False
+            if doubtful_line(start[path], ours, text, merged) is not None:
                 return False
         return True
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from tools.importer.engine.align import Change, Match
+from tools.importer.engine.doubt import doubtful_line
 from tools.importer.engine.marks import Mark, mark_of
 from tools.importer.engine.merge import Merge, Region
 from tools.importer.engine.outcome import Outcome
@@ -22,14 +23,23 @@ _HOLD = 3
 _TELLING = 6
 
 
-def judge(base: Text, ours: Text, hunks: Sequence[Hunk], merge: Merge) -> tuple[Outcome, str]:
+def judge(
+    base: Text, ours: Text, theirs: Text, hunks: Sequence[Hunk], merge: Merge
+) -> tuple[Outcome, str]:
     """Return the outcome of one file and a few words on it.
 
-    `hunks` are the patch's, against `base`. Nothing is called landed or merged that has two readings.
+    `theirs` is the base with the patch, `hunks` are the patch's, against `base`. Nothing is called
+    landed or merged that has two readings.
     """
     if merge.conflicts:
         return _of_conflict(ours, hunks, merge.conflicts)
+    doubt = doubtful_line(base, ours, theirs, merge)
     if not merge.edits:
+        if doubt is not None:
+            return Outcome.AMBIGUOUS, (
+                f"upstream may have it at line {doubt + 1} of the old file, or may have changed "
+                "lines beside it that read the same"
+            )
         return Outcome.LANDED, "upstream has it"
     twice = _already_there(base, ours, hunks)
     if twice:
@@ -45,6 +55,11 @@ def judge(base: Text, ours: Text, hunks: Sequence[Hunk], merge: Merge) -> tuple[
         return (
             Outcome.AMBIGUOUS,
             f"hunk {unclear[0]}: its lines stand at several places and nothing unique is near",
+        )
+    if doubt is not None:
+        return Outcome.AMBIGUOUS, (
+            f"its lines stand at several places near line {doubt + 1} of the old file, and upstream "
+            "changed one of those"
         )
     places = [_place(base, ours, hunk, matches) for hunk in hunks]
     if any(place is None for place in places):
@@ -75,19 +90,35 @@ def inner_diff(region: Region, ours: Text) -> str:
 def _of_conflict(
     ours: Text, hunks: Sequence[Hunk], conflicts: Sequence[Region]
 ) -> tuple[Outcome, str]:
-    where = ", ".join(str(region.ours_start + 1) for region in conflicts[:3])
+    where = _lines_of(conflicts)
     added = _added_lines(hunks)
     telling = [line for line in added if len(line.strip()) >= _TELLING]
     present = sum(1 for line in telling if _stands_in(line, ours))
     alike = all(_likeness(region, ours) >= _ALIKE for region in conflicts)
     if telling and (present * 2 > len(telling) or alike):
-        return (
-            Outcome.SUSPECTED,
-            f"upstream has {present} of its {len(telling)} new lines; they differ at line {where}",
-        )
+        return Outcome.SUSPECTED, _likely(present, len(telling), where)
     if all(region.ours_start == region.ours_stop for region in conflicts):
-        return Outcome.CONFLICT, f"upstream has none of its lines, which would be at line {where}"
-    return Outcome.CONFLICT, f"both changed line {where}"
+        return Outcome.CONFLICT, f"upstream took out the lines that it changes, before {where}"
+    return Outcome.CONFLICT, f"both changed {where}"
+
+
+def _lines_of(conflicts: Sequence[Region]) -> str:
+    """Name the first lines of up to three conflicts in upstream's new file."""
+    first = [str(region.ours_start + 1) for region in conflicts[:3]]
+    if len(conflicts) > len(first):
+        return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
+    return f"lines {', '.join(first[:-1])} and {first[-1]}" if first[1:] else f"line {first[0]}"
+
+
+def _likely(present: int, count: int, where: str) -> str:
+    """Say what makes a patch a suspect: `present` of its `count` new lines, or lines like them."""
+    if not present:
+        return f"upstream changed {where} much like it"
+    if count == 1:
+        return f"upstream has its new line; the lines around it differ at {where}"
+    if present == count:
+        return f"upstream has all of its {count} new lines; the lines around them differ at {where}"
+    return f"upstream has {present} of its {count} new lines; they differ at {where}"
 
 
 def _stands_in(line: bytes, ours: Text) -> bool:

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a merge without conflicts has another reading, with another result.
+
+Of equal lines a text does not say which one was removed. If upstream deletes one of three equal
+blocks and the patch deletes lines of one of them, the patch has landed if it is the same block. If
+it is another one, the patch must still be applied. A merge picks one alignment of the texts. Here
+the others are tried and their results compared, between lines that are unique in all versions.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.align import Change, settle
+from tools.importer.engine.marks import Mark, mark_of
+from tools.importer.engine.merge import Merge
+from tools.importer.engine.readings import Readings, readings
+from tools.importer.engine.slide import slid
+from tools.importer.engine.stretches import Stretch, stretches
+from tools.importer.engine.text import Text
+
+# More readings than this of one stretch are as good as no reading at all.
+_READINGS = 64
+# Lines that pass each other within this many are looked for on both sides of a line.
+_NEAR = 30
+# Where no line is unique, a window ends so many lines away from the change.
+_FAR = 100
+
+Marks = tuple[Mark, ...]
+
+
+class _Clash(enum.Enum):
+    """Two changes that cannot both be had."""
+
+    OVERLAP = enum.auto()  # they change the same lines
+    ORDER = enum.auto()  # both insert at one place: only their order is unknown
+
+
+@dataclass(frozen=True)
+class _Window:
+    """One stretch of all three versions; `start` is where it begins in the base.
+
+    `blank` has the marks of its blank lines.
+    """
+
+    start: int
+    base: Marks
+    ours: Marks
+    theirs: Marks
+    blank: frozenset[Mark]
+
+
+def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
+    """Return a line of the base, counted from 0, near which the merge has another reading.
+
+    None if all readings agree with the merge. `merge` is the merge of the three, without conflicts.
+    """
+    for line in _removed(merge):
+        mark = base.marks[line]
+        if not (theirs.counts[mark] and ours.counts[mark]) and _stays(mark, ours, theirs, merge):
+            return line
+    for window, result in _windows(base, ours, theirs, merge):
+        place = _doubt(window, result)
+        if place is not None:
+            return window.start + place
+    return None
+
+
+def _removed(merge: Merge) -> Iterator[int]:
+    """Yield the lines of the base that one of the two sides took out."""
+    patched = [change for stretch in merge.stretches for change in stretch.theirs]
+    for change in (*patched, *merge.upstream):
+        yield from range(change.start, change.stop)
+
+
+def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
+    """Return whether the result of the merge has a line."""
+    count = ours.counts[mark]
+    for stretch in merge.stretches:
+        if not stretch.same:
+            count -= ours.marks[stretch.ours_start : stretch.ours_stop].count(mark)
+            count += theirs.marks[stretch.begin : stretch.end].count(mark)
+    return count > 0
+
+
+def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
+    """Yield each stretch between unique lines that both sides changed, and the merge's result."""
+    patched = [change for stretch in merge.stretches for change in stretch.theirs]
+    upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
+    size, end = len(base.marks), -1
+    blank = frozenset(mark_of(line) for line in (b"\n", b"\r\n"))
+
+    def ends(at: int, far: int) -> bool:
+        """Whether a line that is so far from a change ends its window."""
+        mark = base.marks[at]
+        if not (upstream.keeps(at) and patch.keeps(at)):
+            return False
+        unique = base.counts[mark] == ours.counts[mark] == theirs.counts[mark] == 1
+        return far >= _FAR or (unique and not (upstream.passes(base, at) or patch.passes(base, at)))
+
+    for change in patched:
+        if change.start < end:
+            continue
+        start, stop = change.start, change.stop
+        while start and not ends(start - 1, change.start - start):
+            start -= 1
+        while stop < size and not ends(stop, stop - change.stop):
+            stop += 1
+        end = stop
+        low, high = upstream.span(start, stop, size)
+        begin, behind = patch.span(start, stop, size)
+        window = _Window(
+            start,
+            base.marks[start:stop],
+            ours.marks[low:high],
+            theirs.marks[begin:behind],
+            blank,
+        )
+        if window.ours != window.base:
+            yield window, _result(ours, theirs, merge.stretches, low, high)
+
+
+class _Kept:
+    """Which lines of the base a version has kept, and where."""
+
+    def __init__(self, changes: Sequence[Change], text: Text) -> None:
+        self._changes = changes
+        self._stops = [change.stop for change in changes]
+        self._text = text
+
+    def keeps(self, at: int) -> bool:
+        index = bisect_right(self._stops, at)
+        return index == len(self._changes) or self._changes[index].start > at
+
+    def passes(self, base: Text, at: int) -> bool:
+        """Return whether a kept line has passed a line near it, so that either was moved."""
+        place = self._place(at)
+        marks = self._text.marks
+        above = set(base.marks[max(at - _NEAR, 0) : at])
+        below = set(base.marks[at + 1 : at + 1 + _NEAR])
+        passed = above.intersection(marks[place + 1 : place + 1 + _NEAR])
+        passed |= below.intersection(marks[max(place - _NEAR, 0) : place])
+        return any(min(base.counts[mark], self._text.counts[mark]) == 1 for mark in passed)
+
+    def span(self, start: int, stop: int, size: int) -> tuple[int, int]:
+        """Return where the stretch is whose neighbours on both sides are kept lines, or an end."""
+        return (
+            self._place(start - 1) + 1 if start else 0,
+            self._place(stop) if stop < size else len(self._text.marks),
+        )
+
+    def _place(self, at: int) -> int:
+        index = bisect_right(self._stops, at)
+        last = self._changes[index - 1] if index else Change(0, 0, 0, 0)
+        return at + last.new_stop - last.stop
+
+
+def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high: int) -> Marks:
+    """Return the merge's version of ours[low:high]."""
+    out: list[Mark] = []
+    at = low
+    for stretch in touched:
+        if stretch.same or stretch.ours_start < low or stretch.ours_stop > high:
+            continue
+        out += ours.marks[at : stretch.ours_start]
+        out += theirs.marks[stretch.begin : stretch.end]
+        at = stretch.ours_stop
+    return (*out, *ours.marks[at:high])
+
+
+def _doubt(window: _Window, result: Marks) -> int | None:
+    """Return the line of a window where its readings differ, or differ from `result`."""
+    upstream = readings(window.base, window.ours)
+    patch = readings(window.base, window.theirs)
+    if upstream is None or patch is None:
+        return 0 if result == window.ours else None
+    out: list[Mark] = []
+    for part in _parts(window, upstream.kept, patch.kept):
+        agreed = _agreed(part)
+        if agreed is None:
+            return part.start
+        if isinstance(agreed, _Clash):
+            return 0 if _agreed(window, result) is None else None
+        out += agreed
+    return None if tuple(out) == result else 0
+
+
+def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
+    """Cut a window at the lines that both sides keep, however they are read."""
+    out: list[_Window] = []
+    at = mine = other = 0
+    ends = (len(window.base), len(window.ours), len(window.theirs))
+    cuts = [(line, ours[line], theirs[line]) for line in sorted(ours.keys() & theirs.keys())]
+    for line, place, their_place in [*cuts, ends]:
+        out.append(
+            _Window(
+                at,
+                window.base[at:line],
+                window.ours[mine:place],
+                window.theirs[other:their_place],
+                window.blank,
+            )
+        )
+        if line < len(window.base):
+            kept = window.base[line : line + 1]
+            out.append(_Window(line, kept, kept, kept, window.blank))
+        at, mine, other = line + 1, place + 1, their_place + 1
+    return out
+
+
+def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
+    """Return the result that all readings of a part have; None if they differ.
+
+    `usual` is the result of the reading that the merge took, if that is known.
+    """
+    if part.ours == part.base:
+        return part.theirs
+    if part.theirs == part.base:
+        return part.ours
+    upstream = _some(readings(part.base, part.ours))
+    patch = _some(readings(part.base, part.theirs))
+    if not upstream or not patch:
+        return None
+    if usual is None:
+        merged = _merged(
+            part,
+            settle(part.base, part.ours, upstream[0]),
+            settle(part.base, part.theirs, patch[0]),
+        )
+        if isinstance(merged, _Clash):
+            return merged
+        usual = merged
+    classes: dict[tuple[Change, ...], list[list[Change]]] = {}
+    for theirs in patch:
+        classes.setdefault(tuple(slid(part.base, part.theirs, theirs)), []).append(theirs)
+    for ours in upstream:
+        for settled, alike in classes.items():
+            if not _agrees(part, usual, ours, settled, alike):
+                return None
+    return usual
+
+
+def _agrees(
+    part: _Window,
+    usual: Marks,
+    ours: Sequence[Change],
+    settled: Sequence[Change],
+    alike: Sequence[Sequence[Change]],
+) -> bool:
+    """Return whether one reading of upstream and the `alike` ones of the patch give `usual`.
+
+    `settled` is one of those: the change as far down as it slides.
+    """
+    if usual == part.ours:
+        return any(_merged(part, ours, theirs) == usual for theirs in alike)
+    natural = slid(part.base, part.ours, ours) == ours
+    result = _merged(part, ours, settled)
+    if result not in (usual, _Clash.ORDER) and (natural or result is not _Clash.OVERLAP):
+        return False
+    for theirs in alike:
+        lines = {
+            part.base[line]
+            for one, other in itertools.zip_longest(theirs, settled)
+            if one and other
+            for line in range(min(one.start, other.start), max(one.stop, other.stop))
+        }
+        if lines <= part.blank:
+            continue
+        result = _merged(part, ours, theirs)
+        if result != usual and not isinstance(result, _Clash):
+            return False
+    return True
+
+
+def _some(found: Readings | None) -> list[list[Change]]:
+    """Return all readings, or none if they are too many."""
+    some = list(itertools.islice(found.changes(), _READINGS + 1)) if found else []
+    return some if len(some) <= _READINGS else []
+
+
+def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
+    """Merge the changes of one reading of both sides."""
+    out: list[Mark] = []
+    at = 0
+    for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):
+        out += part.ours[at : stretch.ours_start]
+        at = stretch.ours_stop
+        if stretch.same and _lines(stretch.theirs) <= _lines(stretch.ours):
+            out += part.ours[stretch.ours_start : at]
+        elif not stretch.ours:
+            out += part.theirs[stretch.begin : stretch.end]
+        else:
+            clash = _clash(stretch)
+            if clash is not None:
+                return clash
+            out += _both(part, stretch)
+    return (*out, *part.ours[at:])
+
+
+def _lines(changes: Sequence[Change]) -> set[int]:
+    return {line for change in changes for line in range(change.start, change.stop)}
+
+
+def _clash(stretch: Stretch) -> _Clash | None:
+    """Return why the changes of a stretch cannot both be had; None if they only touch."""
+    order = False
+    for mine, other in itertools.product(stretch.ours, stretch.theirs):
+        if max(mine.start, other.start) < min(mine.stop, other.stop):
+            return _Clash.OVERLAP
+        if mine.start < other.start == other.stop < mine.stop:
+            return _Clash.OVERLAP
+        if other.start < mine.start == mine.stop < other.stop:
+            return _Clash.OVERLAP
+        order |= mine.start == mine.stop == other.start == other.stop
+    return _Clash.ORDER if order else None
+
+
+def _both(part: _Window, stretch: Stretch) -> list[Mark]:
+    """Return a stretch with the changes of both sides, which only touch."""
+    out: list[Mark] = []
+    at = stretch.start
+    sides = [(change, part.ours) for change in stretch.ours]
+    sides += [(change, part.theirs) for change in stretch.theirs]
+    for change, text in sorted(sides, key=lambda side: (side[0].start, side[0].stop)):
+        out += part.base[at : change.start]
+        out += text[change.new_start : change.new_stop]
+        at = change.stop
+    return [*out, *part.base[at : stretch.stop]]

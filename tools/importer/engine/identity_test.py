@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Merges among equal lines, judged by identities of lines that the engine does not see.
+
+A clean result is the one that the edits by identity give, and `landed` is said only where upstream
+did by identity what the patch does: whatever alignment of the texts the engine took.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from tools.importer.engine.file_merge import merge_blobs
+from tools.importer.engine.line_identity import (
+    LineEdit,
+    Lines,
+    Story,
+    carried,
+    merged,
+    single_edits,
+)
+from tools.importer.engine.outcome import Outcome
+from tools.importer.snapshot import Blob
+
+_BLOCKS = [("a", 2), ("a", 4), ("ab", 2), ("ab", 3), ("abc", 2), ("aab", 2)]
+
+
+def _lines(words: str) -> Lines:
+    return tuple(f"{word}\n".encode() for word in words.split())
+
+
+def _verdict(story: Story) -> str:
+    """`stop` or `right`; anything else says what is wrong."""
+    result = merged(story)
+    if result.outcome.stops:
+        return "stop"
+    if result.outcome is Outcome.LANDED:
+        return "right" if story.landed else "landed, but not by identity"
+    if story.truth is None:
+        return "both changed the same lines, yet it is clean"
+    assert result.after is not None
+    return "right" if result.after.data == b"".join(story.truth) else "another clean text"
+
+
+def _stories(base: Lines) -> Iterator[Story]:
+    for upstream in single_edits(len(base), [(), _lines("upstream")]):
+        for patch in single_edits(len(base), [(), _lines("patch")]):
+            story = Story(base, (upstream,), (patch,))
+            if story.is_told and story.theirs != base:
+                yield story
+
+
+@pytest.mark.parametrize(("block", "count"), _BLOCKS)
+@pytest.mark.parametrize("ends", ["", "first last"], ids=["whole", "between"])
+def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) -> None:
+    """Each stretch removed or replaced by either side: the right text, or a person is asked."""
+    first, last = ends.split() or ("", "")
+    base = _lines(" ".join([first, *block * count, last]))
+    verdicts = Counter(_verdict(story) for story in _stories(base))
+    assert set(verdicts) == {"stop", "right"}
+
+
+@st.composite
+def _edits(draw: st.DrawFn, size: int, words: Sequence[str]) -> tuple[LineEdit, ...]:
+    cuts = sorted(draw(st.sets(st.integers(0, size), min_size=1, max_size=4)))
+    cuts += cuts[-1:] if len(cuts) % 2 else []
+    new = st.lists(st.sampled_from(words), max_size=3).map(" ".join).map(_lines)
+    edits = [LineEdit(cuts[at], cuts[at + 1], draw(new)) for at in range(0, len(cuts), 2)]
+    return tuple(edit for edit in edits if edit.start < edit.stop or edit.new)
+
+
+@st.composite
+def _any_story(draw: st.DrawFn) -> Story:
+    words = "abcde"[: draw(st.integers(1, 5))]
+    block = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4))
+    count = draw(st.integers(1, 4))
+    base = _lines(" ".join(block * count))
+    if draw(st.booleans()):
+        base = (*_lines("first"), *base, *_lines("last"))
+    patch = draw(_edits(len(base), [*words, "patch"]))
+    upstream = draw(_edits(len(base), [*words, "upstream"]))
+    if draw(st.integers(0, 3)) == 0:
+        upstream = patch
+    return Story(base, upstream, patch)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(story=_any_story())
+def test_edits_of_any_text_of_few_words(story: Story) -> None:
+    assume(story.is_told and story.patch and story.theirs != story.base)
+    if story.truth is None and not merged(story).outcome.drops:
+        return  # the order of two insertions at one place, which no text tells
+    verdict = _verdict(story)
+    if verdict not in ("stop", "right"):
+        # The same text, cut at another of two equal lines beside the lines in common.
+        assert any(other.landed for other in story.slid()), verdict
+
+
+def _texts(*texts: str) -> list[bytes]:
+    return [b"".join(_lines(words)) for words in texts]
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("x blank f g blank y", "x blank y", "x blank y"),  # f and g, with either blank line
+        ("x blank y", "x blank f blank y", "x blank f blank y"),
+        ("x blank y", "x blank f blank g blank y", "x blank f blank y"),
+        ("x end y end z", "x end y new end z", "x end y new end z"),
+        ("x a a a f a a a y", "x a a a a a a y", "x a a a a a a y"),
+    ],
+)
+def test_a_change_beside_equal_lines_that_landed(base: str, ours: str, theirs: str) -> None:
+    """There is one sensible reading: two would differ only in which equal line was kept."""
+    assert carried(*_texts(base, ours, theirs)).outcome is Outcome.LANDED
+
+
+def test_a_doubtful_landing_is_shown_between_markers() -> None:
+    """Upstream took out one of two equal blocks, the patch the end of the second one."""
+    result = carried(*_texts("a b a b", "a b", "a b a"))
+    assert result.outcome is Outcome.AMBIGUOUS
+    assert "of the old file" in result.note
+    assert result.after is not None
+    assert b"=======\na\n>>>>>>> theirs\n" in result.after.data
+
+
+def test_whole_files_that_are_at_hand_are_no_guess_either() -> None:
+    merge = merge_blobs(*map(Blob, _texts("a b a b", "a b", "a b a")))
+    assert merge.conflict
+    assert merge.blob is not None
+    assert b"<<<<<<< " in merge.blob.data
+
+
+@pytest.mark.parametrize(
+    ("base", "ours", "theirs"),
+    [
+        ("x one two y", "x y two one", "x two y"),  # upstream moved the line that the patch removes
+        ("x one two three y", "x two three y", "x two three one y"),  # and here the patch moves it
+    ],
+)
+def test_a_line_that_one_side_removed_does_not_come_back(base: str, ours: str, theirs: str) -> None:
+    assert carried(*_texts(base, ours, theirs)).outcome.stops

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""For tests: merges of texts whose lines have an identity that the engine does not see.
+
+Lines of the base are their positions, so equal lines stay apart. Both sides' edits name positions,
+and the merge by positions is the truth. The engine, which sees text only, must give it or stop.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.file_merge import FileMerge, merge_step
+from tools.importer.engine.history import Old, Step
+from tools.importer.engine.marks import mark_of
+from tools.importer.engine.merge import Labels
+from tools.importer.engine.render import Change, render_patch
+from tools.importer.engine.text import Text
+from tools.importer.snapshot import REGULAR, Blob
+from tools.importer.unified import parse_diff
+
+Lines = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, order=True)
+class LineEdit:
+    """The lines `start` to `stop` of the base become `new`."""
+
+    start: int
+    stop: int
+    new: Lines = ()
+
+
+@dataclass(frozen=True)
+class Story:
+    """A base, and what upstream and the patch did to it: edits in order that do not touch."""
+
+    base: Lines
+    upstream: tuple[LineEdit, ...]
+    patch: tuple[LineEdit, ...]
+
+    @property
+    def ours(self) -> Lines:
+        return edited(self.base, self.upstream)
+
+    @property
+    def theirs(self) -> Lines:
+        return edited(self.base, self.patch)
+
+    @property
+    def landed(self) -> bool:
+        """Whether upstream did all that the patch does, line by line, and perhaps more."""
+        removed = _removed(self.upstream)
+        return _removed(self.patch) <= removed and all(
+            any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new
+        )
+
+    @property
+    def truth(self) -> Lines | None:
+        """Both sides' edits by identity; None where they contradict each other."""
+        left = [edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed]
+        if any(_contradict(mine, other) for mine in self.upstream for other in left):
+            return None
+        return edited(self.base, sorted({*self.upstream, *left}))
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the texts tell of each edit.
+
+        They do not if a side removed a line and wrote an equal one: it reads as if it was kept.
+        """
+        for edits in (self.upstream, self.patch):
+            removed = _removed(edits)
+            if common(self.base, edited(self.base, edits)) != len(self.base) - len(removed):
+                return False
+            if {self.base[at] for at in removed} & {line for edit in edits for line in edit.new}:
+                return False
+        return True
+
+    def slid(self) -> Iterator[Story]:
+        """Yield the story with the patch's edits elsewhere: the same text, and lines in common.
+
+        A function goes with the blank line above it or with the one below: the same function.
+        """
+        removed = _removed(self.patch)
+        for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
+            edits = tuple(map(_shifted, self.patch, steps))
+            if min(edit.start for edit in edits) < 0 or edits[-1].stop > len(self.base):
+                continue
+            if edited(self.base, edits) == self.theirs and _removed(edits) & removed:
+                yield Story(self.base, self.upstream, edits)
+
+
+def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
+    """Return the base with edits, which may remove one line twice."""
+    removed, out = _removed(edits), list[bytes]()
+    new: dict[int, Lines] = {}
+    for edit in edits:
+        new[edit.start] = new.get(edit.start, ()) + edit.new
+    for at in range(len(base) + 1):
+        out += new.get(at, ())
+        if at < len(base) and at not in removed:
+            out.append(base[at])
+    return tuple(out)
+
+
+def merged(story: Story) -> FileMerge:
+    """Return what the engine makes of the texts of a story."""
+    base, ours, theirs = (b"".join(lines) for lines in (story.base, story.ours, story.theirs))
+    return carried(base, ours, theirs)
+
+
+def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
+    """Return what becomes of the patch from `base` to `theirs`, on upstream's `ours`."""
+    before, after = Blob(base), Blob(theirs)
+    (diff,) = parse_diff(render_patch(b"Subject: Any", [Change("a", "a", before, after)]))
+    words = {mark_of(line): line for hunk in diff.hunks for line in (*hunk.old, *hunk.new)}
+    old, new = (Old(REGULAR, None, Text.of(blob.data).marks, blob.oid) for blob in (before, after))
+    return merge_step(Step(diff, old, new, words), Blob(ours), Labels())
+
+
+def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
+    """Every edit of one stretch of `size` lines into one of `new`."""
+    for start in range(size):
+        for stop in range(start + 1, size + 1):
+            for lines in new:
+                yield LineEdit(start, stop, lines)
+
+
+def common(one: Lines, other: Lines) -> int:
+    """Return the length of the longest common subsequence."""
+    row = [0] * (len(other) + 1)
+    for line in one:
+        last = row
+        row = [0]
+        for at, match in enumerate(other):
+            row.append(last[at] + 1 if line == match else max(row[at], last[at + 1]))
+    return row[-1]
+
+
+def _removed(edits: Sequence[LineEdit]) -> set[int]:
+    return {at for edit in edits for at in range(edit.start, edit.stop)}
+
+
+def _has_new(mine: LineEdit, edit: LineEdit) -> bool:
+    """Whether `mine` puts the new lines of `edit` in the same place, perhaps with more."""
+    size = len(edit.new)
+    if mine.start != edit.start and mine.stop != edit.stop:
+        return False
+    return any(
+        mine.new[:head] + mine.new[len(mine.new) - size + head :] == edit.new
+        for head in range(size + 1)
+    )
+
+
+def _shifted(edit: LineEdit, steps: int) -> LineEdit:
+    return edit if edit.new else LineEdit(edit.start + steps, edit.stop + steps)
+
+
+def _contradict(one: LineEdit, other: LineEdit) -> bool:
+    """Whether the two cannot both be had: only plain removals may overlap."""
+    if not one.new and not other.new:
+        return False
+    if one.start == one.stop == other.start == other.stop:
+        return True
+    low, high = max(one.start, other.start), min(one.stop, other.stop)
+    inside = low < high
+    inserts = any(
+        a.start == a.stop and b.start < a.start < b.stop for a, b in ((one, other), (other, one))
+    )
+    return inside or inserts

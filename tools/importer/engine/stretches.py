@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stretches of a base that a patch changes, and what upstream made of each of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.align import Change
+from tools.importer.engine.marks import Mark
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """base[start:stop] is ours[ours_start:ours_stop] upstream and theirs[begin:end] in the patch.
+
+    `ours` and `theirs` are the changes of both sides in it. `same`: upstream's version has all that
+    the patch does, so it stays as it is.
+    """
+
+    start: int
+    stop: int
+    ours_start: int
+    ours_stop: int
+    begin: int
+    end: int
+    ours: tuple[Change, ...]
+    theirs: tuple[Change, ...]
+    same: bool
+
+    @property
+    def conflict(self) -> bool:
+        return bool(self.ours) and not self.same
+
+
+def stretches(
+    base: Sequence[Mark],
+    ours: Sequence[Mark],
+    theirs: Sequence[Mark],
+    our_changes: Sequence[Change],
+    their_changes: Sequence[Change],
+) -> list[Stretch]:
+    """Return each stretch that the patch changes, in order. Changes that touch are in one."""
+    out: list[Stretch] = []
+    shift = 0  # of ours against the base, behind every change of ours that was passed
+    passed = 0
+    for group in _groups(our_changes, their_changes):
+        while (
+            passed < len(our_changes)
+            and our_changes[passed].stop < group.start
+            and our_changes[passed] not in group.ours
+        ):
+            shift = our_changes[passed].new_stop - our_changes[passed].stop
+            passed += 1
+        if not group.theirs:
+            continue
+        behind = group.ours[-1].new_stop - group.ours[-1].stop if group.ours else shift
+        ours_start, ours_stop = group.start + shift, group.stop + behind
+        begin = group.theirs[0].new_start - (group.theirs[0].start - group.start)
+        end = group.theirs[-1].new_stop + (group.stop - group.theirs[-1].stop)
+        mine, other = ours[ours_start:ours_stop], theirs[begin:end]
+        same = mine == other or (
+            group.ours != ()
+            and not _doubtful(base, mine, other, group.start, group.stop)
+            and _holds(base[group.start : group.stop], mine, other, group.theirs)
+        )
+        out.append(
+            Stretch(
+                group.start,
+                group.stop,
+                ours_start,
+                ours_stop,
+                begin,
+                end,
+                group.ours,
+                group.theirs,
+                same,
+            )
+        )
+    return out
+
+
+@dataclass(frozen=True)
+class _Group:
+    start: int
+    stop: int
+    ours: tuple[Change, ...]
+    theirs: tuple[Change, ...]
+
+
+def _groups(ours: Sequence[Change], theirs: Sequence[Change]) -> list[_Group]:
+    """Changes of both sides, those that overlap or touch together, in order."""
+    tagged = sorted(
+        [(change.start, change.stop, 0, change) for change in ours]
+        + [(change.start, change.stop, 1, change) for change in theirs],
+        key=lambda item: item[:3],
+    )
+    out: list[_Group] = []
+    for start, stop, side, change in tagged:
+        last = out[-1] if out else None
+        touches = (
+            last is not None and start <= last.stop and (last.theirs if side == 0 else last.ours)
+        )
+        if last is not None and (touches or start < last.stop):
+            mine = (*last.ours, change) if side == 0 else last.ours
+            other = (*last.theirs, change) if side == 1 else last.theirs
+            out[-1] = _Group(last.start, max(last.stop, stop), mine, other)
+        else:
+            out.append(
+                _Group(start, stop, (change,) if side == 0 else (), (change,) if side == 1 else ())
+            )
+    return out
+
+
+def _holds(
+    base: Sequence[Mark],
+    ours: Sequence[Mark],
+    theirs: Sequence[Mark],
+    changes: Sequence[Change],
+) -> bool:
+    """Whether upstream's change has all of the patch's and more beside it.
+
+    True where, behind what both begin with and before what both end with, the patch is the base
+    again: so the patch's own change is in that common part, which must not be empty: a line that the
+    patch takes out and upstream rewrites is in neither, and yet the patch did not land. And none of
+    the lines that the patch takes away may be in upstream's version still. Where upstream took the
+    whole stretch out, a patch that only takes lines out is in that.
+    """
+    if not ours:
+        return all(change.new_start == change.new_stop for change in changes)
+    head = tail = 0
+    shortest = min(len(ours), len(theirs))
+    while head < shortest and ours[head] == theirs[head]:
+        head += 1
+    while tail < shortest - head and ours[-1 - tail] == theirs[-1 - tail]:
+        tail += 1
+    if not head + tail or not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
+        return False
+    removed = Counter(base) - Counter(theirs)
+    kept = Counter(ours)
+    return not any(kept[line] for line in removed)
+
+
+def _doubtful(
+    base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
+) -> bool:
+    """Whether a line beside base[start:stop] is also upstream's line at that end of its version.
+
+    Then which of the two is the base's is a guess, and so is what upstream added to the patch's. The
+    same holds where it is a line that upstream took out and the patch did not: the patch may have
+    taken out the other one.
+    """
+    taken = Counter(theirs) - Counter(ours)
+    above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
+    return any(line in ours[:1] or line in taken for line in above) or any(
+        line in ours[-1:] or line in taken for line in below
+    )
+
+
+def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
+    """Whether the patch's remainder is a stretch of the base, at the side where nothing precedes it."""
+    size = len(inner)
+    if not size:
+        return True
+    starts = range(len(base) - size + 1)
+    if not head:
+        starts = starts[:1]
+    elif not tail:
+        starts = starts[-1:]
+    return any(tuple(base[at : at + size]) == tuple(inner) for at in starts)
