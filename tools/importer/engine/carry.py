@@ -30,9 +30,11 @@ from tools.importer.engine.outcome import (
     Skip,
 )
 from tools.importer.engine.render import Change, context_of, header_of, render_patch
+from tools.importer.engine.text import Text
+from tools.importer.engine.whereabouts import whereabouts
 from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, Snapshot
-from tools.importer.unified import FileDiff
+from tools.importer.unified import FileDiff, Hunk
 
 _ORDER = list(Outcome)
 
@@ -157,7 +159,10 @@ class _Work:
             files.append(self.file(patch, diff, step))
             self.take(files[-1:])
         self.ours = before
-        return tuple(files)
+        return tuple(
+            _with_whereabouts(file, diff.hunks, files)
+            for file, diff in zip(files, patch.files, strict=True)
+        )
 
     def file(self, patch: Patch, diff: FileDiff, step: Step | None) -> FileResult:
         """Merge the change of one file."""
@@ -212,6 +217,7 @@ class _Work:
             merged.after,
             "; ".join(filter(None, (note, merged.note))),
             merged.inner,
+            merged.conflicts,
         )
 
     def labels(self, patch: Patch) -> Labels:
@@ -300,6 +306,22 @@ class _Work:
                 path = file.path if file.before is not None else file.new_path
                 changes.append(Change(path, file.new_path, file.before, file.after))
         return render_patch(header_of(original), changes, context=context_of(patch))
+
+
+def _with_whereabouts(
+    file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
+) -> FileResult:
+    """Add to the note of a file in conflict where upstream has its lines now."""
+    if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
+        return file
+    others = {
+        other.new_path: Text.of(other.before.data)
+        for other in files
+        if other.before is not None and other.new_path != file.new_path
+    }
+    ours = None if file.before is None else Text.of(file.before.data)
+    hint = whereabouts(hunks, file.conflicts, ours, others)
+    return replace(file, note="; ".join(filter(None, (file.note, hint))))
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:

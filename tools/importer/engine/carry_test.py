@@ -141,6 +141,20 @@ _CASES: list[_Case] = [
         "suspected",
     ),
     (
+        "one of two equal blocks went, and the end of one of them",
+        {"a": _BLOCK * 2},
+        {"p": {"a": _BLOCK + "    x = 1\n"}},
+        {"a": _BLOCK},
+        "ambiguous",
+    ),
+    (
+        "one of two equal blocks went, and in two patches the end of one of them",
+        {"a": _BLOCK * 2},
+        {"p": {"a": _BLOCK + "    x = 1\n    return x\n"}, "q": {"a": _BLOCK + "    x = 1\n"}},
+        {"a": _BLOCK},
+        "ambiguous landed",  # once the first one has, the blank line tells the blocks apart
+    ),
+    (
         "a group on one line landed",
         {"a": _TEXT},
         {"p": {"a": _PATCHED}, "q": {"a": _with(_TEXT, l20="the end\n")}},

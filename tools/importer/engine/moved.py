@@ -16,7 +16,7 @@ from tools.importer.snapshot import Snapshot
 _LIKENESS = 0.5
 # Two candidates closer than this are not told apart by us.
 _MARGIN = 0.1
-# How many files are read when no new file has the old one's name.
+# How many files of one extension, and then of others, are read when none has the old one's name.
 _READ = 3000
 
 
@@ -31,14 +31,24 @@ class Found:
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
     """Look for `path`, whose lines are `marks`, among the paths that the base did not have."""
     name = path.rsplit("/", 1)[-1]
-    suffix = name.rsplit(".", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
     found = _best(marks, named, new)
     if found.path is None and not found.note:
-        others = sorted(item for item in fresh if item.endswith(f".{suffix}") and item not in named)
-        found = _best(marks, others[:_READ], new)
+        others = sorted(
+            set(fresh).difference(named), key=lambda item: (_kind(item) != _kind(name), item)
+        )
+        same = [item for item in others if _kind(item) == _kind(name)]
+        found = _best(marks, same[:_READ], new)
+        if found.path is None and not found.note:
+            found = _best(marks, others[len(same) :][:_READ], new)
     return found
+
+
+def _kind(path: str) -> str:
+    """Return the extension of a file's name; empty for `LICENSE` and `.bazelrc`."""
+    name = path.rsplit("/", 1)[-1]
+    return name.rpartition(".")[2] if "." in name[1:] else ""
 
 
 def _best(marks: Sequence[Mark], paths: Sequence[str], new: Snapshot) -> Found:

@@ -7,6 +7,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tools.importer.engine.merge import Region
 from tools.importer.series import Patch
 from tools.importer.snapshot import Blob
 
@@ -45,7 +46,7 @@ class FileResult:
     `after` are the new tree's file without and with the patch; None where there is none. After a
     stop, `after` holds the file with conflict markers: base, ours (upstream's new) and theirs (the
     patch's). `note` says in a few words what was found, `inner` how upstream's version differs from the
-    patch's, as a diff.
+    patch's, as a diff; `conflicts` are the stretches between the markers.
     """
 
     path: str
@@ -55,6 +56,7 @@ class FileResult:
     after: Blob | None
     note: str = ""
     inner: str = ""
+    conflicts: tuple[Region, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the lines stand now that a hunk changes and that upstream moved: a hint for a conflict."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tools.importer.engine.marks import Mark, marks_of
+from tools.importer.engine.merge import Region
+from tools.importer.engine.text import Text
+from tools.importer.names import shown
+from tools.importer.unified import Hunk
+
+# Shorter lines, such as `)` or `else:`, stand everywhere.
+_TELLING = 6
+# Lines of the new file on each side of a conflict that are not elsewhere.
+_NEAR = 8
+
+
+@dataclass(frozen=True)
+class _Place:
+    """`size` lines of a hunk from `at` on in a text."""
+
+    at: int
+    size: int
+
+
+def whereabouts(
+    hunks: Sequence[Hunk], regions: Sequence[Region], ours: Text | None, others: Mapping[str, Text]
+) -> str:
+    """Return where upstream has the lines that the hunks in conflict change; empty if nowhere.
+
+    `ours` is the new tree's file, None if that is gone; `others` are the patch's other files. Three
+    lines of a hunk that tell something, or half of it, must stand together, and at one place only.
+    """
+    for hunk in hunks:
+        start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
+        touched = [region for region in regions if region.start <= stop and start <= region.stop]
+        if ours is None:
+            pieces = []
+        elif touched:
+            low = max(min(region.ours_start for region in touched) - _NEAR, 0)
+            pieces = [(0, ours.marks[:low])]
+            high = max(region.ours_stop for region in touched) + _NEAR
+            pieces.append((high, ours.marks[high:]))
+        else:
+            continue
+        for first, marks in pieces:
+            place = _find(hunk, marks)
+            if place is not None:
+                return f"its lines are at line {first + place.at + 1} now"
+        for path, text in others.items():
+            place = _find(hunk, text.marks)
+            if place is not None:
+                return f"its lines are in '{shown(path)}' at line {place.at + 1} now"
+    return ""
+
+
+def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
+    """Return the one place of a good part of a hunk's old lines, with a line that it changes."""
+    block = marks_of(hunk.old)
+    if not block or not set(block) & set(marks):
+        return None
+    matcher = difflib.SequenceMatcher(None, block, marks, autojunk=False)
+    match = matcher.find_longest_match(0, len(block), 0, len(marks))
+    stop = match.a + match.size
+    telling = sum(len(line.strip()) >= _TELLING for line in hunk.old[match.a : stop])
+    changed = any(
+        match.a <= edit.start < stop if edit.start < edit.stop else match.a < edit.start < stop
+        for edit in hunk.edits
+    )
+    if telling < 2 or (telling < 3 and match.size * 2 < len(block)) or not changed:
+        return None
+    run, size = list(block[match.a : stop]), match.size
+    marks = list(marks)
+    again = (
+        at
+        for at in range(match.b + 1, len(marks) - size + 1)
+        if marks[at] == run[0] and marks[at : at + size] == run
+    )
+    return None if next(again, None) is not None else _Place(match.b, size)
