@@ -10,17 +10,30 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from benchmarks.importer.made_upstream import make_long_file, make_upstream
 from benchmarks.importer.peers import Contender, Workshop
 from benchmarks.par_startup import measure, report
+
+_LONG_FILE_PATCHES = 40
 
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     options.work.mkdir(parents=True, exist_ok=True)
-    shop = Workshop(options.work, files=options.files, patches=options.patches)
+    files, patches = options.files, options.patches
+    shop = Workshop(
+        options.work, lambda: make_upstream(files=files, patches=patches), files, patches
+    )
+    long_file = Workshop(
+        options.work / "long_file",
+        lambda: make_long_file(lines=options.lines, patches=_LONG_FILE_PATCHES),
+        options.lines,
+        _LONG_FILE_PATCHES,
+    )
     try:
         if options.build_only:
             shop.build()
+            long_file.build()
             return 0
         # In a process of its own: what is started from here counts this process's memory as its own.
         subprocess.run(
@@ -30,6 +43,14 @@ def main(arguments: list[str]) -> int:
         samples, _ = _interleaved(shop, carrying, options.rounds)
         carry = measure.summarize(samples, base="git am -3")
         _print("The series on the next release", carry, "git am -3")
+        contenders = [long_file.engine("carry", "v2"), long_file.git_am()]
+        samples, _ = _interleaved(long_file, contenders, options.rounds)
+        long = measure.summarize(samples, base="git am -3")
+        _print(
+            f"{_LONG_FILE_PATCHES} patches of one file of {options.lines:,} lines",
+            long,
+            "git am -3",
+        )
         reading = [
             shop.engine("read", "v1"),
             shop.engine("verify", "v1"),
@@ -45,7 +66,7 @@ def main(arguments: list[str]) -> int:
         key: statistics.median(item[key] for item in figures["drift"]) for key in ("cpu", "wall")
     }
     print(f"Drift of one more tag: {drift['cpu']:.2f} s CPU, {drift['wall']:.2f} s wall")
-    tables = {"carry": carry, "verify": verify}
+    tables = {"carry": carry, "long_file": long, "verify": verify}
     (options.work / "figures.json").write_text(report.as_json(tables))
     return 0
 
@@ -80,6 +101,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--files", type=int, default=15_000, help="of the made upstream")
     parser.add_argument("--patches", type=int, default=50)
+    parser.add_argument("--lines", type=int, default=50_000, help="of the one long file")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--build-only", action="store_true", help="make the trees and stop")
     return parser.parse_args(arguments)

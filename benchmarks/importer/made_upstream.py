@@ -44,6 +44,37 @@ def make_upstream(*, files: int, patches: int, seed: int = 1) -> Upstream:
     return Upstream(tuple(releases), tuple(steps))
 
 
+def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
+    """Return one file of `lines` lines in two releases, and patches of one hunk each.
+
+    The release has a hundred lines more, and another line next to every third patch.
+    """
+    chance = random.Random(seed)
+    path, first = "generated/table.py", _lines(chance, lines)
+    now, steps, beside = list(first), [], []
+    for number in range(patches):
+        at = (2 * number + 1) * lines // (2 * patches)
+        beside.append(now[at - 2])
+        now[at : at + number % 2] = [f"    patched_{number} = here\n"]
+        steps.append((f"subject-{number:03}", {path: "".join(now)}))
+    new = list(first)
+    for number, line in enumerate(beside):
+        if number % _PATCHED_EVERY_THIRD == 0 and new.count(line) == 1:
+            new[new.index(line)] = f"    release_{number} = beside the patch\n"
+    for number in range(100):
+        new.insert(chance.randrange(len(new)), f"    release_more_{number} = new\n")
+    return Upstream(({path: "".join(first)}, {path: "".join(new)}), tuple(steps))
+
+
+def _lines(chance: random.Random, count: int) -> list[str]:
+    return [
+        chance.choice(_COMMON)
+        if at % 4 == 0
+        else f"    value_{at} = operator_{chance.randrange(10**6)}(self)\n"
+        for at in range(count)
+    ]
+
+
 def _text(chance: random.Random, number: int) -> str:
     size = min(max(int(chance.lognormvariate(8.45, 1.05)), 1000), 100_000)
     out, length, at = [], 0, 0

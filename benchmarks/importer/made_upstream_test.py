@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.importer.engine_run import run_carry, run_drift, run_verify
-from benchmarks.importer.made_upstream import make_upstream
+from benchmarks.importer.made_upstream import make_long_file, make_upstream
 from tools.importer.engine import Change, base_files, carry, record_base, render_patch
 from tools.importer.series import load_series
 from tools.importer.snapshot import Blob, DictSnapshot
@@ -19,6 +19,25 @@ _HEADER = (
 
 def test_the_same_at_each_making() -> None:
     assert make_upstream(files=60, patches=9) == make_upstream(files=60, patches=9)
+
+
+def test_patches_of_a_long_file_are_all_carried(tmp_path: Path) -> None:
+    upstream = make_long_file(lines=3000, patches=8)
+    assert upstream == make_long_file(lines=3000, patches=8)
+    (path,) = upstream.releases[0]
+    now = upstream.releases[0][path]
+    for name, texts in upstream.steps:
+        change = Change(path, path, Blob(now.encode()), Blob(texts[path].encode()))
+        now = texts[path]
+        (tmp_path / f"{name}.patch").write_bytes(render_patch(_HEADER, [change]))
+    (tmp_path / "series").write_text("".join(f"{name}.patch\n" for name, _ in upstream.steps))
+    old, new = (
+        DictSnapshot(label, {path: Blob(release[path].encode())})
+        for label, release in zip(("v1", "v2"), upstream.releases, strict=True)
+    )
+    series = load_series(tmp_path)
+    carried = carry(series, record_base(series, old), new)
+    assert {result.outcome.value for result in carried.results} == {"offset", "3-way"}
 
 
 def test_the_programs_that_are_measured(tmp_path: Path) -> None:

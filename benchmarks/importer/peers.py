@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.importer.made_upstream import Upstream, make_upstream
+from benchmarks.importer.made_upstream import Upstream
 from benchmarks.par_startup.measure import Peer
 from tools.importer.engine import Change, base_files, record_base, render_patch
 from tools.importer.series import load_series
@@ -47,11 +47,11 @@ class Contender:
 class Workshop:
     """A directory with the made upstream in all forms; anything in it may be removed."""
 
-    def __init__(self, directory: Path, *, files: int, patches: int) -> None:
+    def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
+        """`make` gives the upstream; what is made again and the same has the same `recipe`."""
         self.directory = directory.absolute()
-        self._recipe = json.dumps([files, patches, 1])
-        self._files = files
-        self._patches = patches
+        self._recipe = json.dumps([*recipe, 2])
+        self._make = make
 
     def build(self) -> None:
         """Make the trees, the series and the repository, unless an earlier run has."""
@@ -61,7 +61,8 @@ class Workshop:
         for name in ("v1", "v2", "v3", "git", "quilt", "series", "engine"):
             shutil.rmtree(self.directory / name, ignore_errors=True)
         print("making an upstream ...", flush=True)
-        upstream = make_upstream(files=self._files, patches=self._patches)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        upstream = self._make()
         for number, release in enumerate(upstream.releases, start=1):
             _write(self.directory / f"v{number}", release)
         _write(self.directory / "quilt", upstream.releases[1])
