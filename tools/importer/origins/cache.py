@@ -25,9 +25,11 @@ from pathlib import Path
 
 from third_party.pypi.host_pip import cache_directory
 from tools.importer.errors import EnvironmentProblem, UserError
+from tools.importer.ownership import check_own
 from tools.importer.tree import file_digest
 
 _STALE_SECONDS = 24 * 3600
+_PLACES = ("files", "trees", "names", "git", "apt", "locks", "scratch")
 
 
 class CacheProblem(EnvironmentProblem):
@@ -43,7 +45,7 @@ class Cache:
     def file(self, sha256: str) -> Path | None:
         """The file of that hash, if an earlier call kept it."""
         path = self.root / "files" / _checked(sha256)
-        return path if path.is_file() else None
+        return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
         """Move `file`, which must lie in scratch(), under its hash; return its place and hash."""
@@ -121,8 +123,11 @@ class Cache:
 
 
 def user_cache() -> Cache:
-    """The cache below XDG_CACHE_HOME."""
-    return Cache(cache_directory() / "importer")
+    """The cache below XDG_CACHE_HOME. Raises UserError where another user could fill it."""
+    cache = Cache(cache_directory() / "importer")
+    for place in (cache.root, *(cache.root / name for name in _PLACES)):
+        check_own(place, "Delete it, or set XDG_CACHE_HOME to a directory of your own", link=True)
+    return cache
 
 
 def _checked(sha256: str) -> str:

@@ -15,6 +15,7 @@ from tools.importer.origins.debian import DebianOrigin
 from tools.importer.origins.git_mirror import is_repository
 from tools.importer.origins.git_origin import GitOrigin
 from tools.importer.origins.local import ArchiveOrigin, TreeOrigin
+from tools.importer.origins.machine_pip import ConstrainedError
 from tools.importer.origins.origin import (
     NotHereError,
     Origin,
@@ -53,11 +54,15 @@ def resolve(
     candidates = _candidates(project, report, cache, wanted, origin)
     passed: list[str] = []
     missing: list[NotHereError] = []
+    forbidden: list[ConstrainedError] = []
     for candidate in candidates:
         try:
             snapshot = candidate.find(wanted)
         except NotHereError as error:
             missing.append(error)
+            passed.append(f"{candidate.title}: {error}")
+        except ConstrainedError as error:
+            forbidden.append(error)
             passed.append(f"{candidate.title}: {error}")
         except CacheProblem:
             raise
@@ -68,6 +73,9 @@ def resolve(
         else:
             _tell(report, snapshot, candidate, passed)
             return snapshot
+    if forbidden:
+        # Another origin's silence is beside the point: what this one needs is one setting.
+        raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
 

@@ -18,6 +18,7 @@ from tools.importer.origins.origin import NotHereError
 
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
+_CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
 # pip ends with "No matching distribution" as well after connections that failed.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
 # An index that is out of reach must cost seconds.
@@ -39,8 +40,15 @@ class Request:
         return f"{self.project}=={self.version}"
 
 
+class ConstrainedError(UserError):
+    """A constraint of the user's, or of the machine's, forbids pip the version."""
+
+
 def download(request: Request, directory: Path) -> Path:
-    """Leave the wheel in `directory`. Raises NotHereError, EnvironmentProblem or UserError."""
+    """Leave the wheel in `directory`.
+
+    Raises NotHereError, EnvironmentProblem, ConstrainedError or another UserError.
+    """
     requirements = directory / "requirements.txt"
     line = request.requirement + (f" --hash=sha256:{request.sha256}" if request.sha256 else "")
     requirements.write_text(line + "\n", encoding="utf-8")
@@ -77,12 +85,16 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed: a user's wish for a virtualenv, or for other versions, has no bearing.
+    # Nothing is installed, so a wish for a virtualenv has no bearing. Constraints do: they may be an
+    # administrator's rule about what is downloaded. pip takes an empty PIP_CONSTRAINT for none set and
+    # reads its configuration; the user who empties it means that no constraint counts.
     environment = {
-        **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": "",
+        **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
         "TMPDIR": str(scratch),  # large files pass through it, and /tmp may be small
     }  # fmt: skip
+    if environment.get("PIP_CONSTRAINT") == "":
+        environment["PIP_CONSTRAINT"] = os.devnull
     return subprocess.run(
         [*_command(), *arguments],
         cwd=scratch,
@@ -101,6 +113,13 @@ def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exce
         return UserError(
             f"{request.requirement}: sha256 is {got[1] if got else 'another one'}, the pin says"
             f" {request.sha256}. Distrust the index; import again if the new bytes are the right ones"
+        )
+    constraint = _CONSTRAINT.search(said)
+    if constraint:
+        return ConstrainedError(
+            f"pip may not fetch {request.requirement}: this machine constrains it to"
+            f" '{constraint[1].strip()}' (PIP_CONSTRAINT, or a file that `pip config list` names)."
+            " Import a release that it allows, or set PIP_CONSTRAINT to nothing for this command"
         )
     listed = _VERSIONS.search(said)
     versions = [] if listed is None or listed[1] == "none" else listed[1].split(", ")

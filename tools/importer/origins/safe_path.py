@@ -17,7 +17,7 @@ def check_path(path: str, source: str) -> str:
         found = "is absolute"
     elif ".." in parts:
         found = "has '..' in it"
-    elif "" in parts or "." in parts or "\\" in path or "\0" in path:
+    elif "" in parts or "." in parts or "\0" in path:
         found = "is not a plain path"
     elif is_gits_own(path):
         found = "is git's own"

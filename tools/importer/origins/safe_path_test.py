@@ -10,7 +10,7 @@ from tools.importer.origins.safe_path import check_link, check_nesting, check_pa
 
 
 @pytest.mark.parametrize(
-    "path", ["a", "a/b.py", "a b/é", ".github/x", "a/..b", "...", ".gitignore"]
+    "path", ["a", "a/b.py", "a b/é", ".github/x", "a/..b", "...", ".gitignore", "a\\b"]
 )
 def test_plain_paths(path: str) -> None:
     assert check_path(path, "x") == path
@@ -18,7 +18,7 @@ def test_plain_paths(path: str) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\\b", "a\0b", ".git/config", "a/.GIT/x"],
+    ["", "/a", "..", "a/../b", "a//b", "a/", "./a", "a\0b", ".git/config", "a/.GIT/x"],
 )
 def test_paths_that_are_refused(path: str) -> None:
     with pytest.raises(UserError, match="^x.tar: the path .* distrust it$"):

@@ -15,7 +15,7 @@ from third_party.pypi import target
 from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.origins import machine_pip
 from tools.importer.origins.cache import Cache, CacheProblem
-from tools.importer.origins.machine_pip import Request
+from tools.importer.origins.machine_pip import ConstrainedError, Request
 from tools.importer.origins.origin import NotHereError, Pin, Wanted, optional_text, text_of
 from tools.importer.origins.safe_path import check_path
 from tools.importer.origins.wheel_contents import WheelContents, kind_of, read_contents
@@ -133,16 +133,21 @@ class WheelOrigin:
         said: list[str] = []
         known: list[str] = []
         answered = False
+        forbidden: ConstrainedError | None = None
         for request in requests:
             try:
                 return self._fetch(request, wanted, pin)
             except CacheProblem:
                 raise
+            except ConstrainedError as error:
+                forbidden = forbidden or error
             except (NotHereError, EnvironmentProblem) as error:
                 if isinstance(error, NotHereError):
                     answered = True
                     known += error.known
                 said += [text for text in [str(error)] if text not in said]
+        if forbidden is not None:
+            raise forbidden
         if answered:
             raise NotHereError("; ".join(said), known=known)
         raise EnvironmentProblem("; ".join(said))

@@ -15,6 +15,7 @@ from tools.importer.origins import at_hand, open_pin, resolve
 from tools.importer.origins.origin_fixtures import (
     COMMIT,
     Lines,
+    commit_files,
     make_project,
     make_wheel,
     wheel_settings,
@@ -107,6 +108,63 @@ def test_another_platforms_wheel_serves_as_sources(project: Project, tmp_path: P
     assert lines.said[1].endswith("sources only, so the build's pin stays where it is")
     shutil.rmtree(tmp_path / "cache")
     assert open_pin(project, Lines(), tree.pin).pin == tree.pin
+
+
+def _constrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    """Have the machine's pip configuration cap a project."""
+    (tmp_path / "constraints.txt").write_text(f"{line}\n")
+    (tmp_path / "pip.conf").write_text(f"[global]\nconstraint = {tmp_path}/constraints.txt\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(tmp_path / "pip.conf"))
+
+
+def test_a_constraint_of_the_machine_is_named(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "2.15.0", _MAC)
+    _constrain(tmp_path, monkeypatch, "torch<=2.14.1")
+    with pytest.raises(UserError) as e:
+        resolve(project, Lines(), tag="v2.15.0")
+    assert str(e.value) == (
+        "v2.15.0 of torch: pip may not fetch torch==2.15.0: this machine constrains it to"
+        " 'torch<=2.14.1' (PIP_CONSTRAINT, or a file that `pip config list` names)."
+        " Import a release that it allows, or set PIP_CONSTRAINT to nothing for this command"
+    )
+
+
+def test_an_empty_pip_constraint_lifts_the_machines(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "2.15.0", _MAC)
+    _constrain(tmp_path, monkeypatch, "torch<=2.14.1")
+    monkeypatch.setenv("PIP_CONSTRAINT", "")
+    pin = resolve(project, Lines(), tag="v2.15.0").pin
+    shutil.rmtree(tmp_path / "cache")
+    assert open_pin(project, Lines(), pin).pin == pin  # by hash as well
+
+
+def test_a_constraint_that_allows_the_release_changes_nothing(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "2.14.1", _MAC)
+    _constrain(tmp_path, monkeypatch, "torch<=2.14.1")
+    pin = resolve(project, Lines(), tag="v2.14.1").pin
+    shutil.rmtree(tmp_path / "cache")
+    assert open_pin(project, Lines(), pin).pin == pin
+
+
+def test_another_origin_serves_what_pip_may_not_fetch(
+    tmp_path: Path, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream = tmp_path / "upstream"
+    commit_files(upstream, {"torch/__init__.py": b"x = 1\n"}, "v2.15.0")
+    both = make_project(tmp_path / "both", wheel=wheel_settings(), git={"url": str(upstream)})
+    make_wheel(tmp_path / "wheels", "2.15.0+cpu")
+    _constrain(tmp_path, monkeypatch, "torch<=2.14.1")
+    lines = Lines()
+    assert resolve(both, lines, tag="v2.15.0").pin["kind"] == "git"
+    assert lines.said[0].startswith(
+        "not from the build's wheel: pip may not fetch torch==2.15.0+cpu"
+    )
 
 
 def test_a_build_with_cuda_gives_sources_only(project: Project, tmp_path: Path) -> None:
