@@ -8,6 +8,7 @@ on standard error for a step that takes over a second. With `--json` standard ou
 from __future__ import annotations
 
 import json
+import os
 import sys
 import threading
 import time
@@ -53,6 +54,31 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
     return PlainReport(out, err)
 
 
+def tell(line: str, file: TextIO) -> None:
+    """Print a line. Once the reader has gone, as `head` does, the rest is dropped: work goes on."""
+    try:
+        print(line, file=file, flush=True)
+    except BrokenPipeError:
+        _drop(file)
+
+
+def flush(file: TextIO) -> None:
+    """Write what is buffered, as at the end of a program."""
+    try:
+        file.flush()
+    except BrokenPipeError:
+        _drop(file)
+
+
+def _drop(file: TextIO) -> None:
+    """Have nothing of a stream go anywhere: what is left in its buffer would fail again at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.dup2(nowhere, file.fileno())
+    finally:
+        os.close(nowhere)
+
+
 class PlainReport:
     """Lines for logs and pipes."""
 
@@ -60,7 +86,7 @@ class PlainReport:
         self._out, self._err = out, err
 
     def say(self, line: str) -> None:
-        print(line, file=self._out, flush=True)
+        tell(line, self._out)
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
@@ -127,7 +153,7 @@ class JsonReport:
             raise RuntimeError("a command answers once: a second document would spoil the first")
         text = json.dumps(data, indent=2)
         self.answered = True
-        print(text, file=self._out, flush=True)
+        tell(text, self._out)
 
 
 class _NoProgress:
@@ -157,7 +183,7 @@ class _PlainProgress:
     def _tell(self) -> None:
         self._next = time.monotonic() + _REPEAT_SECONDS
         count = f" {self._done}/{self._total}" if self._total else ""
-        print(f"{self._label} ...{count}", file=self._err, flush=True)
+        tell(f"{self._label} ...{count}", self._err)
 
 
 class _TerminalProgress:

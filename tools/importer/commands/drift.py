@@ -71,9 +71,12 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 progress.advance()
 
     # Late: rules need libcst, and only series that have some.
-    from tools.importer.session import decide_rewrites
+    from tools.importer.session import decide_rewrites, read_known_calls
 
-    table = measure(series, base, targets(), remake=decide_rewrites)
+    known = read_known_calls(project)
+    table = measure(
+        series, base, targets(), remake=lambda patches, tree: decide_rewrites(patches, tree, known)
+    )
     _write(args, context, table)
     report.result(to_document(table))
     return ExitCode.CONFLICT if args.exit_code and table.stops else ExitCode.DONE

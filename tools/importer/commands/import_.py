@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 
 from tools.importer.commands.context import Context
 from tools.importer.commands.importing import Import, go_on
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.session import check_committed, current_label, load_source, refuse_unfinished
+from tools.importer.session import (
+    check_committed,
+    current_label,
+    load_source,
+    read_known_calls,
+    refuse_unfinished,
+)
 
 NAME = "import"
 HELP = "carry the series to another upstream release (the default command)"
@@ -61,5 +68,6 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         dict(new.pin),
         overwrite=args.overwrite,
         acknowledge_licence=args.acknowledge_licence,
+        known_calls=hashlib.sha256(read_known_calls(project)).hexdigest(),
     )
     return go_on(context, work, source, new, {})

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from tools.importer.commands.context import Context
@@ -13,10 +14,12 @@ from tools.importer.commands.summary import (
     change_lines,
     changes_data,
     unread_lines,
+    waiting_lines,
 )
-from tools.importer.engine import Carry, Decision
+from tools.importer.engine import Carry, Decision, PatchResult
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.session import (
+    KNOWN_CALLS,
     SESSION_FILES,
     Carried,
     Changes,
@@ -26,10 +29,13 @@ from tools.importer.session import (
     Unfinished,
     directory_changes,
     finish,
+    forecast,
     load_source,
     moved_pin,
     pin_bytes,
+    read_known_calls,
     replay,
+    settled_calls,
     stop_at,
 )
 from tools.importer.snapshot import Snapshot
@@ -47,6 +53,7 @@ class Import:
     pin: Mapping[str, object]
     overwrite: bool
     acknowledge_licence: bool
+    known_calls: str = ""  # the sha256 of the rules' data; "" from a version that had none
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
@@ -77,18 +84,22 @@ def go_on(
     report.say(heading + (" (dry run)" if context.dry_run else ""))
     old = _old_tree(context, source)
     licence = _check_licence(context, work, old, new)
-    rewrites = Rewrites(new)
+    known, on_patches = settled_calls(decisions, _known_calls(context, work))
+    rewrites = Rewrites(new, known)
     with report.progress(f"Carrying {len(source.series.patches)} patches"):
-        result = replay(source, new, decisions, rewrites=rewrites, old=old)
+        result = replay(source, new, on_patches, rewrites=rewrites, old=old)
     for line in carry_lines(result):
         report.say(line)
     if result.stopped:
-        return _stop(context, work, source, result, decisions)
+        waiting = forecast(source, new, on_patches, result, rewrites=rewrites, old=old)
+        for line in waiting_lines(waiting):
+            report.say(line)
+        return _stop(context, work, source, result, decisions, waiting)
     with report.progress("Proving that the new series applies"):
         carried = finish(result, new, rewrites=rewrites)
     for line in unread_lines(rewrites.unread):
         report.say(line)
-    return _publish(context, work, source, new, result, carried, licence, rewrites.unread)
+    return _publish(context, work, source, new, result, carried, licence, rewrites)
 
 
 def _stop(
@@ -97,6 +108,7 @@ def _stop(
     source: Source,
     result: Carry,
     decisions: Mapping[str, Decision],
+    waiting: Sequence[PatchResult],
 ) -> ExitCode:
     project, report = context.project, context.report
     stopped = result.stopped
@@ -112,14 +124,16 @@ def _stop(
         report.say(f"would stop at {stopped.patch.name}")
     else:
         unfinished = Unfinished(COMMAND, project.name, asdict(work), decisions)
-        stop_at(project.state, unfinished, stopped, source.series.root)
+        ours = stopped.patch.name == KNOWN_CALLS
+        stop_at(project.state, unfinished, stopped, project.series if ours else source.series.root)
         report.say(
             f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files below"
         )
         report.say(
             ".import/conflict, then `import.py continue`; or `import.py skip`, `import.py abort`"
         )
-    report.result(_data(context, work, result, "stopped", Changes(), None))
+    told = _data(context, work, result, "stopped", Changes(), None)
+    report.result({**told, "waiting": [each.patch.name for each in waiting]})
     return ExitCode.CONFLICT
 
 
@@ -131,11 +145,14 @@ def _publish(
     result: Carry,
     carried: Carried,
     licence: Mapping[str, bytes],
-    unread: tuple[str, ...],
+    rewrites: Rewrites,
 ) -> ExitCode:
     project, report = context.project, context.report
     files: dict[str, bytes | None] = dict(licence)
     files |= directory_changes(project, carried, source, overwrite=work.overwrite)
+    if rewrites.known != read_known_calls(project):
+        known = project.series.relative_to(project.workspace) / KNOWN_CALLS
+        files[known.as_posix()] = rewrites.known
     pin = moved_pin(project, new, carried, report)
     pin_path = project.pin.relative_to(project.workspace).as_posix()
     if pin is not None:
@@ -167,8 +184,19 @@ def _publish(
         )
     outcome = "published" if changes else "nothing to do"
     told = _data(context, work, result, outcome, changes, pin)
-    report.result({**told, "unread_by_rewrites": list(unread)})
+    report.result({**told, "unread_by_rewrites": list(rewrites.unread)})
     return code
+
+
+def _known_calls(context: Context, work: Import) -> bytes:
+    """Return the data of the rules, unchanged since the import began. Raises UserError."""
+    known = read_known_calls(context.project)
+    if work.known_calls and hashlib.sha256(known).hexdigest() != work.known_calls:
+        raise UserError(
+            f"{context.project.series / KNOWN_CALLS}: changed since the import began. Restore it, make "
+            f"that edit in .import/conflict/{KNOWN_CALLS} or after the import, and run this again"
+        )
+    return known
 
 
 def _old_tree(context: Context, source: Source) -> Snapshot | None:

@@ -20,8 +20,10 @@ from typing import NoReturn, cast
 from tools.importer.apply import ApplyError
 from tools.importer.commands.context import Access, Command, Context
 from tools.importer.errors import EnvironmentProblem, ExitCode, UserError
+from tools.importer.git_environment import without_callers_repository
+from tools.importer.ownership import check_own
 from tools.importer.project import load_project
-from tools.importer.report import JsonReport, Report, make_report
+from tools.importer.report import JsonReport, Report, flush, make_report, tell
 from tools.importer.session import lock, pending, recover
 
 Loader = Callable[[], Command]
@@ -78,7 +80,15 @@ _EPILOG = """exit status:
 
 def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COMMANDS) -> int:
     """Parse, call the command, and return its exit status."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        with without_callers_repository():
+            return _main(list(sys.argv[1:] if argv is None else argv), commands)
+    finally:
+        flush(sys.stdout)  # --help of argparse
+        flush(sys.stderr)
+
+
+def _main(arguments: list[str], commands: Mapping[str, Loader]) -> int:
     report = make_report(as_json="--json" in arguments)
     try:
         code = _run(arguments, commands, report)
@@ -92,10 +102,10 @@ def main(argv: Sequence[str] | None = None, commands: Mapping[str, Loader] = COM
             raise
         code, error = ExitCode.ENVIRONMENT, str(problem)
     except KeyboardInterrupt:
-        print("import.py: interrupted", file=sys.stderr)
+        tell("import.py: interrupted", sys.stderr)
         return 130
     if error:
-        print(f"import.py: {error}", file=sys.stderr)
+        tell(f"import.py: {error}", sys.stderr)
     if isinstance(report, JsonReport) and not report.answered:
         report.result({"error": error, "exit": int(code)} if error else {"exit": int(code)})
     return int(code)
@@ -121,6 +131,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
+    check_own(state, "Move it away, or run this as its owner")
     with ExitStack() as held:
         if alone:
             held.enter_context(lock(state))

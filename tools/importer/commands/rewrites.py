@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,16 @@ from tools.importer.editing import Release, open_release
 from tools.importer.engine import apply_to_snapshot, base_files, record_base
 from tools.importer.errors import ExitCode, UserError
 from tools.importer.series import Series, load_series
-from tools.importer.session import Transaction, refuse_unfinished
+from tools.importer.session import (
+    KNOWN_CALLS,
+    Transaction,
+    read_known_calls,
+    refuse_unfinished,
+)
 from tools.importer.snapshot import OverlaySnapshot
 
 if TYPE_CHECKING:
-    from tools.importer.rewrites import Modules
+    from tools.importer.rewrites import Modules, Rule
 
 NAME = "rewrites"
 HELP = "check the patches that rules make, and that nothing is left that a rule guards"
@@ -41,20 +46,23 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         refuse_unfinished(context.project.state)
     release = open_release(context.project, report, args.series)
     modules = rewrites.Modules()
+    rules = rewrites.with_known_calls(
+        rewrites.RULES, read_known_calls(context.project), KNOWN_CALLS
+    )
     with report.progress(f"running the rules on {release.label}"):
         made = rewrites.patch_files(
             release.series,
             release.snapshot,
             release.label,
-            rules=rewrites.RULES,
+            rules=rules,
             modules=modules,
         )
         stale = [name for name, data in made.items() if not _is_current(release, name, data)]
         if args.update:
-            files, unread = _updated({name: made[name] for name in stale}, release, modules)
+            files, unread = _updated({name: made[name] for name in stale}, release, rules, modules)
         else:
             _refuse(stale, release)
-            unread = _check_guards(release.series, release, modules)
+            unread = _check_guards(release.series, release, rules, modules)
     for name in made:
         report.say(f"{'stale' if name in stale else 'as its rule makes it'}: {name}")
     for line in unread_lines(unread):
@@ -87,20 +95,22 @@ def _refuse(stale: list[str], release: Release) -> None:
         )
 
 
-def _check_guards(series: Series, release: Release, modules: Modules) -> tuple[str, ...]:
+def _check_guards(
+    series: Series, release: Release, rules: Sequence[Rule], modules: Modules
+) -> tuple[str, ...]:
     """Raise UserError where the patched tree escapes a rule. Returns what nobody could read."""
-    from tools.importer.rewrites import RULES, check_guards
+    from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
     touched = {diff.path for patch in series.patches for diff in patch.files}
     absent = [path for path in touched if not snapshot.carries(path)]
     files = apply_to_snapshot(series, snapshot, absent=absent)
     patched = OverlaySnapshot(snapshot, files)
-    return check_guards(patched, release.label, rules=RULES, modules=modules)
+    return check_guards(patched, release.label, rules=rules, modules=modules)
 
 
 def _updated(
-    stale: Mapping[str, bytes], release: Release, modules: Modules
+    stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
     """Return the files of the new series, where the others fit as they are, and what is unread."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
@@ -114,7 +124,7 @@ def _updated(
             Path(scratch, name).write_bytes(data)
         series = load_series(Path(scratch))
         files |= base_files(record_base(series, release.snapshot))
-        return files, _check_guards(series, release, modules)
+        return files, _check_guards(series, release, rules, modules)
 
 
 def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:

@@ -9,7 +9,7 @@ from tools.importer.commands.context import Context
 from tools.importer.commands.resuming import resume
 from tools.importer.engine import Skip
 from tools.importer.errors import ExitCode, UserError
-from tools.importer.session import require_unfinished
+from tools.importer.session import KNOWN_CALLS, require_unfinished
 
 NAME = "skip"
 HELP = "leave the stopped patch out of the new series, and go on"
@@ -24,4 +24,9 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     resumed = resume(context, unfinished)
     if unfinished.stop is None:
         raise UserError("no patch is stopped at: a command was killed. Run `import.py continue`")
+    if unfinished.stop.patch == KNOWN_CALLS:
+        raise UserError(
+            f"{KNOWN_CALLS} is no patch that could be left out: each call in it stays, with a reason, or "
+            f"is patched. Edit .import/conflict/{KNOWN_CALLS}, then `import.py continue`"
+        )
     return resumed.go_on({**unfinished.decisions, unfinished.stop.patch: Skip()})

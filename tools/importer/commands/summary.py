@@ -22,10 +22,12 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    counts = Counter(each.outcome for each in result.results)
+    # The rules' own data may be among the results, as what the carry stops at.
+    patches = [each for each in result.results if each.patch.name.endswith(".patch")]
+    counts = Counter(each.outcome for each in patches)
     told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome])
     if told:
-        yield f"{len(result.results)} of {len(result.series.patches)} patches: {told}"
+        yield f"{len(patches)} of {len(result.series.patches)} patches: {told}"
     landed = _names(result, Outcome.LANDED)
     skipped = _names(result, Outcome.SKIPPED)
     waiting = _names(result, Outcome.NOT_APPLICABLE)
@@ -35,6 +37,13 @@ def carry_lines(result: Carry) -> Iterator[str]:
         yield f"NOT carried, dropped by your decision: {', '.join(skipped)}"
     if waiting:
         yield f"kept as they were, this origin has none of their files: {', '.join(waiting)}"
+
+
+def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
+    """One line per patch that will stop later, so that nobody takes the first stop for the only one."""
+    for each in waiting:
+        files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
+        yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
 
 
 def unread_lines(unread: Sequence[str]) -> Iterator[str]:

@@ -12,22 +12,29 @@ from pathlib import Path
 import pytest
 
 from tools.importer.drift import Table, Target, from_document, measure, to_json, to_text
-from tools.importer.engine import Outcome, apply_to_snapshot, carry, read_base, record_base
+from tools.importer.engine import (
+    Decision,
+    Outcome,
+    apply_to_snapshot,
+    carry,
+    read_base,
+    record_base,
+)
 from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins import open_pin
 from tools.importer.origins.wheel import WheelSnapshot, wheel_settings
 from tools.importer.project import load_project
 from tools.importer.report import make_report
-from tools.importer.series import load_series
-from tools.importer.session import decide_rewrites
+from tools.importer.series import Series, load_series
+from tools.importer.session import decide_rewrites, read_known_calls
 from tools.importer.snapshot import Snapshot
 
 _ROOT = Path(__file__).parents[3]
 _PROJECT = load_project(_ROOT)
 _DRIFT = _ROOT / "patches" / "torch" / "drift.json"
 _UPDATE = (
-    "Run `tools/import.py drift v2.6.0 v2.13.0 v2.14.1 --format json --output patches/torch/drift.json`"
-    " and the same with `--format text --output patches/torch/drift.txt`, then read the difference"
+    "Run `tools/import.py drift v2.6.0 v2.13.0 v2.14.1 v2.15.0 --format json"
+    " --output patches/torch/drift.json` and the same with `--format text --output patches/torch/drift.txt`, then read the difference"
 )
 
 
@@ -61,6 +68,10 @@ def _snapshot(label: str, pin: Mapping[str, object]) -> Snapshot:
     return _wheel(pin) if label == _table().series else _fetched(pin)
 
 
+def _remake(series: Series, snapshot: Snapshot) -> dict[str, Decision]:
+    return decide_rewrites(series, snapshot, read_known_calls(_PROJECT))
+
+
 def test_the_two_files_say_the_same() -> None:
     table = _table()
     assert to_json(table) == _DRIFT.read_text(encoding="utf-8"), _UPDATE
@@ -82,7 +93,7 @@ def test_the_column_comes_out_again(label: str) -> None:
     series = load_series(_PROJECT.series_of(table.series))
     snapshot = _snapshot(label, release.origin)
     again = measure(
-        series, read_base(series.root), [Target(release.options, snapshot)], remake=decide_rewrites
+        series, read_base(series.root), [Target(release.options, snapshot)], remake=_remake
     )
     rows = tuple(replace(row, cells=(row.cells[column],)) for row in table.rows)
     assert again == replace(table, releases=(release,), rows=rows), _UPDATE
@@ -121,6 +132,10 @@ _BACK = {
         "testing-private-device-in-monorepo.patch": Outcome.OFFSET,  # a function has another name
     },
     "v2.14.1": {"cpp-extension-paths.patch": Outcome.CONFLICT},
+    "v2.15.0": {
+        "cpp-extension-paths.patch": Outcome.CONFLICT,
+        "files-of-the-profiler.patch": Outcome.CONFLICT,
+    },
 }
 
 
@@ -141,6 +156,7 @@ _OF_SOURCES = {
         "threads-of-products.patch": Outcome.NOT_APPLICABLE,
     },
     "v2.14.1": {},
+    "v2.15.0": {},
 }
 
 
@@ -150,7 +166,7 @@ def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)
-    made = decide_rewrites(series, wheel)
+    made = _remake(series, wheel)
     found = carry(series, read_base(series.root), wheel, decisions=made, keep_going=True)
     outcomes = {result.patch.name: result.outcome for result in found.results}
     assert {

@@ -13,7 +13,7 @@ from tools.importer.editing.release import Release, built_label
 from tools.importer.editing.staged import staged
 from tools.importer.engine import apply_to_snapshot, base_files, header_of, record_base
 from tools.importer.project import Project
-from tools.importer.session import Transaction, check_rewrites
+from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def publication(
         recorded = record_base(series, release.snapshot)
         if as_it_lies or _concerns_rules(release, files):
             patched = apply_to_snapshot(series, release.snapshot, absent=recorded.absent)
-            check_rewrites(series, release.snapshot, patched)
+            check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
         # Comments and the base may change without the tree.

@@ -2,6 +2,8 @@
 """Semantic rewrites: patches that a rule makes of each upstream tree, with a guard for what it misses."""
 
 from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.finding import Finding, refuse
+from tools.importer.rewrites.known_calls import with_known_calls, with_proposals
 from tools.importer.rewrites.patch_file import (
     patch_files,
     regenerated_patch,
@@ -11,11 +13,14 @@ from tools.importer.rewrites.patch_file import (
 from tools.importer.rewrites.rule import Kept, Operation, Rule
 from tools.importer.rewrites.run import (
     HEADER,
+    Guarded,
     Rewritten,
     check_guards,
+    decide,
     decisions,
     find_rule,
     generated,
+    look,
     regenerate,
     run_rule,
 )
@@ -24,19 +29,26 @@ from tools.importer.rewrites.torch_rules import RULES
 __all__ = [
     "HEADER",
     "RULES",
+    "Finding",
+    "Guarded",
     "Kept",
     "Modules",
     "Operation",
     "Rewritten",
     "Rule",
     "check_guards",
+    "decide",
     "decisions",
     "find_rule",
     "generated",
+    "look",
     "patch_files",
+    "refuse",
     "regenerate",
     "regenerated_patch",
     "render_rewrite",
     "run_rule",
     "same_patch",
+    "with_known_calls",
+    "with_proposals",
 ]

@@ -7,6 +7,7 @@ in, that no such call is left but those with a reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -39,8 +40,8 @@ class Kept:
 class Rule:
     """`guarded` are callees that may not be left on a path from `__file__`, except as `kept` says.
 
-    `expected` has for each release how many calls each file has that the rule rewrites; a release
-    that is not in it must be as the last one there. `header` is the patch's, less its Subject.
+    `expected` has how many calls of a file the rule rewrites, from the release on that it is listed
+    under. Both are data (see known_calls.py). `header` is the patch's, less its Subject.
     """
 
     name: str
@@ -61,7 +62,24 @@ class Rule:
         )
 
     def matches_in(self, label: str) -> Mapping[str, int]:
-        """Return the expected matches by file: those of the release, else of the newest one known."""
-        if label in self.expected:
-            return self.expected[label]
-        return list(self.expected.values())[-1] if self.expected else {}
+        """Return the expected matches by file: what the releases up to this one say, one by one.
+
+        What is no release, or older than all of them, has the numbers of all, or of the oldest.
+        """
+        order = sorted(self.expected, key=_age)
+        upto = [name for name in order if _age(name) <= _age(label)] or order[:1]
+        found: dict[str, int] = {}
+        for name in upto:
+            found |= self.expected[name]
+        return {path: number for path, number in found.items() if number}
+
+
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
+
+
+def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
+    """Order releases by their numbers, candidates before them, branches and commits last."""
+    found = _RELEASE.fullmatch(label)
+    if found is None:
+        return (True, (), True, "")
+    return (False, tuple(map(int, found[1].split("."))), not found[2], found[2])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree: the changed files, or one line that says what is not as the rule expects.
+"""Run a rule on a tree: the changed files, and findings: what is not as the rule expects.
 
 The result is made anew from every tree, never merged, so a call that upstream added is found: it is
-either rewritten (and its file's number of matches must be right) or refused by the guard.
+either rewritten (and its file's number of matches must be right) or a finding of the guard. `examine`,
+`look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` refuse them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tools.importer.engine import Decision, Resolved
 from tools.importer.errors import UserError
 from tools.importer.rewrites.edit import rewrite_file, rewritten_call
 from tools.importer.rewrites.facts import Modules
+from tools.importer.rewrites.finding import TABLE, Finding, refuse
 from tools.importer.rewrites.reach import Reached, reach
 from tools.importer.rewrites.rule import Kept, Rule
 from tools.importer.rewrites.sites import Site
@@ -23,7 +25,7 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import Blob, OverlaySnapshot, Snapshot
 
 HEADER = "Rewrite"
-TABLE = "tools/importer/rewrites/torch_rules.py"
+_RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,15 @@ class Rewritten:
     files: Mapping[str, Blob]
     sites: tuple[Site, ...]
     kept: Mapping[Kept, tuple[Site, ...]]
+    unread: tuple[str, ...]
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """A look at a patched tree; of `unread` files, which name a path, nothing is known."""
+
+    findings: tuple[Finding, ...]
     unread: tuple[str, ...]
 
 
@@ -53,6 +64,15 @@ def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
     """Rewrite a tree. Raises UserError where matches are not as expected, or a guarded call is left."""
+    done = examine(rule, snapshot, label, modules=modules)
+    refuse(done.findings, label)
+    return done
+
+
+def examine(
+    rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
+) -> Rewritten:
+    """Rewrite what the rule can rewrite of a tree, and say what it does not know."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -60,7 +80,7 @@ def run_rule(
     kept, open_sites = _sort_out(rule, sites)
     edits = [(site, rewritten_call(rule, site.text)) for site in open_sites if rule.operations]
     matched = [(site, text) for site, text in edits if text is not None]
-    _check_count(rule, [site for site, _ in matched], snapshot, label)
+    findings = _miscounted(rule, [site for site, _ in matched], snapshot, label)
 
     changed: dict[str, Blob] = {}
     for path in sorted({site.path for site, _ in matched}):
@@ -71,15 +91,20 @@ def run_rule(
         here = [(site, text) for site, text in matched if site.path == path]
         data = rewrite_file(blob.data, module, here, rule.target)
         if data is None:
-            raise UserError(
-                f"rewrite {rule.name}, {label}: {here[0][0]}: '{rule.target.split('.')[0]}' is "
-                f"another variable there. Patch it by hand and list it as kept in {TABLE}"
-            )
-        changed[path] = Blob(data, blob.mode)
+            findings += _hidden(rule, [site for site, _ in here])
+        else:
+            changed[path] = Blob(data, blob.mode)
     after = {path: blob.data for path, blob in changed.items()}
     left = reach({**files, **after}, modules).sites(rule.guarded) if changed else sites
-    _check_left(rule, _sort_out(rule, left)[1], label)
-    return Rewritten(rule, changed, tuple(site for site, _ in matched), kept, reached.unread)
+    told = {(each.path, each.function) for each in findings}
+    findings += [
+        each
+        for each in _left(rule, _sort_out(rule, left)[1])
+        if (each.path, each.function) not in told
+    ]
+    return Rewritten(
+        rule, changed, tuple(site for site, _ in matched), kept, reached.unread, tuple(findings)
+    )
 
 
 def check_guards(
@@ -90,15 +115,26 @@ def check_guards(
     Returns the files that name a path and that Python could not read: of those nothing is known.
     With the `modules` of `decisions`, only what the patches changed is parsed.
     """
+    seen = look(snapshot, rules=rules, modules=modules)
+    refuse(seen.findings, label)
+    return seen.unread
+
+
+def look(
+    snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
+) -> Guarded:
+    """Look at a tree with all its patches in for guarded calls without a reason."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
+    findings: list[Finding] = []
     for rule in rules:
         scope = (*rule.scope, "", *rule.outside)
         if scope not in trees:
             trees[scope] = reach(_files(rule, snapshot), modules)
         sites = trees[scope].sites(rule.guarded)
-        _check_left(rule, _sort_out(rule, sites)[1], label)
-    return tuple(sorted({path for reached in trees.values() for path in reached.unread}))
+        findings += _left(rule, _sort_out(rule, sites)[1])
+    unread = {path for reached in trees.values() for path in reached.unread}
+    return Guarded(tuple(findings), tuple(sorted(unread)))
 
 
 def decisions(
@@ -109,18 +145,35 @@ def decisions(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
+    """Return the rewritten files of the generated patches (see `decide`). Raises UserError."""
+    made, findings = decide(series, snapshot, label, rules=rules, modules=modules)
+    refuse(findings, label)
+    return made
+
+
+def decide(
+    series: Series,
+    snapshot: Snapshot,
+    label: str,
+    *,
+    rules: Sequence[Rule] = RULES,
+    modules: Modules | None = None,
+) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
     """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches.
 
     A file that such a patch changed before, and does no more, is there as it is upstream.
     """
-    found: dict[str, Decision] = {}
+    made: dict[str, Decision] = {}
+    findings: list[Finding] = []
     tree = snapshot
     for patch in generated(series):
         files: dict[str, Blob | None] = {diff.path: tree.read(diff.path) for diff in patch.files}
-        files |= regenerate(patch.header[HEADER], tree, label, rules=rules, modules=modules)
+        done = examine(find_rule(patch.header[HEADER], rules), tree, label, modules=modules)
+        files |= done.files
+        findings += done.findings
         tree = OverlaySnapshot(tree, files)
-        found[patch.name] = Resolved(files)
-    return found
+        made[patch.name] = Resolved(files)
+    return made, tuple(findings)
 
 
 def generated(series: Series) -> list[Patch]:
@@ -141,7 +194,7 @@ def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
         if rule.name == name:
             return rule
     known = ", ".join(rule.name for rule in rules)
-    raise UserError(f"{TABLE}: no rewrite '{name}'. Name one of: {known}")
+    raise UserError(f"{_RULES_FILE}: no rewrite '{name}'. Name one of: {known}")
 
 
 def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
@@ -161,27 +214,45 @@ def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site,
     return kept, [site for site in sites if site not in taken]
 
 
-def _check_count(rule: Rule, sites: Sequence[Site], snapshot: Snapshot, label: str) -> None:
-    want = {p: n for p, n in rule.matches_in(label).items() if snapshot.carries(p)}
+def _miscounted(rule: Rule, sites: Sequence[Site], snapshot: Snapshot, label: str) -> list[Finding]:
+    want = {p: n for p, n in rule.matches_in(label).items() if n and snapshot.carries(p)}
     found = Counter(site.path for site in sites)
-    if found == want:
-        return
-    wrong = sorted(path for path in {*want, *found} if want.get(path, 0) != found.get(path, 0))
-    told = [
-        f"{path} has {found.get(path, 0)}, expected {want.get(path, 0)}"
-        + "".join(f" [{site}]" for site in sites if site.path == path)
-        for path in wrong
-    ]
-    raise UserError(
-        f"rewrite {rule.name}, {label}: {'; '.join(told)}. Look whether each should be rewritten, "
-        f"then give {label} its numbers under `expected` in {TABLE}, or list it as kept"
+    step = (
+        f"Look whether each should be rewritten, then give {label} its numbers in {TABLE}, or list it "
+        "there as kept"
     )
+    out = []
+    for path in sorted(path for path in {*want, *found} if want.get(path, 0) != found.get(path, 0)):
+        here = tuple(site for site in sites if site.path == path)
+        what = f"{path} has {len(here)}, expected {want.get(path, 0)}"
+        what += "".join(f" [{site}]" for site in here)
+        out.append(Finding(rule.name, path, "", here, what, step))
+    return out
 
 
-def _check_left(rule: Rule, sites: Sequence[Site], label: str) -> None:
-    if sites:
-        places = "; ".join(map(str, sites))
-        raise UserError(
-            f"rewrite {rule.name}, {label}: {len(sites)} left on a path from __file__: {places}. "
-            f"Patch it, teach the rule to, or list it as kept, with the reason, in {TABLE}"
+def _hidden(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
+    root = rule.target.split(".")[0]
+    step = f"Patch it by hand and list it as kept in {TABLE}"
+    return _by_function(rule, sites, f"'{root}' is another variable in", step)
+
+
+def _left(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
+    step = f"Patch it, teach the rule to, or list it as kept, with the reason, in {TABLE}"
+    return _by_function(rule, sites, "left on a path from __file__", step)
+
+
+def _by_function(rule: Rule, sites: Sequence[Site], what: str, step: str) -> list[Finding]:
+    places: dict[tuple[str, str], list[Site]] = {}
+    for site in sites:
+        places.setdefault((site.path, site.function), []).append(site)
+    return [
+        Finding(
+            rule.name,
+            path,
+            function,
+            tuple(here),
+            f"{len(here)} {what}: {'; '.join(map(str, here))}",
+            step,
         )
+        for (path, function), here in places.items()
+    ]

@@ -12,10 +12,18 @@ from tools.importer.session.reimport import (
     current_label,
     directory_changes,
     finish,
+    forecast,
     load_source,
     replay,
 )
-from tools.importer.session.rewritten import Rewrites, check_rewrites, decide_rewrites
+from tools.importer.session.rewritten import (
+    KNOWN_CALLS,
+    Rewrites,
+    check_rewrites,
+    decide_rewrites,
+    read_known_calls,
+    settled_calls,
+)
 from tools.importer.session.stopping import (
     SESSION_FILES,
     back_to_desk,
@@ -39,6 +47,7 @@ from tools.importer.session.unfinished import (
 __all__ = [
     "DESK",
     "EDITING",
+    "KNOWN_CALLS",
     "SESSION_FILES",
     "Carried",
     "Changes",
@@ -56,12 +65,14 @@ __all__ = [
     "decide_rewrites",
     "directory_changes",
     "finish",
+    "forecast",
     "forget",
     "load_source",
     "lock",
     "moved_pin",
     "pending",
     "pin_bytes",
+    "read_known_calls",
     "read_resolution",
     "read_unfinished",
     "recover",
@@ -69,6 +80,7 @@ __all__ = [
     "replay",
     "require_unfinished",
     "roll_back",
+    "settled_calls",
     "stop_at",
     "uncommitted",
     "unsettled",

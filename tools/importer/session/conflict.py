@@ -173,7 +173,7 @@ def _summary(result: PatchResult, series: Path) -> str:
         f"Subject: {header['Subject']}",
         f"Reason: {header['Reason']}",
         f"Upstream: {header['Upstream']}",
-        f"Patch: {series / result.patch.name}",
+        f"{'Patch' if result.patch.line else 'Data'}: {series / result.patch.name}",
         "",
         *([result.note, ""] if result.note else []),
         "Files to settle, below `.import/conflict/`:",

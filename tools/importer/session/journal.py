@@ -216,4 +216,11 @@ def _one_line(journal: Journal, next_step: str) -> Iterator[None]:
 def _read(root: Path) -> Journal:
     data = json.loads((root / _JOURNAL).read_bytes())
     moves = tuple(Move(**move) for move in data["moves"])
-    return Journal(data["what"], moves, tuple(data["made"]), tuple(data["clears"]))
+    journal = Journal(data["what"], moves, tuple(data["made"]), tuple(data["clears"]))
+    for path in (*(move.path for move in moves), *journal.made, *journal.clears):
+        if path.startswith("/") or ".." in path.split("/"):
+            raise UserError(
+                f"{root / _JOURNAL}: '{path}' leads out of the workspace, which no command writes. "
+                f"Delete {root}"
+            )
+    return journal

@@ -10,7 +10,13 @@ from pathlib import Path
 from tools.importer.errors import EnvironmentProblem, UserError
 
 # Neither the user's configuration nor the locale may change what git says.
-_CALM = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+_CALM = {
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_COUNT": "0",
+    "GIT_CONFIG_PARAMETERS": "",
+    "LC_ALL": "C",
+}
 _NAMED = 5
 
 

@@ -10,20 +10,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tools.importer.errors import UserError
+from tools.importer.session.unfinished import replace_file
 
 _NAME = "lock"
+_IGNORE = ".gitignore"
 
 
 @contextmanager
 def lock(state: Path) -> Iterator[None]:
     """Hold the workspace. Raises UserError, naming the process, when another command has it.
 
-    The state directory is made for it, and goes again if nothing else is in it.
+    The state directory is made for it, ignored by git whatever the workspace ignores, and goes again if
+    nothing else is in it.
     """
     handle = _acquire(state)
     try:
+        ignore = state / _IGNORE
+        if not ignore.exists():
+            replace_file(ignore, b"*\n")
         yield
     finally:
+        if set(os.listdir(state)) <= {_NAME, _IGNORE}:
+            (state / _IGNORE).unlink(missing_ok=True)  # while nobody else may begin
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
         with suppress(OSError):  # not empty: an unfinished command, or the next one has begun

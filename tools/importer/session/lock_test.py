@@ -40,4 +40,4 @@ def test_what_an_unfinished_command_keeps_stays(tmp_path: Path) -> None:
     state = tmp_path / ".import"
     with lock(state):
         (state / "state.json").write_bytes(b"{}")
-    assert os.listdir(state) == ["state.json"]
+    assert sorted(os.listdir(state)) == [".gitignore", "state.json"]

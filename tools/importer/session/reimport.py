@@ -15,6 +15,7 @@ from tools.importer.engine import (
     Base,
     Carry,
     Decision,
+    PatchResult,
     base_files,
     carry,
     header_of,
@@ -74,6 +75,17 @@ def load_source(project: Project, label: str) -> Source:
     return Source(label, load_series(directory), base, digest_of_directory(directory))
 
 
+def _check_names(source: Source) -> None:
+    """Refuse a patch of a path with a backslash: upstream may have one, a build does not unpack it."""
+    for patch in source.series.patches:
+        for path in (path for diff in patch.files for path in diff.paths):
+            if "\\" in path:
+                raise UserError(
+                    f"{source.series.root / patch.name}: '{path}' has a backslash, which is no name on "
+                    "every machine. Leave that file out of the patch"
+                )
+
+
 def digest_of_directory(directory: Path) -> str:
     """Return a hash over what a carry depends on: the order, the diffs and the base.
 
@@ -98,9 +110,11 @@ def replay(
 ) -> Carry:
     """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError.
 
-    `rewrites` are those of `new`: given to `finish` too, they do not learn its files twice. `old`, the
-    tree that the series was made against, only lends its words to conflicts.
+    A place that a rule does not know stops it like a conflict, before all patches. `rewrites` are those
+    of `new`: given to `finish` too, they do not learn its files twice. `old`, the tree that the series
+    was made against, only lends its words to conflicts.
     """
+    _check_names(source)
     if source.base is None:
         if new.label != source.label:
             raise UserError(
@@ -108,8 +122,47 @@ def replay(
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
         return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
-    made_anew = (rewrites or Rewrites(new)).decide(source.series)
-    return carry(source.series, source.base, new, decisions={**made_anew, **decisions}, old=old)
+    rules = rewrites or Rewrites(new)
+    made_anew, findings = rules.decide(source.series)
+    every = {**made_anew, **decisions}
+    if findings:
+        whole = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+        waiting = [
+            file.new_path for each in whole.results if each.outcome.stops for file in each.files
+        ]
+        found = {(each.rule, each.path, each.function or None) for each in findings}
+        findings += tuple(
+            each
+            for each in rules.look(source.series, whole.files, unsettled=waiting)
+            if (each.rule, each.path, each.function) not in found
+        )
+        return Carry(source.series, (rules.stop(findings),), {})
+    result = carry(source.series, source.base, new, decisions=every, old=old)
+    if result.stopped is None:
+        left = rules.look(source.series, result.files)
+        if left:
+            return Carry(source.series, (*result.results, rules.stop(left)), result.files)
+    return result
+
+
+def forecast(
+    source: Source,
+    new: Snapshot,
+    decisions: Mapping[str, Decision],
+    result: Carry,
+    *,
+    rewrites: Rewrites,
+    old: Snapshot | None = None,
+) -> tuple[PatchResult, ...]:
+    """Return the patches that will stop after the one that `result` stops at, if that is left out."""
+    if source.base is None:
+        return ()
+    every = {**rewrites.decide(source.series)[0], **decisions}
+    whole = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+    stopped = {each.patch.name for each in result.results}
+    return tuple(
+        each for each in whole.results if each.outcome.stops and each.patch.name not in stopped
+    )
 
 
 def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) -> Carried:

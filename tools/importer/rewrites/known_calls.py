@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that a person has looked at, as data: `rewrites.txt` beside the series, a line for each.
+
+    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay as they are
+    RULE rewrite RELEASE PATH xN                from that release on, N calls of the file are rewritten
+
+Empty lines and lines that begin with `#` are for people.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from tools.importer.errors import UserError
+from tools.importer.rewrites.finding import Finding
+from tools.importer.rewrites.rule import Kept, Rule
+
+FILE = "rewrites.txt"
+
+_KEEP = re.compile(
+    r"(?P<rule>\S+) keep (?P<path>.+?)::(?P<function>\S+)(?: x(?P<most>[1-9]\d*))? --(?P<reason>.*)"
+)
+_REWRITE = re.compile(r"(?P<rule>\S+) rewrite (?P<release>\S+) (?P<path>.+) x(?P<number>\d+)")
+_KEPT_HINT = "to keep it, write the reason behind -- and delete the marker lines"
+_REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each with a reason"
+
+
+def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
+    """Return the rules with what the lines of `data` say. `where` names it in a UserError."""
+    kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
+    expected = {
+        rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
+        for rule in rules
+    }
+    seen: dict[tuple[str, ...], int] = {}
+    for number, line in enumerate(_text(data, where).split("\n"), start=1):
+        place = f"{where}:{number}"
+        if not line.strip() or line.startswith("#"):
+            continue
+        keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
+        found = keep or rewrite
+        if found is None:
+            raise UserError(
+                f"{place}: '{line[:60]}' is no line of it. Write `RULE keep PATH::FUNCTION -- REASON` "
+                "or `RULE rewrite RELEASE PATH xN`"
+            )
+        rule = _rule(found["rule"], rules, place)
+        if not rule.covers(found["path"]):
+            raise UserError(
+                f"{place}: '{found['path']}' is outside the rule {rule.name}. Name a file that it covers"
+            )
+        key = _key(line)
+        if key in seen:
+            raise UserError(f"{place}: the same as line {seen[key]}. Keep one of them")
+        seen[key] = number
+        if keep:
+            reason = keep["reason"].strip()
+            if not reason:
+                raise UserError(
+                    f"{place}: no reason behind `--`. Say why the call works as it is, or delete the line"
+                )
+            most = int(keep["most"] or 1)
+            kept[rule.name].append(Kept(keep["path"], keep["function"], reason, most))
+        elif not rule.operations:
+            raise UserError(f"{place}: {rule.name} rewrites nothing. Use `keep`")
+        else:
+            row = expected[rule.name].setdefault(found["release"], {})
+            row[found["path"]] = int(found["number"])
+    return tuple(
+        dataclasses.replace(rule, kept=tuple(kept[rule.name]), expected=expected[rule.name])
+        for rule in rules
+    )
+
+
+def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> bytes:
+    """Return the file with a line proposed for each finding, between markers that a person removes."""
+    lines = data.decode("utf-8").split("\n")
+    for finding in findings:
+        proposal = _proposal(finding, label)
+        same = [at for at, line in enumerate(lines) if _key(line) == _key(proposal)]
+        if same and finding.function:  # its reason may hold for one call more
+            proposal += lines[same[0]].partition(" --")[2].rstrip()
+        block = [
+            f"<<<<<<< {finding.rule}, {label}: {finding.what}",
+            proposal,
+            f">>>>>>> {_KEPT_HINT if finding.function else _REWRITE_HINT}",
+        ]
+        word = " ".join(proposal.split(" ")[:2])
+        alike = [at for at, line in enumerate(lines) if line.startswith(f"{word} ")]
+        if same:
+            lines[same[0] : same[0] + 1] = block
+        elif alike:
+            lines[alike[-1] + 1 : alike[-1] + 1] = block
+        else:
+            lines[max(len(lines) - 1, 0) : len(lines) - 1] = block
+    return "\n".join(lines).encode("utf-8")
+
+
+def _proposal(finding: Finding, label: str) -> str:
+    count = len(finding.sites)
+    if finding.function:
+        times = f" x{count}" if count > 1 else ""
+        return f"{finding.rule} keep {finding.path}::{finding.function}{times} --"
+    return f"{finding.rule} rewrite {label} {finding.path} x{count}"
+
+
+def _key(line: str) -> tuple[str, ...]:
+    """What there may be one line of; () for a line without meaning."""
+    keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
+    if keep:
+        return (keep["rule"], "keep", keep["path"], keep["function"])
+    return (rewrite["rule"], "rewrite", rewrite["release"], rewrite["path"]) if rewrite else ()
+
+
+def _rule(name: str, rules: Sequence[Rule], place: str) -> Rule:
+    for rule in rules:
+        if rule.name == name:
+            return rule
+    known = ", ".join(rule.name for rule in rules)
+    raise UserError(f"{place}: no rule '{name}'. Name one of: {known}")
+
+
+def _text(data: bytes, where: str) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{where}: not UTF-8 ({error.reason}). Save it as UTF-8") from None
