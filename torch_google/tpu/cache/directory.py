@@ -6,22 +6,36 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import secrets
 import stat
-import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from torch_google.tpu.cache.trust import (
+    FILE_FLAGS,
+    UntrustedEntry,
+    check_owner,
+    open_directory,
+    open_entry,
+)
 
 # A full directory is cut down to this part of its bound, so that not every write has to look.
 _KEPT = 0.9
 # What another process wrote and never renamed is litter after this many seconds.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# What is in the directory beside entries is somebody else's.
+# Only files with names like this are entries: others in the directory are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
-    """`read` and `write` raise OSError; a bound of None is none."""
+    """`read` and `write` raise OSError; a bound of None is none.
+
+    The directory, its folders and its entries must belong to this user or to root, and nobody else
+    may write them (trust.py).
+    """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
         self._path = Path(path).expanduser().absolute()
@@ -38,34 +52,60 @@ class Directory:
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of an entry, which counts as used now, or None."""
-        path = self._file(name)
+        """Return the bytes of an entry, which counts as used now, or None.
+
+        Raises UntrustedEntry for a file that somebody else owns or may write.
+        """
         try:
-            data = path.read_bytes()
+            with (
+                self._folder(name) as folder,
+                open(open_entry(name, folder, self._file(name)), "rb") as file,
+            ):
+                data = file.read()
+                # Read-only, or evicted this moment: the bytes are here all the same.
+                with contextlib.suppress(OSError):
+                    os.utime(file.fileno())
         except FileNotFoundError:
             return None
-        # Read-only, or evicted this moment: the bytes are here all the same.
-        with contextlib.suppress(OSError):
-            os.utime(path)
         return data
 
     def write(self, name: str, data: bytes) -> None:
         """Put an entry there whole, then make room if there is too much."""
-        path = self._file(name)
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=_TEMPORARY)
-        try:
-            with open(handle, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except BaseException:
-            Path(partial).unlink(missing_ok=True)
-            raise
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents have the umask's mode
+        with self._folder(name, create=True) as folder:
+            partial = _TEMPORARY + secrets.token_hex(8)
+            handle = os.open(
+                partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, 0o600, dir_fd=folder
+            )
+            try:
+                with open(handle, "wb") as file:
+                    file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(partial, dir_fd=folder)
+                raise
         if self._max_bytes is not None:
             with self._lock:
                 self._bound(len(data), self._max_bytes)
+
+    @contextmanager
+    def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
+        """Yield a descriptor of the folder that an entry of this name is in."""
+        root = open_directory(self._path)
+        try:
+            if create:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(name[:2], 0o700, dir_fd=root)
+            folder = open_directory(self._path / name[:2], below=root)
+        finally:
+            os.close(root)
+        try:
+            yield folder
+        finally:
+            os.close(folder)
 
     def _file(self, name: str) -> Path:
         return self._path / name[:2] / name
@@ -86,16 +126,20 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (when last used, bytes, path) of every entry; removes litter."""
+        """Return (when last used, bytes, path) of every entry; removes litter.
+
+        Links and what is not this user's are not counted and not removed.
+        """
         newest, found = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):
             if not (path.name.startswith(_TEMPORARY) or _is_entry(path)):
                 continue
             try:
-                status = path.stat()
-            except FileNotFoundError:
-                continue  # another process made room as well
-            if not stat.S_ISREG(status.st_mode):
+                status = path.lstat()
+                check_owner(status, path, UntrustedEntry)
+            except (FileNotFoundError, UntrustedEntry):
+                continue  # another process made room as well, or it is no entry of ours
+            if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
                 continue
             newest = max(newest, status.st_mtime)
             found.append((status.st_mtime, status.st_size, path))

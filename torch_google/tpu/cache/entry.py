@@ -1,31 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry of the cache as bytes: an executable and a note, which a checksum keeps whole.
+"""One entry of the cache as bytes: an executable and a note, with a checksum.
 
-A header of one line, the SHA-256 of what follows, then a pickle. What reads it runs code that the
-writer chose, as with any cache of compiled programs.
+A header of one line, the SHA-256 of the rest, the length of the description, the description as
+JSON, and XLA's bytes. To decode an entry runs no code of the file's; to run its executable does.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pickle
+import json
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
-from jax.experimental import serialize_executable
 
-_HEADER = b"torch_google tpu program 1\n"
+from torch_google.tpu.cache.loading import describe, load
+
+_HEADER = b"torch_google tpu program 2\n"
 _DIGEST = hashlib.sha256().digest_size
-# JAX's own, and pickle's: a program that calls back into Python holds functions of this process.
+_LENGTH = struct.Struct("<Q")
+# What JAX and XLA raise for a program that they cannot serialize, and json for a note.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
     jax.errors.JaxRuntimeError,
     AttributeError,
     TypeError,
-    pickle.PicklingError,
+    RecursionError,
 )
 
 
@@ -39,7 +42,10 @@ class Unstorable(Exception):
 
 @dataclass(frozen=True)
 class Entry:
-    """`note` is what the caller needs beside the executable, which may be None."""
+    """`note` is what the caller needs beside the executable, which may be None.
+
+    A note is what json writes and reads unchanged: None, numbers, strings, lists, dicts of strings.
+    """
 
     executable: jax.stages.Compiled | None
     note: Any
@@ -49,36 +55,35 @@ class Entry:
 class Read:
     """An entry whose executable, if it has one, is not loaded yet: a small one takes XLA a millisecond."""
 
-    parts: tuple[bytes, Any, Any] | None
+    description: Any
+    code: bytes
     note: Any
+
+    @property
+    def has_executable(self) -> bool:
+        """Whether there is an executable to load."""
+        return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
         """Return the entry, ready to run on `devices`. Raises Unusable."""
-        if self.parts is None:
+        if not self.has_executable:
             return Entry(None, self.note)
-        payload, in_tree, out_tree = self.parts
         try:
-            executable = serialize_executable.deserialize_and_load(
-                payload,
-                in_tree,
-                out_tree,
-                backend=devices[0].client,
-                execution_devices=list(devices),
-            )
+            return Entry(load(self.description, self.code, devices), self.note)
         except Exception as error:
             raise _cannot_be_loaded(error) from error
-        return Entry(executable, self.note)
 
 
 def encode(entry: Entry) -> bytes:
     """Return the bytes of an entry. Raises Unstorable."""
-    parts = None
-    if entry.executable is not None:
-        try:
-            parts = serialize_executable.serialize(entry.executable)
-        except _REFUSALS as error:
-            raise Unstorable(str(error)) from error
-    body = pickle.dumps((parts, entry.note), protocol=pickle.HIGHEST_PROTOCOL)
+    description, code = None, b""
+    try:
+        if entry.executable is not None:
+            description, code = describe(entry.executable)
+        words = json.dumps([description, entry.note], separators=(",", ":")).encode()
+    except _REFUSALS as error:
+        raise Unstorable(str(error)) from error
+    body = _LENGTH.pack(len(words)) + words + code
     return _HEADER + hashlib.sha256(body).digest() + body
 
 
@@ -90,12 +95,13 @@ def decode(data: bytes) -> Read:
     if hashlib.sha256(body).digest() != data[len(_HEADER) : len(_HEADER) + _DIGEST]:
         raise Unusable("its checksum differs")
     try:
-        parts, note = pickle.loads(body)
-    except Exception as error:
+        (length,) = _LENGTH.unpack_from(body)
+        description, note = json.loads(bytes(body[_LENGTH.size : _LENGTH.size + length]))
+    except (struct.error, ValueError, TypeError, RecursionError) as error:
         raise _cannot_be_loaded(error) from error
-    return Read(parts, note)
+    return Read(description, bytes(body[_LENGTH.size + length :]), note)
 
 
 def _cannot_be_loaded(error: Exception) -> Unusable:
-    # Whole, and yet of another make: pickle and XLA then raise whatever they meet.
+    # Whole, and yet of another make: XLA then raises whatever it meets.
     return Unusable(f"it cannot be loaded: {type(error).__name__}: {error}")

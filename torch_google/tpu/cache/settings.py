@@ -12,6 +12,7 @@ from torch_google.tpu.cache.directory import Directory
 from torch_google.tpu.cache.remote import Remote
 
 _VARIABLE = "TORCH_TPU_COMPILE_CACHE"
+_LOCAL_SCHEMES = ("file://", "local://")
 # After so many failures in a row nothing is read any more.
 _PATIENCE = 3
 
@@ -116,6 +117,9 @@ def stop_writing() -> None:
 def _place(path: str, max_bytes: int | None) -> Directory | Remote:
     if not path or "\0" in path:
         raise ValueError(f"{path!r} is no path. Name a directory or a URL, or give None")
+    for scheme in _LOCAL_SCHEMES:  # judged by owner and mode, however the directory is named
+        if path.lower().startswith(scheme):
+            return Directory(path[len(scheme) :], max_bytes)
     return Remote(path) if "://" in path else Directory(path, max_bytes)
 
 

@@ -21,6 +21,7 @@ from torch_google.tpu.cache.settings import (
     warn,
     writable,
 )
+from torch_google.tpu.cache.trust import UntrustedEntry
 
 
 class Found:
@@ -28,7 +29,7 @@ class Found:
 
     def __init__(self, read: Read, name: str, place: object, devices: Sequence[jax.Device]) -> None:
         self.note: Any = read.note
-        self.has_executable = read.parts is not None
+        self.has_executable = read.has_executable
         self._read: Read | None = read
         self._entry: Entry | None = None
         self._name = name
@@ -75,7 +76,7 @@ def found(fingerprint: str, devices: Sequence[jax.Device]) -> Found | None:
             counts.hits += 1
             counts.bytes += len(data)
             return Found(read, name, place, devices)
-    except Unusable as error:
+    except (Unusable, UntrustedEntry) as error:
         _reject(name, place, error)
     except OSError as error:
         note_read(failed=True)
@@ -106,7 +107,7 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
     statistics().bytes += len(data)
 
 
-def _reject(name: str, place: object, error: Unusable) -> None:
+def _reject(name: str, place: object, error: Exception) -> None:
     statistics().rejected += 1
     warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pickle
 import warnings
 from collections.abc import Callable, Iterator
 from importlib.resources import files
@@ -16,7 +15,7 @@ import jax.numpy as jnp
 import pytest
 
 from torch_google.tpu import cache
-from torch_google.tpu.cache import entry, environment, remote, settings
+from torch_google.tpu.cache import environment, remote, settings
 
 
 @pytest.fixture(autouse=True)
@@ -80,8 +79,8 @@ def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
 def test_a_note_comes_back_and_needs_no_executable() -> None:
     devices = jax.local_devices()[:1]
     assert cache.remembered("a note", devices) is None
-    cache.remember("a note", devices, cache.Entry(None, ("baked", 3)))
-    assert cache.remembered("a note", devices) == cache.Entry(None, ("baked", 3))
+    cache.remember("a note", devices, cache.Entry(None, ["baked", 3]))
+    assert cache.remembered("a note", devices) == cache.Entry(None, ["baked", 3])
 
 
 def _cut(data: bytes) -> bytes:
@@ -102,12 +101,14 @@ def _empty(data: bytes) -> bytes:
 
 def _of_another_make(data: bytes) -> bytes:
     """A whole entry, with an executable that this XLA did not write."""
-    body = pickle.dumps(((b"no executable", None, None), None))
-    return (
-        entry.encode(cache.Entry(None, 0)).partition(b"\n")[0]
-        + b"\n"
-        + (hashlib.sha256(body).digest() + body)
-    )
+    start, words = data.index(b"\n") + 1, len(_words_of(data))
+    body = data[start + 32 : start + 40 + words] + b"no executable"
+    return data[:start] + hashlib.sha256(body).digest() + body
+
+
+def _words_of(data: bytes) -> bytes:
+    body = data[data.index(b"\n") + 1 + 32 :]
+    return body[8 : 8 + int.from_bytes(body[:8], "little")]
 
 
 @pytest.mark.parametrize("damage", [_cut, _flip, _foreign, _empty, _of_another_make])
@@ -170,7 +171,7 @@ def test_a_huge_program_does_not_push_out_the_others(tmp_path: Path) -> None:
     cache.set_compile_cache(tmp_path, max_bytes=100_000)
     devices = jax.local_devices()[:1]
     cache.remember("small", devices, cache.Entry(None, 1))
-    cache.remember("huge", devices, cache.Entry(None, os.urandom(200_000)))
+    cache.remember("huge", devices, cache.Entry(None, os.urandom(200_000).hex()))
     assert (cache.statistics().stored, cache.statistics().unstorable) == (1, 1)
     assert cache.remembered("small", devices) == cache.Entry(None, 1)
 

@@ -99,7 +99,10 @@ def kept_call(call: Call, device: int) -> Compiled | None:
         return None
     if not found.has_executable:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
-    results, random = found.note
+    try:
+        results, random = _results_of(found.note)
+    except (TypeError, ValueError, AttributeError):
+        return None  # no note of ours: the program is compiled, and its entry replaced
     plan = _Plan(call, None, random)
     body = plan.body(device)
 
@@ -153,6 +156,7 @@ class _Plan:
         self._kinds = [_number_dtype(number) for number in call.numbers]
         self._examples = [_example(number) for number in call.numbers] + [0, 0] * random
         self._constants = call.constants
+        self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
         self._sources = call.sources()
         self._written = call.written()
         # Of several tensors that are written in one storage, the first stands for all.
@@ -205,7 +209,7 @@ class _Plan:
             lambda: body.traced.lower(),
             fingerprint=fingerprint,
             device=device,
-            note=(results, self.random),
+            note=_note_of(results, self.random),
         )
 
     def body(self, device: int) -> Body:
@@ -293,7 +297,8 @@ class _Plan:
             return numbers[at] if dtype is None else jnp.asarray(numbers[at]).astype(dtype)
         view = self._views[at]
         if at in arrays:
-            return read(arrays[at], view)
+            value = read(arrays[at], view)
+            return value if self._read_as is None else value.astype(self._read_as)
         return jnp.zeros(view.sizes, dtypes.to_jax(view.dtype))
 
     def _write(self, at: int, base: Any, value: Any) -> jax.Array:
@@ -327,6 +332,42 @@ _OVERWRITING = frozenset(
 def _is_ours(call: Call) -> bool:
     """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
     return lowerings.is_pinned(call.pure.op)
+
+
+def _note_of(results: Sequence[Fresh | int | None], random: bool) -> list[Any]:
+    """Return what the compile cache keeps beside an executable: lists, numbers and words."""
+    return [
+        [
+            [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]
+            if isinstance(r, Fresh)
+            else r
+            for r in results
+        ],
+        random,
+    ]
+
+
+def _results_of(note: Any) -> tuple[tuple[Fresh | int | None, ...], bool]:
+    """Return what a note says. Raises ValueError and the like for anything else."""
+    results, random = note
+    if not isinstance(random, bool):
+        raise ValueError(f"{random!r} is not bool")
+    return tuple(None if result is None else _result_of(result) for result in results), random
+
+
+def _result_of(note: Any) -> Fresh | int:
+    if isinstance(note, int):
+        return note
+    *shapes, dtype = note
+    sizes, strides, natural = (tuple(map(int, shape)) for shape in shapes)
+    return Fresh(sizes, strides, natural, _dtype(dtype))
+
+
+def _dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{name!r} is no dtype")
+    return dtype
 
 
 def _number_dtype(number: Number | torch.Tensor) -> Any:

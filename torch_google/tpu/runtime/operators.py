@@ -70,8 +70,9 @@ def record(devices: Sequence[jax.Device]) -> None:
     """
     fingerprint = f"operators {_digest()}"
     kept = cache.remembered(fingerprint, devices)
-    found = names() if kept is None else kept.note
-    if kept is None:
+    found = kept.note if kept is not None and _is_words(kept.note) else None
+    if found is None:
+        found = names()
         cache.remember(fingerprint, devices, cache.Entry(None, found))
     _C.record_operators(found)
 
@@ -105,6 +106,10 @@ def takes_numbers(op: OpOverload, args: Sequence[Any], *, forget: bool = False) 
         del _baked[op.name()]
     _known.add(op.name())
     return True
+
+
+def _is_words(note: object) -> bool:
+    return isinstance(note, list) and all(isinstance(name, str) for name in note)
 
 
 def _is_number(argument: torch.Argument) -> bool:

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An executable of JAX as XLA's bytes and a description of plain data, and back.
+
+`jax.experimental.serialize_executable` pickles the description. Here it is data that json writes:
+to read it calls nothing that the file names. XLA's bytes are machine code all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src.interpreters.pxla import UnloadedMeshExecutable
+from jax._src.layout import Layout
+from jax._src.stages import ArgInfo
+from jax.core import ShapedArray
+from jax.sharding import SingleDeviceSharding
+
+# The fields of JAX's executables that the description has, one way or another. Another release of
+# JAX may have more of them, and then each executable is refused.
+_DESCRIBED = frozenset(
+    {
+        *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
+        *("input_avals", "input_shardings", "output_avals", "output_shardings"),
+        *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
+    }
+)
+# Fields that are left out: they serve messages and profiles.
+_DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
+
+
+def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
+    """Return a description that json can write, and XLA's bytes.
+
+    Raises ValueError for a program that more belongs to: callbacks, effects, several devices,
+    containers other than tuples, lists and dicts; and what XLA raises when it serializes.
+    """
+    unloaded = getattr(compiled._executable, "_unloaded_executable", None)
+    if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:
+        raise ValueError("JAX keeps no serializable form of this program")
+    for field in set(UnloadedMeshExecutable.__slots__) - _DESCRIBED - _DISPENSABLE:
+        if getattr(unloaded, field):
+            raise ValueError(f"the program has {field}, which belong to this process")
+    arguments, structure = jax.tree.flatten(compiled.args_info)
+    description = {
+        "name": unloaded.name,
+        "committed": bool(unloaded.committed),
+        "no_kwargs": bool(compiled._no_kwargs),
+        "kept": sorted(unloaded.kept_var_idx),
+        "arguments": [[*_array(each._aval), bool(each.donated)] for each in arguments],
+        "inputs": [_array(each) for each in unloaded.input_avals],
+        "outputs": [_array(each) for each in unloaded.output_avals],
+        "input_memory": [_memory(each) for each in unloaded.input_shardings],
+        "output_memory": [_memory(each) for each in unloaded.output_shardings],
+        "layouts": [
+            [None if each is None else _layout(each) for each in layouts]
+            for layouts in (
+                unloaded.xla_in_layouts,
+                unloaded.dispatch_in_layouts,
+                unloaded.xla_out_layouts,
+            )
+        ],
+        "in_tree": _tree(structure),
+        "out_tree": _tree(compiled.out_tree),
+    }
+    client = unloaded.backend
+    return description, client.serialize_executable(unloaded.xla_executable)
+
+
+def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
+    """Return the executable, ready to run on `devices`.
+
+    Raises KeyError, TypeError, ValueError and the like for a malformed description, and XLA's
+    errors for bytes that it does not load.
+    """
+    (device,) = devices
+    shardings = [
+        [SingleDeviceSharding(device, memory_kind=_word(kind)) for kind in description[key]]
+        for key in ("input_memory", "output_memory")
+    ]
+    inputs, outputs = ([_aval(*each) for each in description[key]] for key in ("inputs", "outputs"))
+    layouts = [
+        [None if each is None else Layout(*map(_tuple, each[:2]), int(each[2])) for each in of]
+        for of in description["layouts"]
+    ]
+    in_layouts, dispatch_layouts, out_layouts = layouts
+    arguments = [
+        ArgInfo(_aval(shape, dtype, weak), bool(donated))
+        for shape, dtype, weak, donated in description["arguments"]
+    ]
+    kept = {int(index) for index in description["kept"]}
+    args_info = _structure(description["in_tree"]).unflatten(arguments)
+    out_tree = _structure(description["out_tree"])
+    if not (
+        len(inputs) == len(shardings[0]) == len(in_layouts) == len(dispatch_layouts) == len(kept)
+        and len(outputs) == len(shardings[1]) == len(out_layouts) == out_tree.num_leaves
+        and kept <= set(range(len(arguments)))
+    ):
+        raise ValueError("its description has lists of different lengths")
+    client = device.client
+    device_list = jax._src.lib.xla_client.DeviceList((device,))
+    executable = client.deserialize_executable(code, executable_devices=device_list)
+    unloaded = UnloadedMeshExecutable(
+        xla_executable=executable,
+        device_list=device_list,
+        backend=client,
+        input_avals=inputs,
+        input_shardings=shardings[0],
+        output_avals=outputs,
+        output_shardings=shardings[1],
+        committed=bool(description["committed"]),
+        name=_word(description["name"]) or "",
+        unordered_effects=[],
+        ordered_effects=[],
+        keepalive=[],
+        host_callbacks=[],
+        kept_var_idx=kept,
+        mut=None,
+        xla_in_layouts=in_layouts,
+        dispatch_in_layouts=dispatch_layouts,
+        xla_out_layouts=out_layouts,
+        all_args_info=None,
+        pgle_profiler=None,
+    )
+    return jax.stages.Compiled(
+        unloaded.load(), [], args_info, out_tree, no_kwargs=bool(description["no_kwargs"])
+    )
+
+
+def _array(aval: Any) -> list[Any]:
+    if type(aval) is not ShapedArray or not isinstance(aval.dtype, np.dtype):
+        raise ValueError(f"the program has a {aval}, which is no array of numbers")
+    return [list(aval.shape), str(aval.dtype), bool(aval.weak_type)]
+
+
+def _aval(shape: Any, dtype: Any, weak: Any) -> ShapedArray:
+    return ShapedArray(_tuple(shape), jax.numpy.dtype(_word(dtype)), weak_type=bool(weak))
+
+
+def _memory(sharding: Any) -> str | None:
+    if not isinstance(sharding, SingleDeviceSharding):
+        raise ValueError(f"the program has {type(sharding).__name__}: it is for several devices")
+    return sharding.memory_kind
+
+
+def _layout(layout: Any) -> list[Any]:
+    tiles = [list(tile) for tile in layout.tiling or ()]
+    return [list(layout.major_to_minor), tiles, layout.sub_byte_element_size_in_bits]
+
+
+def _tree(structure: Any) -> Any:
+    """Return a tree of containers as nested lists: a leaf is 0, a dict is {"keys", "values"}."""
+    return _node(structure.unflatten([_LEAF] * structure.num_leaves))
+
+
+_LEAF = object()
+
+
+def _node(tree: Any) -> Any:
+    if tree is _LEAF:
+        return 0
+    if tree is None:
+        return None
+    if type(tree) in (tuple, list):
+        return [type(tree).__name__, *map(_node, tree)]
+    if type(tree) is dict and all(isinstance(key, str) for key in tree):
+        return {key: _node(value) for key, value in tree.items()}
+    raise ValueError(f"the program takes or returns a {type(tree).__name__}")
+
+
+def _structure(tree: Any) -> Any:
+    return jax.tree.structure(_filled(tree))
+
+
+def _filled(tree: Any) -> Any:
+    if tree is None:
+        return None
+    if isinstance(tree, dict):
+        return {key: _filled(value) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return {"tuple": tuple, "list": list}[tree[0]](map(_filled, tree[1:]))
+    if tree != 0:
+        raise ValueError(f"its description has {tree!r} where a container is")
+    return 0
+
+
+def _tuple(numbers: Any) -> tuple[Any, ...]:
+    return tuple(_tuple(each) if isinstance(each, list) else int(each) for each in numbers)
+
+
+def _word(text: Any) -> Any:
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f"its description has {text!r} where a word is")
+    return text

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Opening only files that nobody else could have written: an entry is machine code.
+
+Each step is checked on the descriptor that is then used, so nothing can be exchanged in between. The
+parents of the cache's directory are not judged: whoever can rename the directory cannot make one that
+this user or root owns.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK the open of a pipe would wait for a writer.
+_ENTRY_FLAGS = os.O_RDONLY | os.O_NONBLOCK | FILE_FLAGS
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITERS = stat.S_IWGRP | stat.S_IWOTH
+
+
+class UntrustedDirectory(PermissionError):
+    """Somebody else owns a directory of the cache, or may write there."""
+
+
+class UntrustedEntry(PermissionError):
+    """Somebody else owns a file of the cache, or may write it; or it is no plain file."""
+
+
+def open_directory(path: Path, *, below: int | None = None) -> int:
+    """Return a descriptor of a directory; of its last name in `below`, where a link is refused.
+
+    The directory that the user names may be a link; where it leads to is judged.
+    """
+    try:
+        if below is None:
+            handle = os.open(path, _DIRECTORY_FLAGS)
+        else:
+            handle = os.open(path.name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=below)
+    except OSError as error:
+        if below is not None and error.errno in (errno.ELOOP, errno.ENOTDIR):
+            raise UntrustedDirectory(f"{path} is a link or a file. Remove it") from error
+        raise
+    try:
+        check_owner(os.fstat(handle), path, UntrustedDirectory)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def open_entry(name: str, folder: int, path: Path) -> int:
+    """Return a descriptor of a plain file in a folder; `path` is for messages."""
+    try:
+        handle = os.open(name, _ENTRY_FLAGS, dir_fd=folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise UntrustedEntry(f"{path} is no plain file") from error
+        raise
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise UntrustedEntry(f"{path} is no plain file")
+        check_owner(status, path, UntrustedEntry)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
+    """Raise `refusal` unless this user or root owns a file, and nobody else may write it."""
+    if status.st_uid not in (os.geteuid(), 0):
+        raise refusal(
+            f"{path} belongs to user {status.st_uid}, who would decide what this process runs"
+        )
+    if status.st_mode & _WRITERS:
+        raise refusal(
+            f"{path} can be written by others (mode {stat.S_IMODE(status.st_mode):04o}), who would "
+            f"decide what this process runs. Run: chmod go-w {path}"
+        )

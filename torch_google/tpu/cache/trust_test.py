@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Entries that somebody else could have written are never read, and none are written beside them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+from torch_google.tpu import cache
+
+_NOTE = ["mine"]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Path]:
+    directory = tmp_path / "cache"
+    cache.set_compile_cache(directory)
+    cache.reset_statistics()
+    assert _remembered() is None
+    cache.remember("a note", jax.local_devices()[:1], cache.Entry(None, _NOTE))
+    assert _remembered() == _NOTE
+    yield directory
+    cache.set_compile_cache(None)
+
+
+def _remembered() -> list[str] | None:
+    entry = cache.remembered("a note", jax.local_devices()[:1])
+    return None if entry is None else entry.note
+
+
+def _entry(place: Path) -> Path:
+    (path,) = (path for path in place.rglob("*") if path.is_file())
+    return path
+
+
+def _read_with_warnings() -> tuple[object, list[str]]:
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        notes = [_remembered() for _ in range(2)]
+    assert notes[0] == notes[1]
+    return notes[0], [str(warning.message) for warning in seen]
+
+
+def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a file somebody else's: root can, and any other user pretends to be another one."""
+    if os.geteuid() == 0:
+        os.chown(path, 54321, 54321)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 54321)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777, 0o1777])
+@pytest.mark.parametrize("which", ["root", "folder"])
+def test_a_directory_that_others_may_write_gives_no_entry_and_one_warning(
+    place: Path, which: str, mode: int
+) -> None:
+    directory = place if which == "root" else _entry(place).parent
+    directory.chmod(mode)
+    note, (warning,) = _read_with_warnings()
+    assert note is None
+    assert f"{directory} can be written by others (mode {mode:04o})" in warning
+    assert f"Run: chmod go-w {directory}" in warning
+
+
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_an_entry_that_others_may_write_is_replaced(place: Path, mode: int) -> None:
+    path = _entry(place)
+    path.chmod(mode)
+    note, (warning,) = _read_with_warnings()
+    assert note is None
+    assert f"{path} can be written by others (mode {mode:04o})" in warning
+    cache.remember("a note", jax.local_devices()[:1], cache.Entry(None, _NOTE))
+    assert _remembered() == _NOTE
+    assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    "of",
+    [lambda place: place, lambda place: _entry(place).parent, _entry],
+    ids=["directory", "folder", "entry"],
+)
+def test_what_belongs_to_somebody_else_is_not_read(
+    place: Path, of: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = of(place)
+    _give_away(path, monkeypatch)
+    note, (warning,) = _read_with_warnings()
+    assert note is None
+    assert "belongs to user" in warning
+
+
+def test_nothing_is_written_where_others_may_write(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    cache.set_compile_cache(tmp_path)
+    with pytest.warns(UserWarning, match="can be written by others .*Nothing more is kept"):
+        cache.remember("a note", jax.local_devices()[:1], cache.Entry(None, _NOTE))
+    assert list(tmp_path.rglob("*")) == []
+    cache.set_compile_cache(None)
+
+
+def _link(path: Path, elsewhere: Path) -> None:
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def _pipe(path: Path, elsewhere: Path) -> None:
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+@pytest.mark.parametrize("change", [_link, _pipe])
+def test_an_entry_that_is_no_plain_file_is_not_opened(
+    place: Path, tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    change(_entry(place), tmp_path / "elsewhere")
+    note, (warning,) = _read_with_warnings()
+    assert (note, "is no plain file" in warning) == (None, True)
+
+
+def test_a_folder_that_is_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
+    _link(_entry(place).parent, tmp_path / "elsewhere")
+    note, (warning,) = _read_with_warnings()
+    assert (note, "is a link or a file. Remove it" in warning) == (None, True)
+
+
+def test_the_directory_itself_may_be_a_link(place: Path, tmp_path: Path) -> None:
+    _link(place, tmp_path / "elsewhere")
+    assert _remembered() == _NOTE
+
+
+def test_a_new_directory_is_private_under_any_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        cache.set_compile_cache(tmp_path / "parent" / "cache")
+        cache.remember("a note", jax.local_devices()[:1], cache.Entry(None, _NOTE))
+    finally:
+        os.umask(before)
+    assert _remembered() == _NOTE
+    assert all(not path.stat().st_mode & 0o077 for path in (tmp_path / "parent").rglob("*"))
+    cache.set_compile_cache(None)
+
+
+@pytest.mark.parametrize("scheme", ["file://", "FILE://", "local://"])
+def test_a_url_of_this_machine_is_judged_alike(place: Path, scheme: str) -> None:
+    cache.set_compile_cache(f"{scheme}{place}")
+    assert _remembered() == _NOTE
+    place.chmod(0o777)
+    note, (warning,) = _read_with_warnings()
+    assert (note, "can be written by others" in warning) == (None, True)
