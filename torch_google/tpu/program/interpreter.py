@@ -21,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program.prims import lowering_of
+from torch_google.tpu.program.trace import kinds_of, no_lowering
 from torch_google.tpu.program.transfer import constant
 
 # What says where and how a tensor lies: of no concern to a pure function of values.
@@ -116,16 +117,11 @@ def _check(nodes: Sequence[Node], part_of: str) -> None:
         elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
             absent[node.target.name()] = _kinds(node)
     if absent:
-        named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
-        of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
-        raise NotImplementedError(
-            f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings"
-        )
+        raise NotImplementedError(no_lowering(absent, part_of))
 
 
 def _kinds(node: Node) -> str:
-    tensors = [m for n in node.all_input_nodes if isinstance(m := _meta(n), torch.Tensor)]
-    return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
+    return kinds_of([_meta(each) for each in node.all_input_nodes])
 
 
 def _meta(node: Any) -> Any:

@@ -106,8 +106,32 @@ def test_what_has_no_lowering_is_named() -> None:
         lower_op(aten.atan.default, (X,))
     assert str(found.value) == (
         "tpu: no lowering for prims::atan (float32), of which torch makes aten::atan. "
-        "Add it to a module of torch_google/tpu/lowerings"
+        'Add it to a module of torch_google/tpu/lowerings: @torch_google.tpu.lowering("prims::atan") '
+        "above a function of jax arrays that has the operator's arguments"
     )
+
+
+_library = torch.library.Library("tpu_operators_test", "FRAGMENT")
+_library.define("halved(Tensor x) -> Tensor")
+_library.impl("halved", lambda x: x / 2, "CPU")
+_library.define("halved_twice(Tensor x) -> Tensor")
+_library.impl("halved_twice", lambda x: halved(halved(x)), "CompositeExplicitAutograd")
+halved: Any = torch.ops.tpu_operators_test.halved.default
+
+
+@pytest.mark.parametrize(
+    ("op", "of"), [("halved", ""), ("halved_twice", ", of which torch makes .*halved_twice")]
+)
+def test_without_lowering_and_meta_kernel_an_operator_is_told_what_adds_one(
+    op: str, of: str
+) -> None:
+    words = (
+        rf"no lowering for tpu_operators_test::halved \(float32\){of}\. "
+        r'.*@torch_google\.tpu\.lowering\("tpu_operators_test::halved"\)'
+    )
+    with pytest.raises(NotImplementedError, match=words) as raised:
+        lower_op(getattr(torch.ops.tpu_operators_test, op).default, (X,))
+    assert not isinstance(raised.value, HostRead)
 
 
 def test_a_wrong_shape_is_named() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -84,6 +85,10 @@ def trace_function(
             raise
         raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
     except RuntimeError as found:
+        absent = _NO_KERNEL.search(str(found))
+        if absent is not None and not absent[0].endswith("aten::_local_scalar_dense"):
+            missing = absent["tried"] or absent["called"]
+            raise NotImplementedError(no_lowering({missing: kinds_of(inputs)}, name)) from found
         if not any(words in str(found).lower() for words in _READS):
             raise
         raise HostRead(
@@ -93,6 +98,26 @@ def trace_function(
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph
+
+
+def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
+    """Return the message for operators without a lowering: names to the dtypes of their tensors.
+
+    `part_of` is what was called, if torch makes it of them.
+    """
+    named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
+    of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
+    line = f'@torch_google.tpu.lowering("{min(absent)}")'
+    return (
+        f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings: {line} "
+        "above a function of jax arrays that has the operator's arguments"
+    )
+
+
+def kinds_of(values: Sequence[Any]) -> str:
+    """Return the dtypes of the tensors among some values, for messages."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
 
 
 def as_meta(value: Any) -> Any:
@@ -154,5 +179,10 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
+# How torch says that an operator has no kernel for meta tensors, and which one.
+_NO_KERNEL = re.compile(
+    r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
+    r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
+)
 # How torch says that it was asked for values.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")
