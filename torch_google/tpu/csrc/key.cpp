@@ -41,6 +41,7 @@ enum Word : int64_t {
   kPrecision,
   kDefaultDtype,
   kRefused,
+  kMisfits,
 };
 
 double value_of(const Number& number) {
@@ -84,6 +85,26 @@ bool is_of(const Number& number, at::ScalarType dtype) {
     default:
       return true;
   }
+}
+
+// Returns a bit for each of the first 63 numbers that a dtype among the tensors
+// lacks, as 300 in int8. torch refuses some of these calls, so they have keys
+// of their own: the first one of a kind is tried on the CPU.
+int64_t misfits(const Call& call) {
+  uint64_t dtypes = 0;
+  for (const at::Tensor* tensor : call.tensors) {
+    dtypes |= uint64_t{1} << static_cast<int>(tensor->scalar_type());
+  }
+  int64_t bits = 0;
+  for (size_t i = 0; i < std::min<size_t>(call.numbers.size(), 63); ++i) {
+    for (uint64_t rest = dtypes; rest != 0; rest &= rest - 1) {
+      const auto dtype = static_cast<at::ScalarType>(std::countr_zero(rest));
+      if (!is_of(call.numbers[i], dtype)) {
+        bits |= int64_t{1} << i;
+      }
+    }
+  }
+  return bits;
 }
 
 // The value is the last of such an operator's numbers.
@@ -415,6 +436,9 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
   if (signature.admits && !call.numbers.empty() &&
       !signature.admits(call, arguments)) {
     call.key.push_back(kRefused);
+  }
+  if (const int64_t bits = call.numbers.empty() ? 0 : misfits(call)) {
+    call.key.insert(call.key.end(), {kMisfits, bits});
   }
   if (precision) {
     call.key.insert(call.key.end(), {kPrecision, precision});

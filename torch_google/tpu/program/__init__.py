@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torch_google.tpu.program.functional import Functional, functional_of, mutation
-from torch_google.tpu.program.number import BakedNumber, Number, taken
+from torch_google.tpu.program.number import BakedNumber, Number, apply, taken
 
 if TYPE_CHECKING:
     from torch_google.tpu.program.interpreter import Program, lower_graph
@@ -27,6 +27,7 @@ __all__ = [
     "HostRead",
     "Number",
     "Program",
+    "apply",
     "constant",
     "functional_of",
     "host_array",

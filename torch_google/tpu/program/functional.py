@@ -20,7 +20,7 @@ class Functional:
     `values`: for each of these, the position of its new value in the results of `op`.
     `plain`: how many results are new tensors; these are the first results of `op`.
     `dropped`: the positions of arguments that `op` does not take: those of an out= variant.
-    `takes_dtype`: `op` makes a tensor, and its `dtype` is the one of what the out= variant writes.
+    `takes_dtype`: the `dtype` of `op`, unless given, is that of the tensor which `source` writes.
     """
 
     source: OpOverload
@@ -36,7 +36,7 @@ class Functional:
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of `op` for those of `source`."""
         given = self._named(args, kwargs)
-        if self.takes_dtype:
+        if self.takes_dtype and given.get("dtype") is None:
             given["dtype"] = self.targets(args, kwargs)[0].dtype
         for i in self.dropped:
             del given[self.source._schema.arguments[i].name]
@@ -98,7 +98,8 @@ def mutation(op: OpOverload) -> Functional:
         if len(schema.returns) == plain + len(written):
             values = tuple(range(plain, plain + len(written)))
             makes = any(name == "dtype" for name, _ in options)
-            return Functional(op, candidate, written, values, plain, outs, makes)
+            casts = op._schema.name.removesuffix("_") in _CASTING
+            return Functional(op, candidate, written, values, plain, outs, makes or casts)
     raise NotImplementedError(
         f"tpu: {op.name()} writes to its arguments, and torch has no pure operator for it. "
         "Name one in torch_google/tpu/program/functional.py"
@@ -124,6 +125,11 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
 # operator of ours, and the positions of these arguments.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
+
+# Operators that cast each element to the dtype of the tensor that they write, before the first sum.
+_CASTING = frozenset(
+    f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
+)
 
 # What an out= variant does not ask: its result has them.
 _OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})

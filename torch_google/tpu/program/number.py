@@ -35,3 +35,12 @@ def taken(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
         else value
         for argument, value in zip(op._schema.arguments, values, strict=False)
     ]
+
+
+def apply(op: OpOverload, values: Sequence[Any]) -> Any:
+    """Call an operator with all of its arguments in the order of its schema."""
+    given = list(zip(op._schema.arguments, values, strict=True))
+    return op(
+        *(value for argument, value in given if not argument.kwarg_only),
+        **{argument.name: value for argument, value in given if argument.kwarg_only},
+    )

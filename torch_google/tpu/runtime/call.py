@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.program import Number, mutation, taken
+from torch_google.tpu.program import Number, apply, mutation, taken
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.strides import View, natural
 
@@ -26,6 +26,10 @@ Base = tuple[tuple[int, ...], torch.dtype, int]
 
 # Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
+
+
+# Kernels whose out= variants compute with the precision of what they write.
+_OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correction_out"})
 
 
 @contextlib.contextmanager
@@ -54,9 +58,9 @@ class Call:
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
-        self.args = args
         self.bases = bases
         self.pure = mutation(op)
+        self.args = self._with_dtype(args) if self.pure.takes_dtype else args
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
@@ -65,11 +69,28 @@ class Call:
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
+        # The dtype in which tensors are read, or None for their own.
+        self.read_as = self._read_as()
         # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
         for view in self.views:
             dtypes.check(view.dtype, platform.name())
+
+    def _with_dtype(self, args: list[Any]) -> list[Any]:
+        """Return arguments with the dtype of the tensor that is written, unless one is given."""
+        target = args[self.pure.written[0]]
+        return [
+            target.dtype if argument.name == "dtype" and value is None else value
+            for argument, value in zip(self.op._schema.arguments, args, strict=True)
+        ]
+
+    def _read_as(self) -> torch.dtype | None:
+        if self.op.name() not in _OF_ANOTHER_PRECISION:
+            return None
+        own, target = (self.args[at].dtype for at in (0, self.pure.written[0]))
+        both = own.is_floating_point and target.is_floating_point
+        return target if both and own != target else None
 
     def _source(self, leaf: Any) -> tuple[str, int]:
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
@@ -104,16 +125,18 @@ class Call:
 
         `program`: that of the pure operator, which knows how its results lie.
         """
-        outs = {source[1] for position in self.pure.dropped for source in self._sources[position]}
+        outs = self._outs()
         metas = program.metas[self.plain(program) :]
         resized = False
         for at, meta in zip(self.written(), metas, strict=True):
             out = self.tensors[at]
-            if at not in outs or meta is None:
+            if meta is None:
+                continue
+            if at not in outs:
+                self._refuse_other_shape(out, meta)
                 continue
             sizes = self._sizes.get(at, meta.shape)
             if out.shape != sizes:
-                self._refuse_resized_input(at)
                 out.resize_(sizes)
                 own = not self.op.name().startswith(_COPIES)
                 if own and meta.shape == sizes and meta.stride() != out.stride():
@@ -122,21 +145,59 @@ class Call:
                 resized = True
         return resized
 
-    def _refuse_resized_input(self, target: int) -> None:
-        # What is computed from it would have another size then, and so without an end.
-        if any(
-            base[2] == self.bases[target][2] for at, base in enumerate(self.bases) if at != target
-        ):
+    def resized_inputs(self, program: Program) -> set[int]:
+        """Return the inputs whose storage belongs to an out= argument that gets another size."""
+        outs = self._outs()
+        metas = program.metas[self.plain(program) :]
+        storages = {
+            self.bases[at][2]
+            for at, meta in zip(self.written(), metas, strict=True)
+            if at in outs and meta is not None
+            if self.tensors[at].shape != self._sizes.get(at, meta.shape)
+        }
+        inputs = (at for at in range(len(self.tensors)) if at not in outs)
+        return {at for at in inputs if self.bases[at][2] in storages}
+
+    def writes_input(self, inputs: set[int]) -> bool:
+        """Return whether one of these inputs is a tensor that is written."""
+        targets = {id(self.tensors[at]) for at in self.written()}
+        return any(id(self.tensors[at]) in targets for at in inputs)
+
+    def of_copies(self, copied: set[int]) -> list[Any]:
+        """Return the operator's results for copies of such inputs: their values before the write."""
+        copies = {id(self.tensors[at]): self.tensors[at].clone() for at in copied}
+
+        def one(leaf: Any) -> Any:
+            if isinstance(leaf, Number):
+                return leaf.value
+            return copies.get(id(leaf), leaf)
+
+        values = [
+            pytree.tree_map(one, value) if argument.alias_info is None else value
+            for argument, value in zip(self.op._schema.arguments, self.args, strict=True)
+        ]
+        results = apply(self.op, values)
+        return list(results) if isinstance(results, list | tuple) else [results]
+
+    def _outs(self) -> set[int]:
+        return {source[1] for position in self.pure.dropped for source in self._sources[position]}
+
+    def _refuse_other_shape(self, target: torch.Tensor, result: torch.Tensor) -> None:
+        if target.shape != result.shape:
             raise RuntimeError(
-                "unsupported operation: the input tensor cannot be resized for the result that is "
-                "written to it: some elements of the input tensor and the written-to tensor refer to "
-                "a single memory location. Please clone() the tensor before performing the operation."
+                f"{self.op.name()}: a tensor of shape {list(target.shape)} cannot be overwritten by a "
+                f"result of shape {list(result.shape)}. Call the variant that is not in place"
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
         args, kwargs = self._pure(self.args)
-        return pytree.tree_map(_stand_in, args), pytree.tree_map(_stand_in, kwargs)
+
+        def one(leaf: Any) -> Any:
+            meta = _stand_in(leaf)
+            return meta if self.read_as is None or meta is leaf else meta.to(self.read_as)
+
+        return pytree.tree_map(one, args), pytree.tree_map(one, kwargs)
 
     def _pure(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         given = {
@@ -208,15 +269,6 @@ class Call:
     def plain(self, program: Program) -> int:
         """Return how many of the program's results are new tensors: its first ones."""
         return len(program.metas) - len(self.written())
-
-
-def apply(op: OpOverload, values: Sequence[Any]) -> Any:
-    """Call an operator with all of its arguments in the order of its schema."""
-    given = list(zip(op._schema.arguments, values, strict=True))
-    return op(
-        *(value for argument, value in given if not argument.kwarg_only),
-        **{argument.name: value for argument, value in given if argument.kwarg_only},
-    )
 
 
 def _extent(meta: torch.Tensor) -> int:

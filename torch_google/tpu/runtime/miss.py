@@ -16,8 +16,8 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
-from torch_google.tpu.program import BakedNumber, Number
-from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap, refusals
+from torch_google.tpu.program import BakedNumber, Number, refusals
+from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap
 from torch_google.tpu.runtime.call import Base, Call, as_a_kernel
 from torch_google.tpu.runtime.executable import (
     Compiled,
@@ -46,6 +46,8 @@ def miss(
             return None
         try:
             return _miss(op, args, bases, device)
+        except refusals.Refusal as refusal:
+            raise refusal.error from None
         except BakedNumber:
             takes_numbers(op, (), forget=True)
             _C.set_lift(op.name(), False)
@@ -59,7 +61,10 @@ def miss(
             raise  # nothing about the arguments, as what zeros lead to on the CPU would be
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
             # The kernels for meta tensors have words of their own: the CPU's are the known ones.
-            refusals.in_words_of_the_cpu(op, args)
+            try:
+                refusals.raise_cpu_error(op, args)
+            except refusals.Refusal as refusal:
+                raise refusal.error from None
             raise
         return None
 
@@ -71,7 +76,7 @@ def _miss(
         return [host_shapes.by_positions(op, args)]
     call = Call(op, args, bases)
     overlap.check(op, call.views, [base[2] for base in bases], call.written())
-    by_values = refusals.looks_at_values(op)
+    by_values = refusals.looks_at_values(op, args)
     if by_values:
         refusals.check(op, args)
     if op not in _host_shaped:
@@ -92,6 +97,10 @@ def _miss(
             _host_shaped.add(op)
             return host_shapes.run(lowered, call)
         refusals.check_written(op, args, call.written_as(lowered))
+        resized = call.resized_inputs(lowered)
+        if resized:
+            overlap.check_resized(call.pure.op, itself=call.writes_input(resized))
+            return call.of_copies(resized)
         if call.resize(lowered):
             return None
         return compile_call(call, lowered, device)

@@ -71,6 +71,7 @@ _MOVE = frozenset(
         "aten::index_reduce",
         "aten::index_reduce_",
         "aten::index_select",
+        "aten::kthvalue",
         "aten::masked_select",
         "aten::put_",
         "aten::scatter",
@@ -147,6 +148,19 @@ def check(
                     "tensor refer to a single memory location. Please clone() the tensor before "
                     "performing the operation."
                 )
+
+
+def check_resized(pure: OpOverload, *, itself: bool) -> None:
+    """Raise Overlap for an operator that may not resize the storage of what it reads.
+
+    `pure`: the operator without out=. `itself`: an input is the very tensor that is written, and not another view of its storage.
+    """
+    if pure._schema.name in _MOVE or (itself and torch.Tag.pointwise in pure.tags):
+        raise Overlap(
+            "unsupported operation: the input tensor cannot be resized for the result that is "
+            "written to it: some elements of the input tensor and the written-to tensor refer to "
+            "a single memory location. Please clone() the tensor before performing the operation."
+        )
 
 
 @cache

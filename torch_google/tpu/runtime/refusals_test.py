@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -166,6 +166,50 @@ def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
         assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
 
 
+# Sums that torch's kernels for meta tensors broadcast, and the CPU does not: the sizes of all three.
+SUMS = (
+    ("addmm", (1, 3), (1, 3), (3, 1)),
+    ("addmm", (2, 300), (2, 300), (300, 1)),
+    ("addmm", (3,), (2, 2), (2, 3)),
+    ("addmv", (3,), (1, 3), (3,)),
+    ("addr", (1, 3), (1,), (1,)),
+    ("baddbmm", (1, 1, 3), (1, 1, 3), (1, 3, 1)),
+    ("addbmm", (1, 3), (2, 1, 3), (2, 3, 1)),
+)
+
+
+def _sum(op: str, variant: str, sizes: Sequence[tuple[int, ...]], device: str) -> torch.Tensor:
+    total, *factors = (torch.ones(size, device=device) for size in sizes)
+    if variant == "in place":
+        return getattr(total, f"{op}_")(*factors)
+    options = {"out": torch.empty(0, device=device)} if variant == "out" else {}
+    return getattr(torch, op)(total, *factors, **options)
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
+@pytest.mark.parametrize("variant", ["pure", "in place", "out"])
+@pytest.mark.parametrize(("op", "sizes"), [(op, sizes) for op, *sizes in SUMS])
+def test_a_product_is_not_broadcast_to_what_it_is_added_to(
+    op: str, sizes: list[tuple[int, ...]], variant: str, mode: str
+) -> None:
+    theirs, ours = (
+        _outcome(op, variant, sizes, "cpu", "strict"),
+        _outcome(op, variant, sizes, "tpu", mode),
+    )
+    assert ours == theirs
+
+
+def _outcome(
+    op: str, variant: str, sizes: Sequence[tuple[int, ...]], device: str, mode: str
+) -> list[Any] | str:
+    """Return the values of a sum, or the first line of its error."""
+    try:
+        with torch.tpu.eager_mode(mode):
+            return _sum(op, variant, sizes, device).tolist()
+    except RuntimeError as error:
+        return str(error).splitlines()[0]
+
+
 def test_a_refusal_does_not_depend_on_what_ran_before() -> None:
     x = torch.ones(2, dtype=torch.int64, device="tpu")
     torch.add(x, x, alpha=1)
@@ -247,6 +291,30 @@ FILLS: dict[str, tuple[Callable[[str, Any], Any], float, float]] = {
         1e9,
     ),
 }
+
+
+# Other operators that turn a number into the dtype of their tensors.
+_CONVERTING: list[tuple[str, Callable[[torch.Tensor, Any], Any], torch.Tensor, float, float]] = [
+    ("clamp", lambda x, n: x.clamp(max=n), torch.ones(3).char(), 2, 200),
+    ("clamp_", lambda x, n: x.clone().clamp_(min=n), torch.ones(3).int(), 2, 2**40),
+    ("clamp_min of halves", lambda x, n: x.clamp_min(n), torch.ones(3).half(), 2.0, 1e9),
+    ("hardtanh", lambda x, n: functional.hardtanh(x, 0.0, n), torch.ones(3), 2.0, 1e300),
+    ("threshold", lambda x, n: functional.threshold(x, 5, n), torch.ones(3).byte(), 2, 300),
+    ("pad", lambda x, n: functional.pad(x, (1, 1), value=n), torch.ones(3).char(), 2, 300),
+    ("a large clamp", lambda x, n: x.clamp(max=n), torch.ones(90, 90).char(), 2, 300),
+    ("addcmul", lambda x, n: x.addcmul(x, x, value=n), torch.ones(3).char(), 2, 300),
+    ("alpha", lambda x, n: x.add(x, alpha=n), torch.ones(3).half(), 2.0, 1e9),
+    ("foreach", lambda x, n: torch._foreach_maximum([x], n)[0], torch.ones(3).char(), 2, 300),
+    ("setitem", lambda x, n: x.clone().index_put_((x > 0,), torch.tensor(n)),
+     torch.ones(3).byte(), 2, 300),
+]  # fmt: skip
+
+
+def _on(f: Callable[[torch.Tensor, Any], Any], x: torch.Tensor) -> Callable[[str, Any], Any]:
+    return lambda on, number: f(x.to(on), number)
+
+
+FILLS |= {name: (_on(f, x), good, bad) for name, f, x, good, bad in _CONVERTING}
 
 
 @pytest.mark.parametrize("name", FILLS)

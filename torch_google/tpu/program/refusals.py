@@ -1,67 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU refuses, for which torch's kernels for meta tensors have no words, or others.
+"""Calls that the CPU refuses, for which torch's kernels for meta tensors have no words, or others.
 
-They judge sizes well and dtypes loosely: to them a difference of bools is fine. So an operator that
-is new to the device is run on the CPU: where only kinds count, on stand-ins of one element; where the
-result is written as another dtype, or after a refusal, on zeros of the sizes given.
+An operator that is new to the device has a trial run on the CPU (`probe.py`): an elementwise one on
+stand-ins of one element, one whose result is written as another dtype on zeros of the sizes given.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+import math
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number, taken
-from torch_google.tpu.runtime.call import apply
+from torch_google.tpu.program import probe
+from torch_google.tpu.program.number import Number
+from torch_google.tpu.program.probe import REFUSALS, Refusal, StandIn
 
-_REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
-_StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+__all__ = [
+    "REFUSALS",
+    "Refusal",
+    "check",
+    "check_written",
+    "looks_at_values",
+    "raise_cpu_error",
+]
 
 
 def check(op: OpOverload, args: list[Any]) -> None:
-    """Raise what the CPU raises for the dtypes and the other arguments of an operator.
+    """Raise Refusal, with what the CPU raises for the dtypes and the other arguments.
 
     An operator that the CPU does not have raises nothing.
     """
     stand_in = _stand_in(op)
     if stand_in is None:
+        probe.check(op, args)
         return
-    if op._schema.name in _PUTS:
-        args = [args[0], _places(args[1], args[2]), *args[2:]]
-    elif op._schema.name == "aten::full":
+    if op._schema.name == "aten::full":
         if any(size < 0 for size in args[0]):
             return  # for others to refuse, who name it
-        args = [[min(size, 2) for size in args[0]], *args[1:-1], None]  # in no pinned memory
-    elif not looks_at_values(op):
-        # No value of a number is refused where its kind is not.
+        args = [[min(size, 2) for size in args[0]], *args[1:]]
+    given = args
+    if op._schema.name in _PUTS:
+        args = [args[0], _places(args[1], args[2]), *args[2:]]
+    elif not looks_at_values(op, args):
+        # Of a number that its tensors' dtypes have, the CPU refuses its kind or nothing.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
                 op._schema.arguments, pytree.tree_map(_without_value, args), strict=True
             )
         ]
-    values = [
-        # The sizes of a result are for others to judge, and to warn of.
-        value.new_empty(0) if argument.is_out and isinstance(value, torch.Tensor) else value
-        for argument, value in zip(op._schema.arguments, _on_cpu(args, stand_in), strict=True)
+    try:
+        probe.run(op, args, stand_in)
+    except Refusal:
+        raise_cpu_error(op, given)  # whose words have the sizes of the call itself
+        raise
+
+
+def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
+    """Return whether the CPU may refuse a number for its value, which programs take as an input."""
+    return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
+
+
+def _misfits(args: Sequence[Any]) -> bool:
+    """Return whether a dtype among the tensors lacks a number, as int8 lacks 300."""
+    leaves = pytree.tree_leaves(list(args))
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    numbers = [leaf.value for leaf in leaves if isinstance(leaf, Number)]
+    numbers += [
+        leaf.item()
+        for leaf in tensors
+        if leaf.device.type == "cpu" and leaf.dim() == 0 and not leaf.is_complex()
     ]
-    _run(op, values)
+    dtypes = {leaf.dtype for leaf in tensors if leaf.device.type != "cpu"} if numbers else set()
+    return any(_lacks(dtype, number) for dtype in dtypes for number in numbers)
 
 
-def looks_at_values(op: OpOverload) -> bool:
-    """Whether the CPU refuses numbers for their values: programs take them as inputs."""
-    return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING
+def _lacks(dtype: torch.dtype, number: float) -> bool:
+    if dtype == torch.bool or not math.isfinite(number):
+        return False
+    if dtype.is_floating_point or dtype.is_complex:
+        return abs(number) > torch.finfo(dtype).max
+    return not torch.iinfo(dtype).min <= number <= torch.iinfo(dtype).max
 
 
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise what the CPU raises as a tensor that is written has another dtype than the result.
+    """Raise Refusal as a tensor that is written has another dtype than the result.
 
     `written`: such tensors, and the dtypes of results.
     """
@@ -73,37 +102,19 @@ def check_written(
         return _zeros(leaf).to(others.get(id(leaf), leaf.dtype))
 
     try:
-        in_words_of_the_cpu(op, args)
-    except _REFUSALS as refusal:
+        raise_cpu_error(op, args)
+    except Refusal as refusal:
         try:
-            _run(op, _on_cpu(args, as_computed))
-        except _REFUSALS as other:
+            probe.run(op, args, as_computed, sized=True)
+        except Refusal as other:
             if str(other) == str(refusal):
                 return  # zeros are refused for what they are, whatever the dtype
         raise
 
 
-def in_words_of_the_cpu(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on zeros on the CPU, for the error that it raises there, if it does."""
-    _run(op, _on_cpu(args, _zeros))
-
-
-def _run(op: OpOverload, values: list[Any]) -> None:
-    with contextlib.suppress(NotImplementedError):
-        apply(op, taken(op, values, "cpu"))
-
-
-def _on_cpu(args: list[Any], stand_in: _StandIn) -> list[Any]:
-    def one(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and leaf.device.type == "tpu":
-            return stand_in(leaf)
-        if isinstance(leaf, Number):
-            return leaf.value
-        if isinstance(leaf, torch.Generator):
-            return None
-        return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
-
-    return [pytree.tree_map(one, arg) for arg in args]
+def raise_cpu_error(op: OpOverload, args: list[Any]) -> None:
+    """Run an operator on zeros on the CPU. Raises Refusal, with the error that it raises there."""
+    probe.run(op, args, _zeros, sized=True)
 
 
 def _zeros(leaf: torch.Tensor) -> torch.Tensor:
@@ -158,16 +169,15 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# Operators of which torch does not say that they work element by element, and products, to which one
-# element will do as well. None of them minds a one.
+# Operators of which torch does not say that they work element by element. None of them minds a one.
 _OF_ONES = _named(
-    "addmm addmm_ addmv addmv_ addr addr_ aminmax baddbmm baddbmm_ binary_cross_entropy "
-    "bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
+    "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
 # Distributions, whose parameters count.
 _OF_PARAMETERS = _named(
-    "bernoulli_ cauchy_ exponential_ geometric_ log_normal_ normal_ random_ uniform uniform_"
+    "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ native_dropout normal_ random_ "
+    "uniform uniform_"
 )
 # What writes a number, which the dtype has to have.
 _FILLING = _named("fill fill_ full index_fill index_fill_ masked_fill masked_fill_")
@@ -178,17 +188,14 @@ _OF_PLACES = _named(
     "index_reduce index_reduce_ put put_ scatter scatter_ scatter_add "
     "scatter_add_ scatter_reduce scatter_reduce_"
 )
-_OF_OTHERS: dict[str, _StandIn] = {
+_OF_OTHERS: dict[str, StandIn] = {
     "aten::_histogramdd_bin_edges": _a_row,
-    # A batch of one is what the CPU's kernel refuses to write in place.
-    "aten::addbmm": _two,
-    "aten::addbmm_": _two,
     "aten::as_strided_scatter": _zeros,
     "aten::multinomial": _a_row,
 }
 
 
-def _stand_in(op: OpOverload) -> _StandIn | None:
+def _stand_in(op: OpOverload) -> StandIn | None:
     name = op._schema.name
     each = torch.Tag.pointwise in op.tags or name.startswith("aten::_foreach_")
     if name in _PUTS:
