@@ -66,7 +66,7 @@ class _Partition(CustomPartitionerFn):
 
     def uuid(self) -> str:
         """Return what tells our graphs from those of other backends, and of other versions."""
-        return "torch_google.tpu 3"
+        return "torch_google.tpu 4"
 
 
 _PARTITION = _Partition()

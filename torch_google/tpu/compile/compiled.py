@@ -20,6 +20,7 @@ from torch_google.tpu.compile.bucketed import Bucketed
 from torch_google.tpu.compile.buckets import Policy
 from torch_google.tpu.compile.carrier import Carrier
 from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.refusals import check_graph
 from torch_google.tpu.compile.signature import Signature
 from torch_google.tpu.compile.version import Version
 
@@ -55,10 +56,14 @@ class Compiled(OutputCode):
         if backward:
             self._returns = 0
         self._stored: bytes | None = None
+        self._accepted = False
         self._open(graph)
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
         signature = self.signature
+        if not self._accepted:
+            check_graph(signature.graph)
+            self._accepted = True
         carrier = signature.carrier()
         precision = self.options.precision or carrier.precision()
         if self._bucketed is not None:
@@ -101,7 +106,7 @@ class Compiled(OutputCode):
                 for name in ("nn_module_stack", "source_fn_stack", "example_value"):
                     node.meta.pop(name, None)
         self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
-        del self.signature, self.options, self._versions, self._bucketed
+        del self.signature, self.options, self._accepted, self._versions, self._bucketed
 
     def post_compile(self, *_: Any) -> None:
         """Make an instance that was pickled ready to be called."""
@@ -120,6 +125,7 @@ class Compiled(OutputCode):
     def _open(self, graph: GraphModule) -> None:
         self.signature = Signature(graph, inference=self._inference)
         self.options = CHOSEN.get()
+        self._accepted = False  # the CPU's refusals are errors of a call, not of a compilation
         self._versions: OrderedDict[Hashable, Version] = OrderedDict()
         self._bucketed: Bucketed | None = None
         if self.signature.symbolic and self.options.buckets is not False:

@@ -12,6 +12,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch.fx import GraphModule
 
 from torch_google.tpu.compile import randomness
+from torch_google.tpu.compile.refusals import without_refused
 from torch_google.tpu.program.decompositions import Decompositions, decompositions
 
 
@@ -19,7 +20,8 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 def known() -> Decompositions:
     """Return the decompositions for AOTAutograd."""
     # What is made of kernels that write waits for our own tracing: AOTAutograd takes pure graphs.
-    return {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
+    pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
+    return without_refused(pure)
 
 
 def partition(
