@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -34,8 +35,20 @@ def export_stablehlo(
     The results are those of the function. What it writes to its inputs, as batch norm does to its
     statistics and a model to its cache, is lost: return the written tensor as well to have it.
 
+    Products have the precision that holds in this thread, as `torch.tpu.precision` says.
+
     Raises NotImplementedError for what nothing lowers.
     """
+    precision = torch.tpu.get_precision()
+    with nullcontext() if precision == "default" else jax.default_matmul_precision(precision):
+        return _exported(function, args, kwargs)
+
+
+def _exported(
+    function: Callable[..., Any] | ExportedProgram,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+) -> str:
     if isinstance(function, ExportedProgram) and function.range_constraints:
         return stablehlo(function)
     called = function.module() if isinstance(function, ExportedProgram) else function

@@ -218,3 +218,30 @@ def test_a_number_that_changes_is_refused() -> None:
     )
     with pytest.raises(NotImplementedError, match="is a number that changes"):
         export_stablehlo(program, (torch.ones(3), 4))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_products_have_the_precision_of_the_thread(dynamic: bool) -> None:
+    class Product(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ x.t() + torch.nn.functional.conv1d(x[None], x[:, :, None]).sum()
+
+    x = torch.ones(3, 3)
+    module: nn.Module | torch.export.ExportedProgram = Product()
+    if dynamic:
+        sizes = {"x": {1: Dim("n", min=2, max=64)}}
+        module = torch.export.export(_Squared(), (torch.ones(3, 5),), dynamic_shapes=sizes)
+    assert "HIGHEST" not in export_stablehlo(module, (x,))
+    with torch.tpu.precision("highest"):
+        text = export_stablehlo(module, (x,))
+    products = [
+        line for line in text.splitlines() if "dot_general" in line or "convolution" in line
+    ]
+    assert len(products) == (1 if dynamic else 2)
+    assert all("HIGHEST" in line for line in products)
+    assert "HIGHEST" not in export_stablehlo(module, (x,))
+
+
+class _Squared(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ x.t()
