@@ -43,6 +43,8 @@ def convolution(
     if min(padding, default=0) < 0:
         raise ValueError(f"a convolution takes no negative padding, and this one has {padding}")
     spatial = range(2, rank + 2)
+    if x.shape[1] == 0:
+        return _of_no_channels(x, weight, stride, padding, dilation, transposed, output_padding)
     if transposed:
         # The adjoint: spread the input by the stride, then convolve with the mirrored kernel.
         weight = _mirror(weight, groups)
@@ -87,8 +89,36 @@ def convolution_backward(
     return (
         jax.vjp(of_input, x)[1](grad)[0] if output_mask[0] else None,
         jax.vjp(of_weight, weight)[1](grad)[0] if output_mask[1] else None,
-        opmath(grad).sum(axes) if output_mask[2] else None,
+        _of_bias(grad, axes, bias_sizes) if output_mask[2] else None,
     )
+
+
+def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) -> jax.Array:
+    """Return the gradient of the bias: zeros if the result has no channels, which the bias has."""
+    summed = opmath(grad).sum(axes)
+    return jnp.zeros(sizes, summed.dtype) if sizes and not summed.size else summed
+
+
+def _of_no_channels(
+    x: jax.Array,
+    weight: jax.Array,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+) -> jax.Array:
+    """Return what torch makes of no channels: no channels, whatever the kernel and the bias have."""
+    columns = zip(
+        *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
+    )
+    sizes = [
+        (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
+        if transposed
+        else (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, k, s, p, d, extra in columns
+    ]
+    return jnp.zeros((x.shape[0], 0, *sizes), x.dtype)
 
 
 def _per_axis(values: Sequence[int], rank: int) -> list[int]:

@@ -103,6 +103,8 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
+    if a.dtype != b.dtype and not (a.size and b.size):  # a batch of which torch computes nothing
+        return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
     if a.dtype != b.dtype:  # of which torch's meta kernels say nothing
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
@@ -113,14 +115,22 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
-    """beta * c + alpha * product, where a beta of 0 hides what c holds: NaN too."""
+    """beta * c + alpha * product, where a beta of 0 hides what c holds: NaN too.
+
+    Raises RuntimeError unless c has the shape of the product, or expands to it: torch's meta kernels
+    take a c that is larger.
+    """
+    if jnp.broadcast_shapes(c.shape, product.shape) != product.shape:
+        raise RuntimeError(
+            f"a sum with a product of shape {product.shape} takes no tensor of shape {c.shape}. "
+            "Give one that expands to the shape of the product"
+        )
     if jnp.issubdtype(product.dtype, jnp.integer):
         # torch takes the whole part of a number for integers.
         beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
     product = product * scalar(alpha, product)
     if is_zero(beta):
-        shape = jnp.broadcast_shapes(c.shape, product.shape)
-        return jnp.broadcast_to(product, shape)
+        return product
     c = c.astype(jnp.promote_types(c.dtype, product.dtype))
     scaled = c * scalar(beta, c)
     if not isinstance(beta, int | float | complex):
