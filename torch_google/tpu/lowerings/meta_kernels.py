@@ -97,6 +97,27 @@ def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.
     return kernel
 
 
+def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """As torch's kernels: dtypes may differ where there is nothing to multiply."""
+    if _is_a_product_of_nothing(a, b):
+        return b.new_empty((*a.shape[:2], b.shape[2]))
+    return _meta_registrations.meta_bmm(a, b)
+
+
+def _baddbmm(
+    c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1
+) -> torch.Tensor:
+    """The same."""
+    if _is_a_product_of_nothing(a, b):
+        return b.new_empty((*a.shape[:2], b.shape[2]))
+    return _meta_registrations.meta_baddbmm(c, a, b, beta=beta, alpha=alpha)
+
+
+def _is_a_product_of_nothing(a: torch.Tensor, b: torch.Tensor) -> bool:
+    fits = a.ndim == b.ndim == 3 and a.shape[::2] == b.shape[:2]
+    return fits and a.dtype != b.dtype and not (a.numel() and b.numel())
+
+
 def _window(
     window_length: int, *shape: float, dtype: torch.dtype | None = None, **where: object
 ) -> torch.Tensor:
@@ -160,6 +181,34 @@ def _bernoulli_out(
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 
+def _like_first(x: torch.Tensor, *_: Any) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def _with_mask(x: torch.Tensor, *_: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty_like(x), torch.empty_like(x, dtype=torch.bool)
+
+
+def _learnt(
+    gradient: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, *_: Any
+) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.empty_like(t) for t in (x, scale, zero_point))
+
+
+def _padded(
+    values: torch.Tensor, offsets: list[torch.Tensor], lengths: list[int], padding: float = 0.0
+) -> torch.Tensor:
+    return values.new_empty([offsets[0].numel() - 1, lengths[0], *values.shape[1:]])
+
+
+def _jagged(
+    dense: torch.Tensor, offsets: list[torch.Tensor], total: int | None = None
+) -> torch.Tensor:
+    if total is None:
+        raise NotImplementedError("the last offset says how many rows there are")
+    return dense.new_empty([total, *dense.shape[2:]])
+
+
 _OURS.impl("native_batch_norm_functional", _batch_norm, "Meta")
 override(_META, "bernoulli.out", _bernoulli_out)
 _META.impl("_ctc_loss_backward", _like_second)
@@ -174,6 +223,8 @@ _META.impl("geqrf", _geqrf)
 for _name in ("", ".periodic", ".beta"):
     _META.impl(f"kaiser_window{_name}", _window)
 _META.impl("linalg_lstsq", _lstsq)
+override(_META, "baddbmm", _baddbmm)
+override(_META, "bmm", _bmm)
 override(_META, "histc", _histc)
 override(_META, "histc.out", _into(_histc, "out"))
 for _name in ("median.dim", "nanmedian.dim", "mode"):
@@ -192,3 +243,10 @@ for _name in ("upsample_nearest", "_upsample_nearest_exact"):
     for _rank in (1, 2, 3):
         _theirs = getattr(_meta_registrations, f"upsample_nearest{_rank}d")
         override(_META, f"{_name}{_rank}d", _of_empty_batches(_theirs))
+for _name in ("tensor", "channel"):
+    _META.impl(f"fake_quantize_per_{_name}_affine_cachemask", _with_mask)
+    _META.impl(f"_fake_quantize_learnable_per_{_name}_affine", _like_first)
+    _META.impl(f"_fake_quantize_learnable_per_{_name}_affine_backward", _learnt)
+_META.impl("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", _with_mask)
+_META.impl("_jagged_to_padded_dense_forward", _padded)
+_META.impl("_padded_dense_to_jagged_forward", _jagged)

@@ -16,6 +16,7 @@ import numpy as np
 
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
+from torch_google.tpu.lowerings.upsampling_uint8 import resample_bytes
 
 _Taps = tuple[Any, Any]  # (outputs, taps): where in the input, and how much of it
 # (size of the input, of the output, align_corners, scale as given or None, dtype of the arithmetic)
@@ -123,11 +124,24 @@ _RULES: dict[str, tuple[_Rule, int, bool]] = {
 }
 
 
+# Those that the CPU computes in integers for bytes.
+_OF_BYTES = frozenset(
+    {
+        "upsample_bilinear2d",
+        "upsample_bicubic2d",
+        "_upsample_bilinear2d_aa",
+        "_upsample_bicubic2d_aa",
+    }
+)
+
+
 def _register(name: str, rule: _Rule, rank: int, has_corners: bool) -> None:
     def resample(x: jax.Array, size: Sequence[int], rest: Sequence[Any]) -> jax.Array:
         corners = bool(rest[0]) if has_corners else False
         scales = list(rest[1:] if has_corners else rest)
         scales += [None] * (rank - len(scales))
+        if x.dtype == jnp.uint8 and name in _OF_BYTES:
+            return resample_bytes(x, size, corners, scales, rule)
         return _resample(x, size, corners, scales, rule)
 
     @lowering(f"aten::{name}")

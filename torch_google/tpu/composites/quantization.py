@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fake quantization with an observer, whose state for each channel torch's kernel sizes when it first runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+
+_OP = torch.ops.aten.fused_moving_avg_obs_fake_quant.default
+
+
+def _observed(
+    x: torch.Tensor,
+    observer_on: torch.Tensor,
+    fake_quant_on: torch.Tensor,
+    running_min: torch.Tensor,
+    running_max: torch.Tensor,
+    scale: torch.Tensor,
+    zero_point: torch.Tensor,
+    averaging_const: float,
+    quant_min: int,
+    quant_max: int,
+    ch_axis: int,
+    per_row_fake_quant: bool = False,
+    symmetric_quant: bool = False,
+) -> torch.Tensor:
+    if per_row_fake_quant and running_min.numel() == 0:
+        state = (running_min, torch.inf), (running_max, -torch.inf), (scale, 1.0), (zero_point, 0)
+        for tensor, initial in state:
+            tensor.resize_(x.shape[ch_axis]).fill_(initial)
+    result: torch.Tensor = _OP._op_dk(
+        DispatchKey.CompositeImplicitAutograd,
+        *(x, observer_on, fake_quant_on, running_min, running_max, scale, zero_point),
+        *(averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant, symmetric_quant),
+    )
+    return result
+
+
+KERNELS: dict[str, Callable[..., Any]] = {"fused_moving_avg_obs_fake_quant": _observed}
+"""What to run for each of torch's operators, by name and overload."""
