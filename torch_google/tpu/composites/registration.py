@@ -15,14 +15,17 @@ def register() -> None:
     """Give torch every composite, when the device starts. A second call does nothing."""
     from torch_google.tpu.composites import (
         attention,
+        quantization,
         recurrent,
         sparse,
         sparse_structure,
         transformers,
+        values,
     )
 
     # With gradients on torch looks at the first key, in inference mode at the second.
-    for kernels in (attention.KERNELS, recurrent.KERNELS, transformers.KERNELS):
+    for room in (attention, quantization, recurrent, transformers, values):
+        kernels: Mapping[str, Callable[..., Any]] = room.KERNELS
         _register(kernels, "AutogradPrivateUse1", "PrivateUse1")
     for kernels in (sparse.KERNELS, sparse_structure.KERNELS):
         _register(kernels, "SparsePrivateUse1")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
@@ -20,14 +21,14 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 
 @dataclass(frozen=True)
 class Check:
-    """`failed` says whether arguments are wrong, and `value` is what was found.
+    """`failed` says whether arguments are wrong, and `values` are what the message needs.
 
-    Both are scalars of a program. `words` say what that means, with `{}` where the value belongs, and
+    All are scalars of a program. `words` say what that means, with `{}` for each of the values, and
     `kind` is the error.
     """
 
     failed: Array
-    value: Array
+    values: tuple[Array, ...]
     kind: type[Exception]
     words: str
 
@@ -37,7 +38,13 @@ Checks: TypeAlias = Sequence[Check]
 
 def check_of(name: str) -> Callable[..., Checks] | None:
     """Return what makes the checks of a pure operator, from the arguments of its schema."""
+    import_module("torch_google.tpu.lowerings.value_checks")  # registers its own, in this table
     return _TABLE.get(name)
+
+
+def check(*names: str) -> Callable[[_F], _F]:
+    """Register a function that makes the checks of pure operators. A duplicate raises ValueError."""
+    return _check(*names)
 
 
 _TABLE: dict[str, Callable[..., Checks]] = {}
@@ -100,7 +107,7 @@ def index_put(
         return checks
     taken, size = (mask != 0).sum(), values.shape[-1 - behind]
     words = f"shape mismatch: the mask takes {{}}, and there are values for {size}"
-    return [*checks, Check(taken != size, taken, RuntimeError, words)]
+    return [*checks, Check(taken != size, (taken,), RuntimeError, words)]
 
 
 def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
@@ -120,8 +127,6 @@ def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
 @_check(
     "aten::embedding",
     "aten::embedding_renorm",
-    "aten::_embedding_bag",
-    "aten::_embedding_bag_forward_only",
 )
 def rows(weight: Array, indices: Array, *_: Any, **__: Any) -> Checks:
     return _within(indices, weight.shape[0])
@@ -147,12 +152,37 @@ def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
     return _within(target, _size(x, -1), where=target != -1, what="target")
 
 
+@_check("aten::nll_loss_backward", "aten::nll_loss2d_backward")
+def nll_loss_backward(
+    gradient: Array,
+    x: Array,
+    target: Array,
+    weight: Array | None,
+    reduction: int,
+    ignore_index: int,
+    total: Array,
+) -> Checks:
+    return nll_loss(x, target, weight, reduction, ignore_index)
+
+
+@_check("aten::multi_margin_loss_backward")
+def multi_margin_loss_backward(gradient: Array, x: Array, target: Array, *_: Any) -> Checks:
+    return multi_margin_loss(x, target)
+
+
+@_check("aten::multilabel_margin_loss_backward")
+def multilabel_margin_loss_backward(
+    gradient: Array, x: Array, target: Array, reduction: int, is_target: Array
+) -> Checks:
+    return multilabel_margin_loss(x, target, reduction)
+
+
 @_check("aten::masked_scatter")
 def masked_scatter(self: Array, mask: Array, source: Array) -> Checks:
     shape = jnp.broadcast_shapes(self.shape, mask.shape)
     wanted = jnp.broadcast_to(mask != 0, shape).sum()
     words = f"{{}} places are true in the mask, but the source has {source.size} elements"
-    return [Check(wanted > source.size, wanted, RuntimeError, words)]
+    return [Check(wanted > source.size, (wanted,), RuntimeError, words)]
 
 
 @_check(
@@ -168,8 +198,8 @@ def quotient(self: Any, other: Any) -> Checks:
     divisor = jnp.asarray(other)
     if not (_is_integer(jnp.asarray(self)) and _is_integer(divisor)):
         return []
-    words = "ZeroDivisionError: an integer is divided by {}"
-    return [Check((divisor == 0).any(), jnp.zeros((), jnp.int64), RuntimeError, words)]
+    words = "ZeroDivisionError: an integer is divided by 0"
+    return [Check((divisor == 0).any(), (), RuntimeError, words)]
 
 
 @_check("aten::div.Tensor_mode", "aten::div.Scalar_mode")
@@ -196,7 +226,7 @@ def _within(
     value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
     allowed = f"Give {low} to {size - 1}" if size else "There is nothing to name"
     words = f"{what} {{}} is out of range for a size of {size}. {allowed}"
-    return [Check(wrong.any(), value, IndexError, words)]
+    return [Check(wrong.any(), (value,), IndexError, words)]
 
 
 def _size(x: Array, dim: int) -> int:

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 import jax
-import jax.numpy as jnp
 
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.runtime import compiler
@@ -53,18 +52,18 @@ class Checked:
         if not errors:
             return None
         found = jax.device_get(executable(*arguments))
-        for (kind, words), (failed, value) in zip(errors, found, strict=True):
+        for (kind, words), (failed, values) in zip(errors, found, strict=True):
             if failed:
-                return kind, words.format(int(value))
+                return kind, words.format(*map(_number, values))
         return None
 
     def _compiled(self) -> tuple[Any, list[_Error]]:
         errors: list[_Error] = []
 
-        def function(*values: Any) -> list[tuple[Any, Any]]:
+        def function(*values: Any) -> list[tuple[Any, tuple[Any, ...]]]:
             checks = self._make(*values)
             errors.extend((check.kind, check.words) for check in checks)
-            return [(check.failed, check.value.astype(jnp.int64)) for check in checks]
+            return [(check.failed, check.values) for check in checks]
 
         traced = jax.jit(function, out_shardings=self._on).trace(*self._specs)
         if not errors:
@@ -87,6 +86,11 @@ def error_of(executable: Any, arguments: Sequence[Any]) -> _Error | None:
     """Return the kind and the words of what is wrong with a program's arguments, or None."""
     checked = _checked.get(executable)
     return None if checked is None else checked.error(arguments)
+
+
+def _number(value: Any) -> str:
+    """Return a number as C++ prints it."""
+    return f"{float(value):g}" if value.dtype.kind in "fV" else str(int(value))
 
 
 _checked: WeakKeyDictionary[Any, Checked] = WeakKeyDictionary()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Composites of torch's whose checks of values are for tensors of the CPU only: debug mode asks them.
+
+`quantile` and `one_hot` look at values if their tensor is on the CPU, and at none elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+
+
+def _quantile(op: OpOverload) -> Callable[..., torch.Tensor]:
+    def kernel(self: torch.Tensor, q: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        if _is_asked(q) and not bool(((q >= 0) & (q <= 1)).all()):
+            raise _error(op, "quantile() q values must be in the range [0, 1]")
+        result: torch.Tensor = op._op_dk(_FORMULA, self, q, *args, **kwargs)
+        return result
+
+    return kernel
+
+
+def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    if _is_asked(self):
+        if int(self.min()) < 0:
+            raise _error(_ONE_HOT, "Class values must be non-negative.")
+        if num_classes > 0 and int(self.max()) >= num_classes:
+            raise _error(_ONE_HOT, "Class values must be smaller than num_classes.")
+    result: torch.Tensor = _ONE_HOT._op_dk(_FORMULA, self, num_classes)
+    return result
+
+
+def _is_asked(values: torch.Tensor) -> bool:
+    """Whether this is debug mode, and these are values and no stand-in of a trace."""
+    return (
+        type(values) in (torch.Tensor, torch.nn.Parameter)
+        and values.device.type == "tpu"
+        and values.numel() > 0
+        and torch.tpu.get_eager_mode() == "debug"
+    )
+
+
+def _error(op: OpOverload, words: str) -> RuntimeError:
+    from torch_google.tpu.runtime import errors  # which imports this room
+
+    return RuntimeError(f"{errors.caller()}: {op.name()}: {words}")
+
+
+_ATEN = torch.ops.aten
+_FORMULA = DispatchKey.CompositeImplicitAutograd
+_ONE_HOT = _ATEN.one_hot.default
+KERNELS: dict[str, Callable[..., Any]] = {
+    "quantile": _quantile(_ATEN.quantile.default),
+    "nanquantile": _quantile(_ATEN.nanquantile.default),
+    "one_hot": _one_hot,
+}
