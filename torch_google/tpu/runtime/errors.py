@@ -88,6 +88,14 @@ def caller() -> str:
     return " or ".join(sorted(waiting) or ["unknown"]) + _node()
 
 
+def users_level() -> int:
+    """Return the `stacklevel` with which the caller's warning names the line of user's code."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def _users_line(frame: FrameType | None) -> str | None:
     while frame is not None:
         if _is_users(frame.f_code.co_filename):

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections import Counter
 from typing import Any
 
@@ -10,9 +12,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program import Number
-from torch_google.tpu.runtime import metrics
-from torch_google.tpu.runtime.call import apply
+from torch_google.tpu.program import Number, apply
+from torch_google.tpu.runtime import errors, metrics
 from torch_google.tpu.runtime.transfer import seen, storage_to_host
 
 
@@ -29,6 +30,7 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
 def run(op: OpOverload, args: list[Any]) -> list[Any]:
     """Return the results of an operator, computed on the CPU; what it writes is written back."""
     metrics.fallback(op.name())
+    _warn_once(op)
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
     ours = _tensors(args)
     device = ours[0].device if ours else torch.device("tpu", torch.tpu.current_device())
@@ -71,6 +73,24 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     if len(op._schema.returns) == 1:
         return [pytree.tree_map(to_tpu, results)]
     return [pytree.tree_map(to_tpu, result) for result in results or ()]
+
+
+def _warn_once(op: OpOverload) -> None:
+    """Warn at an operator's first fallback in this process; `metrics().fallbacks` counts all."""
+    with _lock:
+        if op.name() in _warned:
+            return
+        _warned.add(op.name())
+    warnings.warn(
+        f"tpu: {op.name()} has no lowering and runs on the CPU, as cpu_fallback() allows: each call "
+        "copies its tensors there and back. torch.tpu.metrics().fallbacks counts the calls",
+        UserWarning,
+        stacklevel=errors.users_level(),
+    )
+
+
+_lock = threading.Lock()
+_warned: set[str] = set()
 
 
 def _written(op: OpOverload) -> list[int]:

@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+
+from torch_google.tpu.runtime import fallback
 
 # One, where its bits are seen as a float.
 _ONE = 0x3F800000
@@ -67,3 +71,19 @@ def test_what_is_only_read_stays_what_a_backward_pass_has_saved() -> None:
     loss.backward()
     assert w.grad is not None
     assert w.grad.tolist() == [2, 2, 2]
+
+
+def test_the_first_fallback_of_an_operator_warns_and_no_later_one() -> None:
+    fallback._warned.difference_update({"tpu_fallback_test::add_", "tpu_fallback_test::fill_both_"})
+    x = torch.ones(2, device="tpu")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        for _ in range(3):
+            ours.add_(x, x)
+            ours.fill_both_(x, x.clone())
+    told = [w for w in seen if "runs on the CPU, as cpu_fallback() allows" in str(w.message)]
+    assert [str(w.message).split()[1] for w in told] == [
+        "tpu_fallback_test::add_",
+        "tpu_fallback_test::fill_both_",
+    ]
+    assert {Path(w.filename).name for w in told} == {Path(__file__).name}
