@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 import jax
 
 from torch_google.tpu import _C, cache
-from torch_google.tpu.runtime import mappings, metrics, platform
+from torch_google.tpu.runtime import mappings, metrics, platform, program_limit
 from torch_google.tpu.runtime.misses import CacheMissError
 
 
@@ -47,7 +47,11 @@ def kept(fingerprint: str, device: int) -> cache.Found | None:
 def loaded(found: cache.Found) -> cache.Entry | None:
     """Return what the compile cache has, with its executable; None where it does not load."""
     mappings.ROOM.look()
-    return found.loaded()
+    program_limit.LIMIT.make_room()
+    entry = found.loaded()
+    if entry is not None and entry.executable is not None:
+        program_limit.LIMIT.add(entry.executable)
+    return entry
 
 
 def keep(fingerprint: str, device: int, note: Any) -> None:
@@ -70,8 +74,10 @@ def compiled(
     """
     check_allowed(name, fingerprint)
     mappings.ROOM.look()
+    program_limit.LIMIT.make_room()
     with metrics.compiling():
         made = lower().compile()
+    program_limit.LIMIT.add(made)
     if callable(note):
         note = note(made)
     cache.remember(fingerprint, [platform.device(device)], cache.Entry(made, note))

@@ -50,6 +50,7 @@ from torch_google.tpu.runtime.modes import (
     wait_for_compiles,
 )
 from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
+from torch_google.tpu.runtime.program_limit import get_program_limit, set_program_limit
 from torch_google.tpu.runtime.properties import (
     DeviceProperties,
     can_device_access_peer,
@@ -98,6 +99,7 @@ __all__ = [
     "get_eager_mode",
     "get_per_process_memory_fraction",
     "get_precision",
+    "get_program_limit",
     "get_rng_state",
     "get_rng_state_all",
     "init",
@@ -133,6 +135,7 @@ __all__ = [
     "set_fused_limits",
     "set_per_process_memory_fraction",
     "set_precision",
+    "set_program_limit",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",

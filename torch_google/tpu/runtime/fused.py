@@ -46,7 +46,7 @@ def fuse(
     found = compiler.kept(fusion.fingerprint, device)
     there = found and compiler.loaded(found)
     if there is not None and there.executable is not None:
-        if there.note is not None:
+        if isinstance(there.note, int):
             compiler.tell_scratch(there.executable, there.note)
         return there.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)

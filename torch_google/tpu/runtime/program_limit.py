@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many compiled programs the process keeps: each new shape is one, of about half a MiB.
+
+Above the limit the least recently used half is forgotten, and the memory goes back to the system. A
+program that is needed again is compiled again, or comes from the compile cache.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from torch_google.tpu import _C
+
+if TYPE_CHECKING:
+    import jax
+
+_VARIABLE = "TORCH_TPU_PROGRAM_LIMIT"
+_DEFAULT = 4096
+
+
+class ProgramLimit:
+    """Counts the programs that live, and forgets the least recently used half above a limit."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._held = 0  # programs that survived the last round: others than the recorder have them
+        self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
+        self._lock = threading.Lock()
+
+    def get(self) -> int | None:
+        """Return the limit, or None."""
+        return self._limit
+
+    def set(self, limit: int | None) -> None:
+        """Set the limit. Raises ValueError for one below 1."""
+        if limit is not None and limit < 1:
+            raise ValueError(f"tpu: program limit {limit}; use a number above 0, or None for none")
+        self._limit, self._held = limit, 0
+
+    def make_room(self) -> int:
+        """Forget programs if there are as many as the limit; return how many were forgotten.
+
+        Also drops the text of lowered programs: JAX keeps it for as long as their traces live, and it
+        takes more memory than the programs.
+        """
+        _drop_lowered_text()
+        limit = self._limit
+        if limit is None or len(self._programs) < max(limit, 2 * self._held):
+            return 0
+        if not self._lock.acquire(blocking=False):
+            return 0  # another thread is at it
+        try:
+            forgotten = _C.forget_unused()
+            self._held = len(self._programs)
+            if self._held < limit:
+                self._held = 0
+            _give_back()
+        finally:
+            self._lock.release()
+        return forgotten
+
+    def add(self, program: jax.stages.Compiled) -> None:
+        """Count a program for as long as it lives."""
+        self._programs.add(program)
+
+
+def _drop_lowered_text() -> None:
+    from jax._src import pjit  # `torch.tpu` is imported without JAX
+    from jax._src.interpreters import pxla
+
+    pjit._pjit_lower.cache_clear()
+    pxla._cached_lowering_to_hlo.cache_clear()
+
+
+def _give_back() -> None:
+    """Return freed memory to the system, if malloc is glibc's."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _from_environment() -> ProgramLimit:
+    text = os.environ.get(_VARIABLE, "")
+    if not text:
+        return ProgramLimit(_DEFAULT)
+    if not text.isdecimal():
+        raise ValueError(f"tpu: {_VARIABLE}={text}; use a number of programs, or 0 for no limit")
+    return ProgramLimit(int(text) or None)
+
+
+LIMIT = _from_environment()
+"""That of this process."""
+
+
+def set_program_limit(limit: int | None) -> None:
+    """Keep at most about so many compiled programs in the process; None keeps all.
+
+    Above it the least recently used half is forgotten. Raises ValueError for a limit below 1.
+    """
+    LIMIT.set(limit)
+
+
+def get_program_limit() -> int | None:
+    """Return how many compiled programs the process keeps, or None for no limit."""
+    return LIMIT.get()
