@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.conformance import golden
-from tests.conformance.rows import CHECKS, DTYPES
+from tests.conformance.rows import CHECKS, DTYPES, WHOLE
 from tests.conformance.sweep import sweep, tasks
 
 UPDATE = "Fix it; or if it is meant, ./bazelw run //tests/conformance:run -- --update"
@@ -15,10 +15,15 @@ UPDATE = "Fix it; or if it is meant, ./bazelw run //tests/conformance:run -- --u
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
 # A prime number of parts: others would take the same operators for each dtype.
 REST = [
-    (DTYPES[1:], ("forward",), (0, 37)),
-    (DTYPES, ("backward",), (0, 37)),
-    (DTYPES, ("out",), (0, 37)),
-    (DTYPES, ("inplace",), (0, 37)),
+    (WHOLE[1:], ("forward",), (0, 37)),
+    (WHOLE, ("backward",), (0, 37)),
+    (WHOLE, ("out",), (0, 37)),
+    (WHOLE, ("inplace",), (0, 37)),
+    # The golden does not have these: all of them have to pass.
+    (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
+    (("float32",), ("fused",), (0, 17)),
+    # Two milliseconds for a sample: nothing is compiled unless the device accepts it.
+    (DTYPES, ("refused",), (0, 17)),
 ]
 
 

@@ -55,6 +55,16 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
     return seen
 
 
+def fused(op: Any, sample: Sample, place: Place) -> Seen:
+    """As `forward`, by the program of the fused mode: the first call has it compiled."""
+    if place.device == "cpu":
+        return forward(op, sample, place)
+    with torch.tpu.eager_mode("fused"):
+        forward(op, sample, place)
+        torch.tpu.wait_for_compiles()
+        return forward(op, sample, place)
+
+
 def backward(op: Any, sample: Sample, place: Place) -> Seen:
     """Gradients of all inputs that have one, for the same random cotangents."""
     args, kwargs = placed(op, sample, place.device, wider=place.wider)

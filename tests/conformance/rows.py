@@ -5,7 +5,12 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+
+
+def is_recorded(dtype: str, check: str) -> bool:
+    """Return whether the golden has such rows. The others have to pass, or to have a reason."""
+    return check == "refused" or (dtype in WHOLE and check in RECORDED)
 
 
 class Outcome(enum.Enum):
@@ -17,10 +22,13 @@ class Outcome(enum.Enum):
     EMPTY = "empty"
 
 
-DTYPES = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
+# Those of which the golden has every check; of the others it has `refused`.
+WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
+DTYPES = (*WHOLE, "float16", "complex128", "int32", "int16", "int8", "uint8")
 
-# `strides` is judged in the run of `forward`.
-CHECKS = ("forward", "strides", "backward", "out", "inplace")
+# `strides` is judged in the run of `forward`. The golden has all but the last.
+RECORDED = ("forward", "strides", "backward", "out", "inplace", "refused")
+CHECKS = (*RECORDED, "fused")
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,18 @@ class Row:
     def __str__(self) -> str:
         counts = f"{self.passed}/{self.samples}"
         return f"{' '.join(self.key)} {self.outcome.value} {counts} {self.message}".rstrip()
+
+
+def add(row: Row, outcome: Outcome, index: int | None, words: str) -> Row:
+    """Return a row with one sample more; of those that go wrong, the first one's words stay."""
+    good = outcome is Outcome.PASSED
+    more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
+    if row.first is not None:
+        return more
+    if good:
+        return replace(more, outcome=outcome)
+    message = words if index is None else f"sample {index}: {words}"
+    return replace(more, outcome=outcome, message=message, first=row.taken)
 
 
 def to_json(row: Row) -> str:

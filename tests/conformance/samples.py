@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.testing._internal import common_methods_invocations
+from torch.testing._internal.opinfo.core import SampleInput
 from torch.utils import _pytree as pytree
 
 
@@ -40,21 +42,43 @@ def pick(
 
     They come in one order: the first `few` are the gate's, and whoever takes more takes these too.
     """
+    found = list(_generated(op, dtype, gradients=gradients))
+    return [_sample(found[i], i) for i in _order(len(found), few)[:count]], len(found)
+
+
+def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
+    """Return the first samples of any dtype: cast, unless the operator declares it."""
+    source = source_of(op, dtype)
+    assert source is not None
+    found = itertools.islice(_generated(op, source, gradients=False), count)
+    return [_sample(_cast(sample, source, dtype), i) for i, sample in enumerate(found)]
+
+
+def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
+    """Return the dtype that samples of a dtype are made of, if the operator declares any."""
+    return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
+
+
+def _generated(op: Any, dtype: torch.dtype, *, gradients: bool) -> Iterator[Any]:
     torch.manual_seed(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = list(op.sample_inputs("cpu", dtype, requires_grad=gradients))
-    indices = _order(len(found), few)[:count]
-    picked = [
-        Sample(
-            i,
-            (found[i].input, *found[i].args),
-            dict(found[i].kwargs),
-            found[i].output_process_fn_grad,
-        )
-        for i in indices
-    ]
-    return picked, len(found)
+        yield from op.sample_inputs("cpu", dtype, requires_grad=gradients)
+
+
+def _sample(found: Any, index: int) -> Sample:
+    args = (found.input, *found.args)
+    return Sample(index, args, dict(found.kwargs), found.output_process_fn_grad)
+
+
+def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
+    def one(value: Any) -> Any:
+        is_one = isinstance(value, torch.Tensor) and value.dtype == source
+        return value.detach().to(dtype) if is_one else value
+
+    given = (sample.input, tuple(sample.args), dict(sample.kwargs))
+    first, args, kwargs = pytree.tree_map(one, given)
+    return SampleInput(first, args=args, kwargs=kwargs)
 
 
 def _order(total: int, few: int) -> list[int]:
@@ -111,6 +135,9 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
         copy = copy.as_strided(source.shape, source.stride(), source.storage_offset())
     return copy.requires_grad_(tensor.requires_grad)
 
+
+# What samples of other dtypes are made of.
+_SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
 # Tensors of numbers that decide on shapes: torch wants them on the CPU, whatever the device is.
 _ON_HOST = {"tensor_split": (1,)}

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tests.conformance import distribution, observe, samples, verify
+from tests.conformance import distribution, observe, refusal, samples, verify
 from tests.conformance.observe import Place, Seen
-from tests.conformance.rows import Outcome, Row
+from tests.conformance.rows import WHOLE, Outcome, Row, add
 from tests.conformance.samples import Sample
 from tests.conformance.tolerances import REFERRED, tolerance
 
@@ -26,8 +26,13 @@ Found = tuple[Outcome, str]
 
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
     """Return whether the operator declares this for the CPU."""
-    if dtype not in op.dtypes:
+    if check == "refused":
+        return samples.source_of(op, dtype) is not None
+    kind = str(dtype).removeprefix("torch.")
+    if dtype not in op.dtypes or (kind not in WHOLE and check not in ("forward", "strides")):
         return False
+    if check == "fused":
+        return dtype == torch.float32
     if check == "backward":
         return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
     if check == "out":
@@ -39,6 +44,8 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 def few(dtype: str, check: str) -> int:
     """Return how many samples the gate runs: one compiles for about a twentieth of a second."""
+    if check in ("fused", "refused"):
+        return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides") else 2) if dtype == "float32" else 1
 
 
@@ -47,8 +54,14 @@ def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Itera
 
     `forward` gives the row of `strides` too.
     """
-    checks = ("forward", "strides") if check == "forward" else (check,)
     kind = str(dtype).removeprefix("torch.")
+    if check == "refused":
+        picked = samples.first(op, dtype, count)
+        yield from refusal.attempt(
+            op, picked, Row(samples.name(op), kind, check, Outcome.EMPTY, total=len(picked))
+        )
+        return
+    checks = ("forward", "strides") if check == "forward" else (check,)
     picked, total = samples.pick(
         op, dtype, count, few=few(kind, check), gradients=check == "backward"
     )
@@ -64,18 +77,6 @@ def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Itera
             for row in rows
         ]
         yield rows
-
-
-def add(row: Row, outcome: Outcome, index: int | None, words: str) -> Row:
-    """Return a row with one sample more; of those that go wrong, the first one's words stay."""
-    good = outcome is Outcome.PASSED
-    more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
-    if row.first is not None:
-        return more
-    if good:
-        return replace(more, outcome=outcome)
-    message = words if index is None else f"sample {index}: {words}"
-    return replace(more, outcome=outcome, message=message, first=row.taken)
 
 
 def _one(
@@ -110,7 +111,7 @@ def _values(
     if op.name in _UNDEFINED:
         return verify.differs(got.values, expected.values, None)
     allowed = tolerance(op, dtype, check)
-    if check in ("forward", "out"):
+    if check in ("forward", "fused", "out"):
         found = _rebuilt(op, sample, got, expected, allowed)
         if found is not None:
             return found
@@ -145,7 +146,9 @@ def _distributed(
 
     def draw(place: Place) -> list[Any]:
         seen = look(place)
-        return pytree.tree_leaves(sample.finish(seen.result)) if check == "forward" else seen.values
+        return (
+            pytree.tree_leaves(sample.finish(seen.result)) if check != "backward" else seen.values
+        )
 
     seeds = range(distribution.RUNS)
     ours = [draw(replace(_TPU, seed=seed)) for seed in seeds]
@@ -186,7 +189,7 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
 def _exact(op: Any, check: str, sample: Sample) -> list[Any] | None:
     try:
         values = _look(op, check, sample, replace(_CPU, wider=True)).values
-        if samples.name(op) in REFERRED and check in ("forward", "out"):
+        if samples.name(op) in REFERRED and check in ("forward", "fused", "out"):
             values = [torch.as_tensor(op.ref(sample.args[0].double().numpy()))] * len(values)
         return values
     except Exception:  # noqa: BLE001 - the operator may not take these dtypes

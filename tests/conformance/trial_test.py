@@ -13,8 +13,8 @@ import torch
 from torch.testing._internal.opinfo.core import SampleInput
 
 from tests.conformance import tolerances
-from tests.conformance.rows import Outcome, Row
-from tests.conformance.trial import add, attempt
+from tests.conformance.rows import Outcome, Row, add
+from tests.conformance.trial import attempt
 from torch_google.tpu import autoload
 
 autoload()

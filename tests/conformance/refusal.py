@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Samples that the CPU refuses: the device refuses them, with an error of the same type."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from tests.conformance.rows import Outcome, Row, add
+from tests.conformance.samples import Sample, placed
+
+
+def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
+    """Yield the row, then the row after each sample. It counts those that the CPU refuses."""
+    yield [row]
+    for sample in picked:
+        theirs = error_of(op, sample, "cpu")
+        if theirs is None:
+            row = replace(row, taken=row.taken + 1)
+        else:
+            ours = error_of(op, sample, "tpu")
+            good = type(ours) is type(theirs)
+            words = f"{_described(ours)}, expected {_described(theirs)}"
+            row = add(row, Outcome.PASSED if good else Outcome.WRONG, sample.index, words)
+        yield [row]
+
+
+def error_of(op: Any, sample: Sample, device: str) -> Exception | None:
+    """Return what a call raises, also by the time that its values are read."""
+    args, kwargs = placed(op, sample, device)
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            for leaf in pytree.tree_leaves(op.op(*args, **kwargs)):
+                if isinstance(leaf, torch.Tensor):
+                    leaf.cpu()
+    except Exception as error:  # noqa: BLE001 - whatever an operator raises is its result
+        return error
+    return None
+
+
+def _described(error: Exception | None) -> str:
+    if error is None:
+        return "accepted"
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}"[:150]
