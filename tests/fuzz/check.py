@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of a seed on tpu, in each mode, against the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+
+from tests.fuzz.compare import difference
+from tests.fuzz.generate import generate
+from tests.fuzz.minimise import minimise
+from tests.fuzz.program import Program, run
+from torch_google.tpu import autoload
+
+autoload()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A program that tpu computes otherwise than the CPU."""
+
+    seed: int
+    mode: str
+    what: str
+    program: Program
+
+    def __str__(self) -> str:
+        """Return what differs and the source that shows it."""
+        return f"seed {self.seed}, {self.mode}: {self.what}\n{self.program.source()}\n"
+
+
+def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]:
+    """Yield a finding for each mode in which the program of a seed differs from the CPU."""
+    program = generate(seed)
+    for mode in modes:
+        what = differs(program, mode)
+        if not what:
+            continue
+        small = minimise(program, partial(_differs_in, mode)) if shrink else program
+        yield Finding(seed, mode, differs(small, mode) or what, small)
+
+
+def _differs_in(mode: str, program: Program) -> bool:
+    return bool(differs(program, mode))
+
+
+def differs(program: Program, mode: str) -> str:
+    """Return where a program differs in a mode; empty if nowhere."""
+    cpu = run(program, "cpu")
+    with torch.tpu.eager_mode(mode):
+        what = difference(program, cpu, run(program, "tpu"))
+        if what or mode != "fused":
+            return what
+        # A fused program is compiled in the background: the third time it is there.
+        run(program, "tpu")
+        torch.tpu.wait_for_compiles()
+        return difference(program, cpu, run(program, "tpu"))

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A smaller program that still shows a difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.fuzz.program import Program
+
+
+def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
+    """Return `program` without the lines that its difference does not need.
+
+    Halves, quarters and so on are taken out while `differs` holds; at the end no single line can go.
+    """
+    lines = list(program.lines)
+    size = max(len(lines) // 2, 1)
+    while True:
+        shorter = False
+        start = len(lines)
+        while start > 0:
+            start -= size
+            rest = lines[: max(start, 0)] + lines[start + size :]
+            if rest != lines and rest and differs(Program(tuple(rest), program.exact)):
+                lines, shorter = rest, True
+        if size == 1 and not shorter:
+            return Program(tuple(lines), program.exact)
+        size = max(size // 2, 1)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program of torch, as lines of source: what it computes on a device, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
+from torch.utils.checkpoint import checkpoint
+
+# Values are multiples of this, and small: sums and products of a few of them are exact in float32,
+# in whatever order a device computes them.
+GRID = 1 / 64
+LARGEST = 4096.0
+
+
+@dataclass(frozen=True)
+class Program:
+    """Lines of source, each of which assigns or changes the tensors of earlier lines.
+
+    `exact` names the tensors that a device must give bit for bit; of the others it may round.
+    """
+
+    lines: tuple[str, ...]
+    exact: frozenset[str]
+
+    def source(self) -> str:
+        """Return a script that computes the program on the CPU and on tpu."""
+        body = "\n".join(f"    {line}" for line in self.lines)
+        return f"def program(device):\n{body}\n    return locals()"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave: the error of each line, and the tensors at the end, on the CPU."""
+
+    errors: tuple[str, ...]
+    tensors: dict[str, Observed]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A tensor as its user sees it."""
+
+    values: torch.Tensor
+    stride: tuple[int, ...]
+    offset: int
+    requires_grad: bool
+    gradient: torch.Tensor | None
+
+
+def run(program: Program, device: str) -> Outcome:
+    """Run a program on a device. A line that raises has no effect, and the next one runs."""
+    names = namespace(device)
+    errors = tuple(run_line(line, names) for line in program.lines)
+    return Outcome(errors, observe(names))
+
+
+def namespace(device: str) -> dict[str, Any]:
+    """Return the names that the lines of a program may use, for one device."""
+    return {
+        "F": F,
+        "checkpoint": checkpoint,
+        "device": torch.device(device),
+        "torch": torch,
+        "specials": lambda *arguments: specials(*arguments).to(device),
+        "values": lambda *arguments: values(*arguments).to(device),
+    }
+
+
+def run_line(line: str, names: dict[str, Any]) -> str:
+    """Run one line; return the type of its error, empty if it has none."""
+    try:
+        exec(line, names)  # the generator's own text
+    except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
+        return type(error).__name__
+    return ""
+
+
+def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """Return small multiples of 1/8 on the CPU, or integers or bools, the same for each seed."""
+    generator = torch.Generator().manual_seed(seed)
+    numbers = torch.randint(-16, 17, shape, generator=generator)
+    if dtype is torch.bool:
+        return numbers > 0
+    if dtype is torch.uint8:
+        return numbers.abs().to(dtype)
+    if dtype.is_floating_point or dtype.is_complex:
+        return (numbers / 8).to(dtype)
+    return numbers.to(dtype)
+
+
+def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
+    """Return infinities, NaN and zeros of both signs; integers have their least and largest."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point or dtype.is_complex:
+        table = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -0.5])
+    elif dtype is torch.bool:
+        table = torch.tensor([False, True])
+    else:
+        table = torch.tensor([torch.iinfo(dtype).min, torch.iinfo(dtype).max, 0, 1], dtype=dtype)
+    return table[torch.randint(len(table), shape, generator=generator)].to(dtype).clone()
+
+
+def observe(names: dict[str, Any]) -> dict[str, Observed]:
+    """Return all tensors of a namespace, with their gradients."""
+    seen = {}
+    for name, tensor in list(names.items()):
+        if isinstance(tensor, torch.Tensor):
+            try:
+                seen[name] = _observed(tensor)
+            except RuntimeError:
+                continue  # a view whose base was changed in a way that autograd refuses
+    return seen
+
+
+def _observed(tensor: torch.Tensor) -> Observed:
+    gradient = tensor.grad if tensor.is_leaf else None
+    return Observed(
+        tensor.detach().cpu().clone(),
+        _stride(tensor),
+        tensor.storage_offset(),
+        tensor.requires_grad,
+        None if gradient is None else gradient.detach().cpu().clone(),
+    )
+
+
+def _stride(tensor: torch.Tensor) -> tuple[int, ...]:
+    """Return the strides that decide where an element is: those of dimensions above one."""
+    if not tensor.numel():
+        return ()
+    return tuple(
+        stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1
+    )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that grows: its lines, what they gave on the CPU, and what is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import torch
+
+from tests.fuzz.program import GRID, LARGEST, Program, namespace, run_line
+
+_MOST_ELEMENTS = 512
+Condition = Callable[[torch.Tensor], bool]
+
+
+class State:
+    """The lines so far and their tensors, with ways to choose among these."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = namespace("cpu")
+        self.exact: set[str] = set()
+        self._next = 0
+
+    def program(self) -> Program:
+        """Return the program as it is now."""
+        return Program(tuple(self.lines), frozenset(self.exact))
+
+    def fresh(self) -> str:
+        """Return a name that no tensor has."""
+        self._next += 1
+        return f"t{self._next}"
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """Return the tensors by name, the oldest first."""
+        return {name: x for name, x in self.names.items() if isinstance(x, torch.Tensor)}
+
+    def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
+        """Return the name of a tensor for which the condition holds, a new one rather than an old."""
+        found = [
+            name
+            for name, tensor in self.tensors().items()
+            if (not exact or name in self.exact) and _holds(condition, tensor)
+        ]
+        if not found:
+            return None
+        return found[-1 - min(int(self.random.expovariate(0.25)), len(found) - 1)]
+
+    def add(
+        self, line: str, *, reads: tuple[str, ...], rounds: bool = False, refused: bool = False
+    ) -> bool:
+        """Run a line on the CPU and keep it; return False if it raises, and keep it if `refused`.
+
+        The tensors that it makes or changes are exact if all that it reads are, unless it rounds.
+        """
+        before = {name: (id(x), x._version) for name, x in self.tensors().items()}
+        if run_line(line, self.names):
+            if refused:
+                self.lines.append(line)
+            return False
+        self.lines.append(line)
+        exact = not rounds and all(name in self.exact for name in reads)
+        touched = [
+            name for name, x in self.tensors().items() if before.get(name) != (id(x), x._version)
+        ]
+        for name in touched:
+            self._judge(name, exact)
+        # A view shares the values of what it was made from.
+        rounded = {self._storage(name) for name in touched if name not in self.exact}
+        self.exact -= {name for name in self.exact if self._storage(name) in rounded}
+        return True
+
+    def forget(self, name: str) -> None:
+        """Take a tensor out of the program's names: its storage may be given back."""
+        self.lines.append(f"del {name}")
+        del self.names[name]
+        self.exact.discard(name)
+
+    def _storage(self, name: str) -> int:
+        return int(self.names[name].untyped_storage().data_ptr())
+
+    def _judge(self, name: str, exact: bool) -> None:
+        tensor = self.names[name]
+        if tensor.numel() > _MOST_ELEMENTS:
+            self.names[name] = tensor = tensor.flatten()[:_MOST_ELEMENTS]
+            self.lines.append(f"{name} = {name}.flatten()[:{_MOST_ELEMENTS}]")
+        if (
+            tensor.is_floating_point()
+            and float(tensor.detach().abs().nan_to_num().amax() if tensor.numel() else 0) > LARGEST
+        ):
+            if not tensor.requires_grad:
+                self.lines.append(f"{name} = {name}.clamp(-8, 8)")
+                self.names[name] = tensor = tensor.clamp(-8, 8)
+            exact = False
+        if exact and on_grid(tensor):
+            self.exact.add(name)
+        else:
+            self.exact.discard(name)
+
+
+def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
+    try:
+        return condition(tensor)
+    except RuntimeError:  # a view whose base was changed in a way that autograd refuses
+        return False
+
+
+def on_grid(tensor: torch.Tensor) -> bool:
+    """Return whether a device has no choice but to give these values."""
+    if tensor.dtype in (torch.bfloat16, torch.float16):
+        return False
+    if tensor.is_complex() or not tensor.is_floating_point():
+        return not tensor.is_complex()
+    finite = tensor.detach().double()
+    finite = finite[torch.isfinite(finite)]
+    scaled = finite / GRID
+    return bool((scaled == scaled.round()).all() and (finite.abs() <= LARGEST).all())
