@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A slice of the random programs: tpu computes what the CPU computes, in each eager mode."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from tests.compiler import XLA_FLAGS
+
+_SLICE = 21
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
+@pytest.mark.parametrize("part", range(3))
+def test_programs_agree(mode: str, part: int, record_property: Any) -> None:
+    record_property("device", "tpu")
+    # Each program runs once, so making it faster only costs time. JAX reads this once, when it starts.
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
+    from tests.fuzz.check import check
+
+    findings = [
+        str(finding)
+        for seed in range(part, _SLICE, 3)
+        for finding in check(seed, [mode], shrink=True)
+    ]
+    assert not findings, "\n".join(findings)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs, how they are compared, and how a difference is made small: on the CPU alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.fuzz.compare import difference
+from tests.fuzz.generate import generate
+from tests.fuzz.minimise import minimise
+from tests.fuzz.operators import FAMILIES
+from tests.fuzz.program import Program, run
+
+_SEEDS = range(300, 340)
+
+
+@pytest.mark.parametrize("seed", list(_SEEDS)[:5])
+def test_a_seed_has_one_program(seed: int) -> None:
+    assert generate(seed) == generate(seed)
+
+
+def test_programs_have_some_length_and_most_lines_run() -> None:
+    programs = [generate(seed) for seed in _SEEDS]
+    assert all(15 <= len(program.lines) <= 130 for program in programs)
+    errors = [error for program in programs for error in run(program, "cpu").errors]
+    assert 0 < sum(map(bool, errors)) < len(errors) / 4
+
+
+def test_the_cpu_agrees_with_itself() -> None:
+    for seed in _SEEDS:
+        program = generate(seed)
+        assert difference(program, run(program, "cpu"), run(program, "cpu")) == ""
+
+
+def test_every_line_of_the_table_is_used() -> None:
+    text = "\n".join(line for seed in range(400) for line in generate(seed).lines)
+    for _, family in FAMILIES:
+        for operator in family:
+            parts = re.split(r"\{\w+\}|<\w+>", operator.template)
+            pattern = r"[^\n]*?".join(re.escape(part) for part in parts)
+            assert re.search(pattern, text), f"no program has {operator.template}"
+
+
+_PLANTED = [
+    ("t2 = t1 + 1", "t2 = t1 + 2", "t2: "),
+    ("t2 = t1.T", "t2 = t1.T.contiguous()", "t2: stride"),
+    ("t2 = t1 > 0", "t2 = (t1 > 0).to(torch.uint8)", "t2: torch.bool"),
+    ("t2 = t1[1:]", "t2 = t1[1:].clone()", "t2: offset"),
+    ("t1.mul_(2)", "t1.mul_(2 + 1e-3)", "t1: "),
+    ("t2 = t1 @ t1", "raise ValueError", "line 2: "),
+    ("t2 = t1.detach()", "t2 = t1.requires_grad_()", "t1: requires_grad"),
+]
+
+
+@pytest.mark.parametrize(("line", "other", "what"), _PLANTED)
+def test_a_planted_difference_is_found_and_made_small(line: str, other: str, what: str) -> None:
+    before = ["t1 = values((3, 2), torch.float32, 7)", "t9 = t1.clone()"]
+    after = [f"t{n} = t9 * {n}" for n in range(10, 40)]
+    program = Program((*before, line, *after), frozenset({"t1", "t2", "t9"}))
+
+    def differs(candidate: Program) -> str:
+        lines = tuple(other if each == line else each for each in candidate.lines)
+        return difference(
+            candidate, run(candidate, "cpu"), run(replace(candidate, lines=lines), "cpu")
+        )
+
+    assert differs(program).startswith(what)
+    small = minimise(program, lambda candidate: bool(differs(candidate)))
+    assert line in small.lines
+    assert len(small.lines) <= 2
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sets(st.integers(0, 40), min_size=1, max_size=4), st.integers(41, 60))
+def test_minimise_keeps_what_is_needed_and_no_more(needed: set[int], size: int) -> None:
+    program = Program(tuple(map(str, range(size))), frozenset())
+    small = minimise(program, lambda p: {str(n) for n in needed} <= set(p.lines))
+    assert small.lines == tuple(str(n) for n in sorted(needed))
+
+
+def test_rounded_values_have_a_tolerance_and_exact_ones_none() -> None:
+    line, other = "t1 = torch.full((3,), 1.0)", "t1 = torch.full((3,), 1.0001)"
+    outcomes = [run(Program((text,), frozenset()), "cpu") for text in (line, other)]
+    assert difference(Program((line,), frozenset()), *outcomes) == ""
+    assert difference(Program((line,), frozenset({"t1"})), *outcomes).startswith("t1: ")
+    assert torch.equal(outcomes[0].tensors["t1"].values, torch.ones(3))
