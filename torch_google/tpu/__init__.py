@@ -11,7 +11,7 @@ def autoload() -> None:
     and torch works without it.
     """
     try:
-        from torch_google.tpu.runtime import register
+        from torch_google.tpu.registration import register
 
         register()
     except (ImportError, RuntimeError) as error:

@@ -53,7 +53,7 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// New tensors that hold these arrays, one for each Fresh of runtime/call.py.
+// New tensors that hold these arrays, one for each Fresh of eager/call.py.
 std::vector<at::Tensor> fresh(const py::sequence& arrays,
                               const py::sequence& results,
                               c10::DeviceIndex device) {

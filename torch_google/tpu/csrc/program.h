@@ -30,12 +30,12 @@ struct Result {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
 };
 
-// Reads what runtime/call.py calls a result: a Fresh, a position or None.
+// Reads what eager/call.py calls a result: a Fresh, a position or None.
 Result read_result(PyObject* object);
 
 class Program : public Held {
  public:
-  // Reads what miss() returned: see runtime/executable.py, class Compiled.
+  // Reads what miss() returned: see eager/executable.py, class Compiled.
   explicit Program(PyObject* compiled);
 
   // Runs on the values of a call that has this program's key; stores what it

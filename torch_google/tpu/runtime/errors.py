@@ -14,7 +14,7 @@ import torch
 from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import checks
+from torch_google.tpu.eager import checks
 from torch_google.tpu.runtime.misses import CacheMissError
 
 _TRACEBACK = "Traceback (most recent call last):"

@@ -45,16 +45,12 @@ def start() -> int:
             _devices[:] = _start()
             # Imported here, as these load JAX, or register kernels that only we need.
             from torch_google.tpu import composites
+            from torch_google.tpu.eager import copy_kernels as kernels
+            from torch_google.tpu.eager import operators
+            from torch_google.tpu.fused import fused
             from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
-            from torch_google.tpu.runtime import (
-                carrier,
-                fakes,
-                fused,
-                kernels,
-                memory,
-                operators,
-                optimizers,
-            )
+            from torch_google.tpu.runtime import memory
+            from torch_google.tpu.torch_hooks import carrier, fakes, optimizers
 
             # A second call of any of these does nothing.
             carrier.register()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from torch_google.tpu.runtime import fallback
+from torch_google.tpu.eager import fallback
 
 # One, where its bits are seen as a float.
 _ONE = 0x3F800000

@@ -21,9 +21,9 @@ from jax.sharding import SingleDeviceSharding
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from torch_google.tpu import _C
+from torch_google.tpu.fused.background import Background
+from torch_google.tpu.fused.late_reads import LateReads, Step, behind
 from torch_google.tpu.runtime import compiler, platform
-from torch_google.tpu.runtime.background import Background
-from torch_google.tpu.runtime.late_reads import LateReads, Step, behind
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ import torch
 
 import torch_google.tpu
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import compiler, fused
+from torch_google.tpu.fused import fused
+from torch_google.tpu.runtime import compiler
 
 MODES = sorted(_C.Mode.__members__)
 

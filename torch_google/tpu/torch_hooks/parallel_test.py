@@ -13,7 +13,7 @@ import torch
 from torch.nn.parallel import comm
 
 from torch_google.tpu.release import V2_6
-from torch_google.tpu.runtime import parallel
+from torch_google.tpu.torch_hooks import parallel
 
 _SEVERAL = pytest.mark.skipif(
     V2_6, reason="torch v2.6 runs the replicas of several devices on streams of CUDA"

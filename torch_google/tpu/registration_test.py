@@ -64,7 +64,11 @@ def test_it_loads_no_more_of_torch_distributed(installed: Path) -> None:
 
 @pytest.mark.parametrize(
     "module",
-    ["torch_google.tpu", "torch_google.tpu.runtime.device", "torch_google.tpu.lowerings.matmul"],
+    [
+        "torch_google.tpu",
+        "torch_google.tpu.device_module.device",
+        "torch_google.tpu.lowerings.matmul",
+    ],
 )
 def test_any_module_may_come_first(installed: Path, module: str) -> None:
     program = f"import {module}; import torch; print(torch.tpu.is_initialized())"

@@ -18,8 +18,8 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
+from torch_google.tpu.eager.call import Base, Call
 from torch_google.tpu.program import Number
-from torch_google.tpu.runtime.call import Base, Call
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
 # How many places have a program at once, after how many calls others have, how many are counted.

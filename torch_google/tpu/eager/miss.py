@@ -16,18 +16,18 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
-from torch_google.tpu.program import BakedNumber, Number, refusals
-from torch_google.tpu.runtime import fallback, host_shapes, moving, overlap
-from torch_google.tpu.runtime.call import Base, Call, as_a_kernel
-from torch_google.tpu.runtime.executable import (
+from torch_google.tpu.eager import fallback, host_shapes, moving, overlap
+from torch_google.tpu.eager.call import Base, Call, as_a_kernel
+from torch_google.tpu.eager.executable import (
     Compiled,
     compile_call,
     fingerprint_of,
     keep_baked,
     kept_call,
 )
+from torch_google.tpu.eager.operators import takes_numbers
+from torch_google.tpu.program import BakedNumber, Number, refusals
 from torch_google.tpu.runtime.misses import CacheMissError
-from torch_google.tpu.runtime.operators import takes_numbers
 
 
 def miss(

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.interop import dlpack
-from torch_google.tpu.runtime import autocast, device, dynamo, parallel, platform, sharing
+from torch_google.tpu.device_module import device
+from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.untraced import untraced
+from torch_google.tpu.torch_hooks import autocast, dlpack, dynamo, parallel, sharing
 
 # Autograd's threads end at once; an exit waits no longer for them.
 _PATIENCE = 1.0
@@ -35,19 +36,19 @@ def register() -> None:
             **{
                 name: _later(module, name)
                 for name, module in {
-                    "miss": "miss",
-                    "explain": "errors",
-                    "debug": "errors",
-                    "zeros": "arrays",
-                    "resized": "arrays",
-                    "of_bytes": "arrays",
-                    "transfer": "transfer",
-                    "mark": "events",
-                    "mem_get_info": "memory",
-                    "fuse": "fused",
-                    "attempt": "fused",
-                    "entry": "fused",
-                    "scratch": "compiler",
+                    "miss": "eager.miss",
+                    "explain": "runtime.errors",
+                    "debug": "runtime.errors",
+                    "zeros": "runtime.arrays",
+                    "resized": "runtime.arrays",
+                    "of_bytes": "runtime.arrays",
+                    "transfer": "runtime.transfer",
+                    "mark": "runtime.events",
+                    "mem_get_info": "runtime.memory",
+                    "fuse": "fused.fused",
+                    "attempt": "fused.fused",
+                    "entry": "fused.fused",
+                    "scratch": "runtime.compiler",
                 }.items()
             },
         }
@@ -67,7 +68,10 @@ def _install_collectives() -> None:
     # `import torch` has it, before it comes here.
     if torch.distributed.is_available():
         torch.distributed.Backend.register_backend(
-            "tpu", _later("collectives", "group"), extended_api=True, devices=["cpu", "tpu"]
+            "tpu",
+            _later("torch_hooks.collectives", "group"),
+            extended_api=True,
+            devices=["cpu", "tpu"],
         )
 
 

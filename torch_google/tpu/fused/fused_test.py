@@ -18,7 +18,8 @@ import torch
 from torch import nn
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import compiler, fused
+from torch_google.tpu.fused import fused
+from torch_google.tpu.runtime import compiler
 
 
 @pytest.fixture(autouse=True)

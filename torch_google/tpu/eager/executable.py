@@ -17,10 +17,11 @@ from jax.sharding import SingleDeviceSharding
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, dtypes, lowerings, program
+from torch_google.tpu.eager import checks
+from torch_google.tpu.eager.call import Call, Fresh, as_a_kernel, is_constant
 from torch_google.tpu.lowerings.checks import Checks, check_of
 from torch_google.tpu.program import BakedNumber, Number, constant
-from torch_google.tpu.runtime import checks, compiler, platform
-from torch_google.tpu.runtime.call import Call, Fresh, as_a_kernel, is_constant
+from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
 from torch_google.tpu.runtime.strides import covers, natural, read, write
 

@@ -17,8 +17,8 @@ import torch
 from hypothesis import assume, given
 from torch import nn
 
-from torch_google.tpu.runtime import fused
-from torch_google.tpu.runtime.late_reads import LateReads, behind
+from torch_google.tpu.fused import fused
+from torch_google.tpu.fused.late_reads import LateReads, behind
 
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 

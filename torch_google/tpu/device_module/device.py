@@ -9,8 +9,40 @@ import torch
 
 from torch_google.tpu import _C, profiler
 from torch_google.tpu.cache import get_compile_cache, set_compile_cache
+from torch_google.tpu.device_module import random
+from torch_google.tpu.device_module.modes import (
+    cache_only,
+    cpu_fallback,
+    eager_mode,
+    get_eager_mode,
+    set_cache_only,
+    set_eager_mode,
+    set_fused_limits,
+    set_thread_eager_mode,
+    wait_for_compiles,
+)
+from torch_google.tpu.device_module.properties import (
+    DeviceProperties,
+    can_device_access_peer,
+    get_arch_list,
+    get_device_capability,
+    get_device_name,
+    get_device_properties,
+    is_bf16_supported,
+)
+from torch_google.tpu.device_module.random import (
+    get_rng_state,
+    get_rng_state_all,
+    initial_seed,
+    manual_seed,
+    manual_seed_all,
+    seed,
+    seed_all,
+    set_rng_state,
+    set_rng_state_all,
+)
 from torch_google.tpu.release import V2_6
-from torch_google.tpu.runtime import memory, random
+from torch_google.tpu.runtime import memory
 from torch_google.tpu.runtime.accelerator import (
     StreamBase,
     StreamContext,
@@ -38,39 +70,8 @@ from torch_google.tpu.runtime.memory import (
 )
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
 from torch_google.tpu.runtime.misses import CacheMissError
-from torch_google.tpu.runtime.modes import (
-    cache_only,
-    cpu_fallback,
-    eager_mode,
-    get_eager_mode,
-    set_cache_only,
-    set_eager_mode,
-    set_fused_limits,
-    set_thread_eager_mode,
-    wait_for_compiles,
-)
 from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
 from torch_google.tpu.runtime.program_limit import get_program_limit, set_program_limit
-from torch_google.tpu.runtime.properties import (
-    DeviceProperties,
-    can_device_access_peer,
-    get_arch_list,
-    get_device_capability,
-    get_device_name,
-    get_device_properties,
-    is_bf16_supported,
-)
-from torch_google.tpu.runtime.random import (
-    get_rng_state,
-    get_rng_state_all,
-    initial_seed,
-    manual_seed,
-    manual_seed_all,
-    seed,
-    seed_all,
-    set_rng_state,
-    set_rng_state_all,
-)
 
 __all__ = [
     "CacheMissError",

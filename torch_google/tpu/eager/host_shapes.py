@@ -16,8 +16,8 @@ from torch_google.tpu.runtime.strides import natural, read
 from torch_google.tpu.runtime.transfer import from_array
 
 if TYPE_CHECKING:
+    from torch_google.tpu.eager.call import Call
     from torch_google.tpu.program import Program
-    from torch_google.tpu.runtime.call import Call
 
 
 def run(program: Program, call: Call) -> list[Any]:

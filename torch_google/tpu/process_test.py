@@ -254,7 +254,7 @@ if pid:
 def test_the_exit_waits_for_autograds_threads() -> None:
     program = """
 import atexit, torch, torch_google.tpu
-from torch_google.tpu.runtime import registration
+from torch_google.tpu import registration
 live = [True, True, False]
 atexit.register(lambda: print(live))  # comes after the device's own
 torch_google.tpu.autoload()
@@ -272,7 +272,10 @@ import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")
 from torch_google.tpu.compile import carrier
 from torch_google.tpu.composites import registration
-from torch_google.tpu.runtime import fakes, fused, kernels, memory, operators, optimizers
+from torch_google.tpu.torch_hooks import fakes, optimizers
+from torch_google.tpu.fused import fused
+from torch_google.tpu.eager import copy_kernels as kernels, operators
+from torch_google.tpu.runtime import memory
 
 def interrupt(owner, name):
     whole, moments = getattr(owner, name), ["before", "behind"]

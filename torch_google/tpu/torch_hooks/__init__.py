@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the device fills of torch: autocast, torch.compile, processes, DLPack."""
