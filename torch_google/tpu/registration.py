@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from torch_google.tpu import _C
+from torch_google.tpu import _C, startup
 from torch_google.tpu.device_module import device
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.untraced import untraced
@@ -32,29 +32,29 @@ def register() -> None:
     autocast.install()
     _C.connect(
         {
-            "start": platform.start,
+            "start": startup.start,
             **{
                 name: _later(module, name)
                 for name, module in {
-                    "miss": "eager.miss",
-                    "explain": "runtime.errors",
-                    "debug": "runtime.errors",
-                    "zeros": "runtime.arrays",
-                    "resized": "runtime.arrays",
-                    "of_bytes": "runtime.arrays",
-                    "transfer": "runtime.transfer",
-                    "mark": "runtime.events",
-                    "mem_get_info": "runtime.memory",
-                    "fuse": "fused.fused",
-                    "attempt": "fused.fused",
-                    "entry": "fused.fused",
-                    "scratch": "runtime.compiler",
+                    "miss": "torch_google.tpu.eager.miss",
+                    "explain": "torch_google.tpu.runtime.errors",
+                    "debug": "torch_google.tpu.eager.debug",
+                    "zeros": "torch_google.tpu.runtime.arrays",
+                    "resized": "torch_google.tpu.runtime.arrays",
+                    "of_bytes": "torch_google.tpu.runtime.arrays",
+                    "transfer": "torch_google.tpu.runtime.transfer",
+                    "mark": "torch_google.tpu.runtime.events",
+                    "mem_get_info": "torch_google.tpu.runtime.memory",
+                    "fuse": "torch_google.tpu.fused.fused",
+                    "attempt": "torch_google.tpu.fused.fused",
+                    "entry": "torch_google.tpu.fused.fused",
+                    "scratch": "torch_google.tpu.runtime.compiler",
                 }.items()
             },
         }
     )
     dlpack.install()
-    sharing.install()
+    sharing.install(receive)
     parallel.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
@@ -63,13 +63,19 @@ def register() -> None:
     atexit.register(_finish)
 
 
+def receive(*parts: Any) -> Any:
+    """Rebuild a tensor that another process sent: this one may not know the device yet."""
+    register()
+    return sharing.rebuild(*parts)
+
+
 def _install_collectives() -> None:
     """Have torch.distributed know the device: a group that names no backend is of `collectives`."""
     # `import torch` has it, before it comes here.
     if torch.distributed.is_available():
         torch.distributed.Backend.register_backend(
             "tpu",
-            _later("torch_hooks.collectives", "group"),
+            _later("torch_google.tpu.torch_hooks.collectives", "group"),
             extended_api=True,
             devices=["cpu", "tpu"],
         )
@@ -104,7 +110,7 @@ def _later(module: str, name: str) -> Callable[..., Any]:
         if not found:
             from importlib import import_module
 
-            found.append(getattr(import_module(f"{__package__}.{module}"), name))
+            found.append(getattr(import_module(module), name))
         return found[0](*args)
 
     return untraced(call)

@@ -164,7 +164,7 @@ def test_debug_names_the_line() -> None:
             pass
         assert (x + 1).tolist() == [2.0] * 3
     assert torch.tpu.get_eager_mode() == "strict"
-    from torch_google.tpu.runtime.errors import debug
+    from torch_google.tpu.eager.debug import debug
 
     def broken() -> None:
         raise ValueError("no such thing")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,16 @@ from torch.fx import GraphModule
 
 from torch_google.tpu.release import V2_6
 
-if TYPE_CHECKING:
-    from torch_google.tpu.compile.evaluate import Evaluation
+
+class SubgraphRunner(Protocol):
+    """The evaluation of the graph that a higher-order operator is in: `evaluate.Evaluation`."""
+
+    def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
+        """Return the results of a subgraph, flat; its key is `key`."""
+
+    def fresh(self, place: int) -> Any:
+        """Return a key for the node at such a place, if there is any."""
+
 
 # Called with the evaluation, the place of the node in its graph, and the operator's arguments.
 _Function = Callable[..., Any]
@@ -32,7 +40,7 @@ def find(op: HigherOrderOperator) -> _Function | None:
 
 
 def _cond(
-    at: Evaluation,
+    at: SubgraphRunner,
     place: int,
     pred: Any,
     true_graph: GraphModule,
@@ -51,7 +59,7 @@ def _cond(
 
 
 def _while_loop(
-    at: Evaluation,
+    at: SubgraphRunner,
     place: int,
     cond_graph: GraphModule,
     body_graph: GraphModule,
@@ -75,7 +83,7 @@ def _while_loop(
 
 
 def _scan(
-    at: Evaluation,
+    at: SubgraphRunner,
     place: int,
     combine: GraphModule,
     init: Sequence[Any],
@@ -98,7 +106,7 @@ def _scan(
 
 
 def _scan_along(
-    at: Evaluation,
+    at: SubgraphRunner,
     place: int,
     combine: GraphModule,
     init: Sequence[Any],
@@ -113,13 +121,17 @@ def _scan_along(
 
 
 def _map(
-    at: Evaluation, place: int, body: GraphModule, xs: Sequence[Any], operands: Sequence[Any] = ()
+    at: SubgraphRunner,
+    place: int,
+    body: GraphModule,
+    xs: Sequence[Any],
+    operands: Sequence[Any] = (),
 ) -> list[Any]:
     return _scan(at, place, body, (), xs, operands)
 
 
 def _associative_scan(
-    at: Evaluation,
+    at: SubgraphRunner,
     place: int,
     combine: GraphModule,
     xs: Sequence[Any],
@@ -140,14 +152,14 @@ def _associative_scan(
 
 
 def _associative_scan_along(
-    at: Evaluation, place: int, combine: GraphModule, xs: Sequence[Any], dim: int
+    at: SubgraphRunner, place: int, combine: GraphModule, xs: Sequence[Any], dim: int
 ) -> list[Any]:
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
     return [jnp.moveaxis(x, 0, dim) for x in _associative_scan(at, place, combine, moved)]
 
 
 def _subgraph(
-    at: Evaluation, place: int, graph: GraphModule, identifier: str, *operands: Any
+    at: SubgraphRunner, place: int, graph: GraphModule, identifier: str, *operands: Any
 ) -> list[Any]:
     if V2_6:
         (operands,) = operands

@@ -13,6 +13,8 @@ import torch
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from torch_google.tpu.runtime import errors
+
 
 def _quantile(op: OpOverload) -> Callable[..., torch.Tensor]:
     def kernel(self: torch.Tensor, q: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
@@ -45,8 +47,6 @@ def _is_asked(values: torch.Tensor) -> bool:
 
 
 def _error(op: OpOverload, words: str) -> RuntimeError:
-    from torch_google.tpu.runtime import errors  # which imports this room
-
     return RuntimeError(f"{errors.caller()}: {op.name()}: {words}")
 
 

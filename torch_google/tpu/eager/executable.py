@@ -19,7 +19,7 @@ from torch.utils import _pytree as pytree
 from torch_google.tpu import _C, dtypes, lowerings, program
 from torch_google.tpu.eager import checks
 from torch_google.tpu.eager.call import Call, Fresh, as_a_kernel, is_constant
-from torch_google.tpu.lowerings.checks import Checks, check_of
+from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.program import BakedNumber, Number, constant
 from torch_google.tpu.runtime import compiler, platform
 from torch_google.tpu.runtime.precision import get_precision, lowering_at
@@ -232,7 +232,7 @@ class _Plan:
 
     def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str, device: int) -> None:
         """Let debug mode and a failing run ask what is wrong with the values of the call."""
-        make = check_of(self._pure.name())
+        make = lowerings.check_of(self._pure.name())
         if make is None:
             return
         leaves, structure = pytree.tree_flatten(self._arguments)

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Any
 from torch_google.tpu.lowerings.table import Lowering, foreign, is_pinned, name_of
 
 if TYPE_CHECKING:
+    from torch_google.tpu.lowerings.checks import check_of
     from torch_google.tpu.lowerings.layouts import laid_out
     from torch_google.tpu.lowerings.table import find, lowering, names
 
 __all__ = [
     "Lowering",
+    "check_of",
     "find",
     "foreign",
     "is_pinned",
@@ -27,14 +29,22 @@ __all__ = [
     "names",
 ]
 
-# These need the whole table: `lowering` too, which refuses a second row for an operator.
-_LATER = {"find": "table", "laid_out": "layouts", "lowering": "table", "names": "table"}
+# Each name, the module that fills its table, and the module that has it. Even `lowering` needs the
+# whole table: it refuses a second row for an operator.
+_LATER = {
+    "check_of": ("value_checks", "checks"),
+    "find": ("families", "table"),
+    "laid_out": ("families", "layouts"),
+    "lowering": ("families", "table"),
+    "names": ("families", "table"),
+}
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import_module(f"{__name__}.families")
-    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    table, module = _LATER[name]
+    import_module(f"{__name__}.{table}")
+    found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found
     return found

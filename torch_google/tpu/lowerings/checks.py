@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias, TypeVar
 
 import jax.numpy as jnp
@@ -37,8 +36,10 @@ Checks: TypeAlias = Sequence[Check]
 
 
 def check_of(name: str) -> Callable[..., Checks] | None:
-    """Return what makes the checks of a pure operator, from the arguments of its schema."""
-    import_module("torch_google.tpu.lowerings.value_checks")  # registers its own, in this table
+    """Return what makes the checks of a pure operator, from the arguments of its schema.
+
+    Ask by `lowerings.check_of`, which fills the table first.
+    """
     return _TABLE.get(name)
 
 

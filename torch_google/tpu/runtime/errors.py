@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -14,8 +13,6 @@ import torch
 from torch.autograd.graph import _engine_run_backward
 
 from torch_google.tpu import _C
-from torch_google.tpu.eager import checks
-from torch_google.tpu.runtime.misses import CacheMissError
 
 _TRACEBACK = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^  File "(.*)", line (\d+)', re.MULTILINE)
@@ -27,7 +24,7 @@ def explain(op: str, error: Exception) -> NoReturn:
     if isinstance(error, torch.OutOfMemoryError):
         raise error
     if is_out_of_memory(error):
-        raise out_of_memory(op, _first_line(error).rstrip(".")) from error
+        raise out_of_memory(op, first_line(error).rstrip(".")) from error
     raise error
 
 
@@ -50,28 +47,13 @@ def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
     return torch.OutOfMemoryError(f"tpu: {what} ran out of memory: {why}. {usage}")
 
 
-def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for it; an error names the line that called the operator.
-
-    What the operator's checks find, as an index that is out of range, is raised before it runs.
-    """
-    try:
-        wrong = checks.error_of(function, arguments)
-        results = () if wrong else function(*arguments)
-        for result in results:
-            result.block_until_ready()
-    except (RuntimeError, ValueError, TypeError) as error:  # of which JAX's are kinds
-        where = f"{caller()}: {op}"
-        try:
-            explain(where, error)
-        except (torch.OutOfMemoryError, CacheMissError):
-            raise
-        except (RuntimeError, ValueError, TypeError):
-            raise RuntimeError(f"{where}: {_first_line(error)}") from error
-    if wrong is not None:
-        kind, words = wrong
-        raise kind(f"{caller()}: {op}: {words}")
-    return results
+def first_line(error: Exception) -> str:
+    """Return the line that says what happened: if the message is a traceback, its last line."""
+    first, _, rest = str(error).strip().partition("\n")
+    if first.endswith(_TRACEBACK):
+        raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
+        return first.removesuffix(_TRACEBACK) + (raised[0] if raised else "")
+    return first or type(error).__name__
 
 
 def caller() -> str:
@@ -125,12 +107,3 @@ def _node() -> str:
 
 def _is_users(file: str) -> bool:
     return not file.startswith(_ROOTS) or file.endswith("_test.py")
-
-
-def _first_line(error: Exception) -> str:
-    """Return the line that says what happened: of a traceback in a message, that is its last."""
-    first, _, rest = str(error).strip().partition("\n")
-    if first.endswith(_TRACEBACK):
-        raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
-        return first.removesuffix(_TRACEBACK) + (raised[0] if raised else "")
-    return first or type(error).__name__

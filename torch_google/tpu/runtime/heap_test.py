@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
 # 48 or 80 MiB of results a time, more than glibc keeps by itself: 12,288 pages or more. 80 MiB are more
@@ -55,7 +56,7 @@ def test_what_is_freed_is_used_again() -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc's malloc is of Linux")
 def test_a_platform_that_was_not_named_finds_its_threads_in_one_heap_too() -> None:
-    platform.start()
+    _C.start()
     if platform.name() != "cpu":
         pytest.skip("the heap is kept where the platform is the CPU")
     assert faults(80, named=None) < 1000

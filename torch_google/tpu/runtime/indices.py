@@ -8,7 +8,6 @@ from typing import TypeAlias
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime import platform
 
 Which: TypeAlias = torch.device | str | int | None
 
@@ -28,7 +27,8 @@ def index_of(device: Which) -> int:
 def checked_index(device: Which) -> int:
     """Return the index of a device that is there; ValueError for another. Starts the platform."""
     index = index_of(device)
-    count = platform.start()
+    _C.start()
+    count = _C.device_count()
     if not 0 <= index < count:
         raise ValueError(f"tpu: no device tpu:{index}; this process has {count}")
     return index

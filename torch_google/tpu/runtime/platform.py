@@ -8,12 +8,10 @@ its own settings.
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,61 +25,13 @@ if TYPE_CHECKING:
 _PLATFORMS = ("tpu", "cuda", "cpu")
 _NODES = re.compile(r"accel\d+|nvidia\d+")
 _FLAG = re.compile(r"""--xla_force_host_platform_device_count=["']?(\d+)""")
-_lock = threading.Lock()
 _devices: list[jax.Device] = []
-_ready = False
 
 
-def start() -> int:
-    """Start the platform, unless it runs. Return how many devices it has.
-
-    What interrupts it may come anywhere, as Ctrl-C does: the next call begins anew.
-    """
-    global _ready
-    with _lock:
-        if _ready:
-            return len(_devices)
-        with _no_collection():
-            _devices[:] = _start()
-            # Imported here, as these load JAX, or register kernels that only we need.
-            from torch_google.tpu import composites
-            from torch_google.tpu.eager import copy_kernels as kernels
-            from torch_google.tpu.eager import operators
-            from torch_google.tpu.fused import fused
-            from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
-            from torch_google.tpu.runtime import memory
-            from torch_google.tpu.torch_hooks import carrier, fakes, optimizers
-
-            # A second call of any of these does nothing.
-            carrier.register()
-            kernels.register()
-            fakes.register()
-            # The recorder takes what has no kernel yet.
-            composites.register()
-            operators.record(_devices[:1])
-            fused.register()
-            optimizers.install()
-            memory.limit_all(len(_devices))
-            _ready = True
+def launch() -> int:
+    """Start PJRT, and return how many devices the platform has. `_C.start()` calls it once."""
+    _devices[:] = _start()
     return len(_devices)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Let no garbage be looked for meanwhile: JAX brings 100,000 objects, and none of them is any.
-
-    Nor behind it: they count as old ones then, as if they had been looked through.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        if was_enabled:
-            gc.enable()
 
 
 def device(index: int) -> jax.Device:

@@ -78,7 +78,8 @@ def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
 
 
 def _index(identity: int) -> int:
-    for index in range(platform.start()):
+    _C.start()
+    for index in range(_C.device_count()):
         if platform.device(index).id == identity:
             return index
     raise ValueError(f"tpu: the array lies on device {identity}, which is none of tpu's")

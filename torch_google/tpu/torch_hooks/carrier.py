@@ -97,7 +97,7 @@ class _Device(Carrier):
         return _signed(seed), _signed(offset)
 
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
-        platform.start()
+        _C.start()
         return SingleDeviceSharding(platform.device(device.index or 0))
 
     def compile(

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Imports under torch_google/tpu lead one way: no cycle among modules, none among rooms.
+
+Every import counts, also one within a function or for types only, and so does a string that names a
+module, as in a table of functions that are imported on their first call.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import pytest
+
+_PACKAGE = "torch_google.tpu"
+Graph = Mapping[str, set[str]]
+
+
+def test_no_cycle_among_modules() -> None:
+    graph = _module_graph(_sources())
+    assert graph[f"{_PACKAGE}.registration"] >= {
+        f"{_PACKAGE}.eager.miss",  # named in a table
+        f"{_PACKAGE}.startup",
+    }
+    assert f"{_PACKAGE}.torch_hooks.fakes" in graph[f"{_PACKAGE}.startup"]  # within a function
+    assert _cycle(graph) is None
+
+
+def test_no_cycle_among_rooms() -> None:
+    assert _cycle(_room_graph(_module_graph(_sources()))) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from torch_google.tpu.high import door",
+        "from torch_google.tpu import high",
+        "import torch_google.tpu.high.door",
+        "def later():\n    from torch_google.tpu.high.door import open",
+        "if TYPE_CHECKING:\n    from torch_google.tpu.high.door import Door",
+        "TABLE = {'open': 'torch_google.tpu.high.door'}",
+    ],
+)
+def test_a_cycle_is_found_and_printed(line: str) -> None:
+    sources = {
+        "torch_google.tpu": "",
+        "torch_google.tpu.low": "",
+        "torch_google.tpu.low.base": line,
+        "torch_google.tpu.high": "from torch_google.tpu.high.door import open",
+        "torch_google.tpu.high.door": "from torch_google.tpu import _C, low\nlow.base",
+    }
+    assert _cycle(_module_graph(sources)) is None
+    sources["torch_google.tpu.high.door"] = "from torch_google.tpu.low import base"
+    cycle = _cycle(_module_graph(sources))
+    assert cycle is not None
+    assert set(cycle.split(" -> ")) >= {"low.base", "high.door"}
+    assert _cycle(_room_graph(_module_graph(sources))) in (
+        "low -> high -> low",
+        "high -> low -> high",
+    )
+
+
+@functools.cache
+def _sources() -> dict[str, str]:
+    """Return the source of each module of the device that is no test."""
+    return dict(_modules(files("torch_google").joinpath("tpu"), _PACKAGE))
+
+
+def _modules(directory: Traversable, package: str) -> Iterator[tuple[str, str]]:
+    for child in directory.iterdir():
+        stem = child.name.removesuffix(".py")
+        if child.is_dir():
+            yield from _modules(child, f"{package}.{child.name}")
+        elif child.name == "__init__.py":
+            yield package, child.read_text()
+        elif child.name.endswith(".py") and not stem.endswith("_test") and stem != "conftest":
+            yield f"{package}.{stem}", child.read_text()
+
+
+def _module_graph(sources: Mapping[str, str]) -> Graph:
+    """Return what each module imports, of these modules."""
+    return {name: set(_imports(name, text, sources)) - {name} for name, text in sources.items()}
+
+
+def _imports(importer: str, text: str, known: Mapping[str, str]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{importer}: a relative import. Name the module in full"
+            names = [_imported(f"{node.module}.{alias.name}", known) for alias in node.names]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            # A door names the modules of its own package.
+            names = [node.value, f"{importer}.{node.value}"]
+        else:
+            continue
+        for name in names:
+            if name in known:
+                yield name
+                # Whoever imports a module from outside its package runs the package's door, too.
+                yield from (p for p in _packages(name) if not f"{importer}.".startswith(f"{p}."))
+
+
+def _imported(name: str, known: Mapping[str, str]) -> str:
+    """Return the module that `from package import name` runs."""
+    package = name.rpartition(".")[0]
+    # The extension has no source here, and imports nothing.
+    return name if name in known or name == f"{_PACKAGE}._C" else package
+
+
+def _packages(module: str) -> list[str]:
+    """Return the packages of a module within the device, without the device itself."""
+    parts = module.split(".")
+    return [".".join(parts[:end]) for end in range(3, len(parts))]
+
+
+def _room_graph(graph: Graph) -> Graph:
+    """Return what each room imports. A module beside the rooms is one of its own."""
+    rooms: dict[str, set[str]] = {}
+    for name, imported in graph.items():
+        rooms.setdefault(_room(name), set()).update(map(_room, imported))
+    return {room: imported - {room} for room, imported in rooms.items()}
+
+
+def _room(module: str) -> str:
+    return ".".join(module.split(".")[:3])
+
+
+def _cycle(graph: Graph) -> str | None:
+    """Return a cycle as `a -> b -> a`, in names below the package, or None."""
+    done: set[str] = set()
+
+    def find(name: str, path: list[str]) -> list[str] | None:
+        if name in path:
+            return [*path[path.index(name) :], name]
+        if name in done:
+            return None
+        for imported in sorted(graph[name]):
+            if (cycle := find(imported, [*path, name])) is not None:
+                return cycle
+        done.add(name)
+        return None
+
+    for name in sorted(graph):
+        if (cycle := find(name, [])) is not None:
+            return " -> ".join(part.removeprefix(f"{_PACKAGE}.") for part in cycle)
+    return None

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start the device: the platform first, then every room that registers something with torch.
+
+The only module that knows all of these rooms. Lower rooms call `_C.start()`, which calls `start`.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch_google.tpu.runtime import platform
+
+_lock = threading.Lock()
+_devices = 0
+
+
+def start() -> int:
+    """Start the device, unless it runs. Return how many devices the platform has.
+
+    If an exception interrupts it anywhere, as Ctrl-C does, the next call begins again.
+    """
+    global _devices
+    with _lock:
+        if not _devices:
+            with _collection_paused():
+                devices = platform.launch()
+                _register_rooms(devices)
+                _devices = devices
+    return _devices
+
+
+def _register_rooms(devices: int) -> None:
+    """Register the rooms with torch, one by one. Each registration is idempotent."""
+    # Imported here: they load JAX, or register kernels that only this device needs.
+    from torch_google.tpu import composites
+    from torch_google.tpu.eager import copy_kernels, operators
+    from torch_google.tpu.fused import fused
+    from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
+    from torch_google.tpu.runtime import memory
+    from torch_google.tpu.torch_hooks import carrier, fakes, optimizers
+
+    carrier.register()
+    copy_kernels.register()
+    fakes.register()
+    # Before operators.record: the recorder takes the operators that have no kernel yet.
+    composites.register()
+    operators.record([platform.device(0)])
+    fused.register()
+    optimizers.install()
+    memory.limit_all(devices)
+
+
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Pause the garbage collector: importing JAX allocates 100,000 objects, none of which is garbage.
+
+    Afterwards they count as old objects, as if a collection had examined them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        if was_enabled:
+            gc.enable()
