@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What happens when an operator is called in a way for which there is no program yet.
 
-C++ calls `miss` with the operator's arguments in the order of its schema, where a Number is a Python
-number that will be an input. It remembers the Compiled that comes back for all calls of this kind.
+C++ calls `miss`, which passes the call through STAGES until one of them has the answer. C++ remembers
+a Compiled for all calls of this kind.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -25,6 +28,7 @@ from torch_google.tpu.eager.executable import (
     keep_baked,
     kept_call,
 )
+from torch_google.tpu.eager.op_call import OpCall
 from torch_google.tpu.eager.operators import takes_numbers
 from torch_google.tpu.program import BakedNumber, Number, refusals
 from torch_google.tpu.runtime.misses import CacheMissError
@@ -35,7 +39,8 @@ def miss(
 ) -> Compiled | list[Any] | None:
     """Return a program, or the results where the host made them, or None: look again.
 
-    Raises NotImplementedError for an operator that has neither, what torch's own kernels raise for
+    A Number among the arguments is a Python number that will be an input of the program. Raises
+    NotImplementedError for an operator that has neither, what torch's own kernels raise for
     wrong arguments, and what is said of a program that may not or cannot be compiled.
     """
     with as_a_kernel():
@@ -45,7 +50,7 @@ def miss(
             _C.set_lift(op.name(), True)
             return None
         try:
-            return _miss(op, args, bases, device)
+            return _through_stages(OpCall(op, args, bases, device))
         except refusals.Refusal as refusal:
             raise refusal.error from None
         except BakedNumber:
@@ -69,48 +74,108 @@ def miss(
         return None
 
 
-def _miss(
-    op: OpOverload, args: list[Any], bases: list[Base], device: int
-) -> Compiled | list[Any] | None:
-    if host_shapes.has_mask(op, args):
-        return [host_shapes.by_positions(op, args)]
-    call = Call(op, args, bases)
-    overlap.check(op, call.views, [base[2] for base in bases], call.written())
-    by_values = refusals.looks_at_values(op, args)
-    if by_values:
-        refusals.check(op, args)
-    if op not in _host_shaped:
-        # What the cache has, passed the other checks when it was made.
-        found = kept_call(call, device)
-        if found is not None:
-            return found
-    if not by_values:
-        refusals.check(op, args)
-    call.check()
-    if op not in _host_shaped:
-        moved = moving.run(op, call, lambda: fingerprint_of(call, device, placed=False))
-        if moved is not None:
-            return moved
-    try:
-        lowered = program.lower_op(call.pure.op, *call.pure_arguments())
+def _through_stages(call: OpCall) -> Compiled | list[Any] | None:
+    for stage in STAGES:
+        call = stage(call)
+        if call.is_done:
+            break
+    return call.result
+
+
+def normalize(call: OpCall) -> OpCall:
+    """Put the call in terms of the pure operator. A mask among several indices becomes positions."""
+    if host_shapes.has_mask(call.op, call.args):
+        return call.done([host_shapes.by_positions(call.op, call.args)])
+    return replace(call, normalized=Call(call.op, call.args, call.bases))
+
+
+def check(call: OpCall) -> OpCall:
+    """Refuse what the key of the compile cache does not tell: overlaps, and values of numbers."""
+    normalized = call.call
+    storages = [base[2] for base in call.bases]
+    overlap.check(call.op, normalized.views, storages, normalized.written())
+    if refusals.looks_at_values(call.op, call.args):
+        refusals.check(call.op, call.args)
+    return call
+
+
+def find_cached(call: OpCall) -> OpCall:
+    """Take the program from the compile cache."""
+    if call.op in _host_shaped:
+        return call
+    cached = kept_call(call.call, call.device)
+    return call if cached is None else call.done(cached)
+
+
+def check_uncached(call: OpCall) -> OpCall:
+    """Refuse what the CPU refuses. A program in the compile cache has passed this."""
+    if not refusals.looks_at_values(call.op, call.args):
+        refusals.check(call.op, call.args)
+    call.call.check()
+    return call
+
+
+def run_moving(call: OpCall) -> OpCall:
+    """Run a call whose views have moved often on blocks, so that no program knows their places."""
+    if call.op in _host_shaped:
+        return call
+
+    def unplaced() -> str:
+        return fingerprint_of(call.call, call.device, placed=False)
+
+    results = moving.run(call.op, call.call, unplaced)
+    return call if results is None else call.done(results)
+
+
+def lower(call: OpCall) -> OpCall:
+    """Lower the pure operator. Resize out= arguments; run shapes that depend on values at once."""
+    normalized = call.call
+    with _noting_baked_numbers(call):
+        lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())
         if lowered.host_shape:
-            _host_shaped.add(op)
-            return host_shapes.run(lowered, call)
-        refusals.check_written(op, args, call.written_as(lowered))
-        resized = call.resized_inputs(lowered)
+            _host_shaped.add(call.op)
+            return call.done(host_shapes.run(lowered, normalized))
+        refusals.check_written(call.op, call.args, normalized.written_as(lowered))
+        resized = normalized.resized_inputs(lowered)
         if resized:
-            overlap.check_resized(call.pure.op, itself=call.writes_input(resized))
-            return call.of_copies(resized)
-        if call.resize(lowered):
-            return None
-        return compile_call(call, lowered, device)
+            itself = normalized.writes_input(resized)
+            overlap.check_resized(normalized.pure.op, itself=itself)
+            return call.done(normalized.of_copies(resized))
+        if normalized.resize(lowered):
+            return call.done(None)
+    return replace(call, lowered=lowered)
+
+
+def compile_program(call: OpCall) -> OpCall:
+    """Compile the program for the device, ahead of time, and put it into the compile cache."""
+    assert call.lowered is not None
+    with _noting_baked_numbers(call):
+        return call.done(compile_call(call.call, call.lowered, call.device))
+
+
+STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
+    normalize,
+    check,
+    find_cached,
+    check_uncached,
+    run_moving,
+    lower,
+    compile_program,
+)
+
+
+@contextmanager
+def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
+    """Raise BakedNumber if the program depends on the value of a number; the cache remembers it."""
+    try:
+        yield
     except BakedNumber:
-        keep_baked(call, device)
+        keep_baked(call.call, call.device)
         raise
     except _NEEDS_VALUES as error:
-        if not any(isinstance(leaf, Number) for leaf in pytree.tree_leaves(args)):
+        if not any(isinstance(leaf, Number) for leaf in pytree.tree_leaves(call.args)):
             raise
-        keep_baked(call, device)
+        keep_baked(call.call, call.device)
         raise BakedNumber(str(error)) from error
 
 
