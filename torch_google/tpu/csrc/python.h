@@ -11,8 +11,8 @@
 
 namespace torch_google::tpu {
 
-// The functions of torch_google.tpu.runtime that C++ calls; set once, when the
-// device registers.
+// The Python functions that C++ calls: see torch_google/tpu/registration.py.
+// Set once, when the device registers.
 struct Callbacks {
   PyObject* start = nullptr;  // () -> number of devices
   PyObject* miss = nullptr;   // see recorder.cpp

@@ -1,2 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch.tpu`."""
+
+from torch_google.tpu.device_module import device
+
+__all__ = ["device"]

@@ -73,7 +73,7 @@ def set_fused_limits(*, operators: int = 4096, memory: int = 4 << 30) -> None:
 def wait_for_compiles() -> None:
     """Wait until no program of the fused mode is being compiled in the background."""
     if _C.started():
-        from torch_google.tpu.fused import fused  # loads JAX
+        from torch_google.tpu import fused
 
         fused.wait_for_compiles()
 

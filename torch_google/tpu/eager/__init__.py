@@ -1,2 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators one by one: what a call that C++ has no program for becomes."""
+"""Operators one by one: what a call becomes for which C++ has no program.
+
+Its names are imported when they are asked for, as they load JAX.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_google.tpu.eager.call import Fresh
+    from torch_google.tpu.eager.executable import Compiled
+
+__all__ = ["Compiled", "Fresh"]
+
+_LATER = {"Compiled": "executable", "Fresh": "call"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)

@@ -1,2 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused mode: what a thread has recorded, as one program."""
+"""The fused mode: a recorded trace of operators as one program.
+
+Its names are imported when they are asked for, as they load JAX.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch_google.tpu.fused.fused import wait_for_compiles
+
+__all__ = ["wait_for_compiles"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from torch_google.tpu.fused import fused
+
+    return getattr(fused, name)

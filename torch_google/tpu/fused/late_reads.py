@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from torch_google.tpu.eager.executable import Compiled
+from torch_google.tpu.eager import Compiled
 
 # A program of an operator, and where its inputs come from: a slot, or ~external.
 Step = tuple[Compiled, tuple[int, ...]]

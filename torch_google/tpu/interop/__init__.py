@@ -11,7 +11,7 @@ __all__ = ["from_jax", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Later: arrays.py loads JAX, and registration, which needs dlpack.py alone, must not.
+    # Later: arrays.py loads JAX, which importing this door must not.
     if name in __all__:
         from torch_google.tpu.interop import arrays
 

@@ -15,7 +15,7 @@ from jax.sharding import SingleDeviceSharding
 from torch_google.tpu import _C, dtypes
 from torch_google.tpu.compile import Carrier, Result, carry
 from torch_google.tpu.compile.carrier import padded
-from torch_google.tpu.eager.call import Fresh
+from torch_google.tpu.eager import Fresh
 from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
