@@ -75,3 +75,26 @@ def test_a_dtype_that_is_given_counts() -> None:
         assert torch.sum(x, 0, dtype=torch.float64, out=out).dtype == torch.float64
         with pytest.raises(RuntimeError):
             torch.sum(x, 0, dtype=torch.int64, out=torch.zeros(3, device=on))
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "debug", "compile"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["sum", "nansum", "cumsum", "mean"])
+def test_elements_are_rounded_to_half_precision_first(
+    name: str, dtype: torch.dtype, mode: str
+) -> None:
+    def reduced(x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
+        return found
+
+    values = torch.tensor([2.5, -3.3])  # the rounded sum differs from the sum of the rounded
+    theirs = reduced(values)
+    if mode == "compile":
+        ours = torch.compile(reduced)(values.to("tpu"))
+    else:
+        with torch.tpu.eager_mode(mode):
+            ours = reduced(values.to("tpu"))
+            written = torch.zeros_like(ours)
+            getattr(torch, name)(values.to("tpu"), 0, out=written)
+            assert torch.equal(written.cpu(), theirs)
+    assert torch.equal(ours.cpu(), theirs)

@@ -80,6 +80,11 @@ def wide(dtype: torch.dtype) -> torch.dtype:
     return torch.float32 if dtype in _HALF else dtype
 
 
+def rounded(value: Array, dtype: torch.dtype) -> Array:
+    """Cast to a dtype, then widen half precision for arithmetic, as torch casts before it sums."""
+    return convert(convert(value, dtype), wide(dtype))
+
+
 def convert(value: Operand, dtype: torch.dtype) -> Array:
     """Cast as torch does: integers wrap around, a complex number loses its imaginary part."""
     target = to_jax(dtype)

@@ -11,7 +11,15 @@ import torch
 from jax import lax
 
 from torch_google.tpu.dtypes import to_torch
-from torch_google.tpu.lowerings.promotion import Array, Number, computed, convert, floats, wide
+from torch_google.tpu.lowerings.promotion import (
+    Array,
+    Number,
+    computed,
+    convert,
+    floats,
+    rounded,
+    wide,
+)
 from torch_google.tpu.lowerings.table import lowering
 
 Dims = Sequence[int] | int | None
@@ -32,12 +40,13 @@ def _real_dtype(x: Array) -> torch.dtype:
     return dtype.to_real() if dtype.is_complex else dtype
 
 
-def _summand(self: Array, dtype: torch.dtype | None) -> Array:
+def _summand(self: Array, dtype: torch.dtype | None, *, round_first: bool = True) -> Array:
+    """Return the elements to add up. torch's mean, unlike its sum, rounds to half precision once."""
     if dtype is None:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
             dtype = torch.int64
-    return convert(self, wide(dtype))
+    return rounded(self, dtype) if round_first else convert(self, wide(dtype))
 
 
 @lowering("aten::sum.dim_IntList")
@@ -64,12 +73,14 @@ def nansum(
 def mean_dim(
     self: Array, dim: Dims, keepdim: bool = False, *, dtype: torch.dtype | None = None
 ) -> Array:
-    return jnp.mean(_summand(self, dtype), axis=axes(self, dim), keepdims=keepdim)
+    return jnp.mean(
+        _summand(self, dtype, round_first=False), axis=axes(self, dim), keepdims=keepdim
+    )
 
 
 @lowering("aten::mean")
 def mean_all(self: Array, *, dtype: torch.dtype | None = None) -> Array:
-    return jnp.mean(_summand(self, dtype))
+    return jnp.mean(_summand(self, dtype, round_first=False))
 
 
 @lowering("aten::prod")

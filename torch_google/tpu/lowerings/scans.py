@@ -12,7 +12,7 @@ from jax import lax
 from torch_google.tpu.dtypes import to_torch
 from torch_google.tpu.lowerings.extrema import at_least_1d
 from torch_google.tpu.lowerings.pointwise_binary import log_of_sum
-from torch_google.tpu.lowerings.promotion import Array, convert, floats, wide
+from torch_google.tpu.lowerings.promotion import Array, floats, rounded
 from torch_google.tpu.lowerings.table import lowering
 
 
@@ -21,7 +21,7 @@ def _accumulated(self: Array, dtype: torch.dtype | None) -> Array:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
             dtype = torch.int64
-    return convert(at_least_1d(self), wide(dtype))
+    return rounded(at_least_1d(self), dtype)
 
 
 @lowering("aten::cumsum")
