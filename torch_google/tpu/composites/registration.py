@@ -15,6 +15,7 @@ def register() -> None:
     """Give torch every composite, when the device starts. A second call does nothing."""
     from torch_google.tpu.composites import (
         attention,
+        nested,
         quantization,
         recurrent,
         sparse,
@@ -30,6 +31,8 @@ def register() -> None:
     for kernels in (sparse.KERNELS, sparse_structure.KERNELS):
         _register(kernels, "SparsePrivateUse1")
     _register(sparse_structure.DENSE_KERNELS, "PrivateUse1")
+    _register(nested.kernels(), "NestedTensorPrivateUse1")
+    _register(nested.dense_kernels(), "PrivateUse1")
 
 
 def _register(kernels: Mapping[str, Callable[..., Any]], *keys: str) -> None:
