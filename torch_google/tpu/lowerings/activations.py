@@ -166,6 +166,23 @@ def glu_backward(grad: jax.Array, x: jax.Array, dim: int) -> jax.Array:
     return jnp.concatenate([grad * s, grad * value * s * (1 - s)], axis=dim)
 
 
+@lowering("aten::glu_jvp")
+def glu_jvp(out: jax.Array, x: jax.Array, dx: jax.Array, dim: int) -> jax.Array:
+    _, gate = jnp.split(opmath(x), 2, axis=dim)
+    dvalue, dgate = jnp.split(opmath(dx), 2, axis=dim)
+    s = jax.nn.sigmoid(gate)
+    return dvalue * s + opmath(out) * (1 - s) * dgate
+
+
+@lowering("aten::glu_backward_jvp")
+def glu_backward_jvp(
+    grad_x: jax.Array, grad: jax.Array, x: jax.Array, dgrad: jax.Array, dx: jax.Array, dim: int
+) -> jax.Array:
+    primals = opmath(grad), opmath(x)
+    tangents = opmath(dgrad), opmath(dx)
+    return jax.jvp(lambda g, y: glu_backward(g, y, dim), primals, tangents)[1]
+
+
 @lowering("aten::threshold")
 def threshold(x: jax.Array, threshold: Any, value: Any) -> jax.Array:
     return jnp.where(x <= scalar(threshold, x), jnp.asarray(value).astype(x.dtype), x)

@@ -102,3 +102,14 @@ def test_rrelu() -> None:
     for training in (True, False):
         args = (torch.randn(1000), x, torch.rand(1000), 0.1, 0.3, training, False)
         check(aten.rrelu_with_noise_backward.default, *args)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dim", [0, -1])
+def test_forward_derivatives_of_glu(dim: int, dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x, dx, grad, dgrad = (torch.randn(4, 6, generator=generator, dtype=dtype) for _ in range(4))
+    grad, dgrad = (t.narrow(dim, 0, t.shape[dim] // 2) for t in (grad, dgrad))
+    out, grad_x = aten.glu(x, dim), aten.glu_backward(grad, x, dim)
+    check(aten.glu_jvp.default, out, x, dx, dim)
+    check(aten.glu_backward_jvp.default, grad_x, grad, x, dgrad, dx, dim, rtol=1e-5, atol=1e-6)

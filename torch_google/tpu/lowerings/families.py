@@ -14,6 +14,7 @@ from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its oper
     convolution,
     creation,
     ctc_loss,
+    dirichlet,
     distances,
     embedding,
     extrema,
