@@ -27,7 +27,7 @@ def _quantile(op: OpOverload) -> Callable[..., torch.Tensor]:
 
 
 def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
-    if _is_asked(self):
+    if self.dtype == torch.int64 and _is_asked(self):
         if int(self.min()) < 0:
             raise _error(_ONE_HOT, "Class values must be non-negative.")
         if num_classes > 0 and int(self.max()) >= num_classes:

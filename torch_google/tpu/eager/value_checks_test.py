@@ -224,3 +224,13 @@ def test_a_number_is_judged_again_by_a_program_that_exists(draw: str) -> None:
         getattr(x, draw)(0.5)
         with torch.tpu.eager_mode("debug"), pytest.raises(RuntimeError, match="expects"):
             getattr(x, draw)(-0.5)
+
+
+@pytest.mark.parametrize("value", [1j, 1.0, True])
+def test_a_dtype_is_judged_before_the_values(value: complex) -> None:
+    for device in ("cpu", "tpu"):
+        with (
+            torch.tpu.eager_mode("debug"),
+            pytest.raises(RuntimeError, match="only applicable to index tensor of type LongTensor"),
+        ):
+            functional.one_hot(torch.tensor([value], device=device))
