@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which operators torch computes on the CPU and this device does not: the page MISSING.md.
+
+`python -m torch_google.tpu.lowerings.missing` writes the page.
+"""
+
+from __future__ import annotations
+
+import json
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import torch
+from torch._ops import OpOverload
+
+from torch_google.tpu import lowerings
+from torch_google.tpu.program import mutation
+from torch_google.tpu.program.decompositions import decompositions
+
+FILE = Path(__file__).parent / "MISSING.md"
+REASONS = Path(__file__).parent / "missing.json"
+_COMPOSITES = (
+    "CompositeExplicitAutograd",
+    "CompositeExplicitAutogradNonFunctional",
+    "CompositeImplicitAutograd",
+    "AutogradPrivateUse1",
+)
+_TITLE = """\
+# Operators that the CPU has and the device lacks
+
+Written by `python -m torch_google.tpu.lowerings.missing` from torch's dispatcher; `missing_test.py` compares.
+An operator is here if torch has a kernel for the CPU, and the device has neither a lowering, nor a kernel of
+its own, nor a decomposition. A variant with `out=` or in place is the operator itself.
+`torch.tpu.cpu_fallback()` runs most of these on the CPU.
+
+"""
+
+
+def missing() -> list[str]:
+    """Return the names of the operators. The device has to be started."""
+    names = set()
+    for name in torch._C._dispatch_get_all_op_names():
+        op = _overload(name)
+        if op is not None and _has(name, "CPU") and not _is_a_view(op):
+            pure = _pure(op)
+            if not _is_computed(name) and not (pure and _is_computed(pure.name())):
+                names.add(pure.name() if pure else name)
+    return sorted(names)
+
+
+def page(names: list[str], reasons: list[dict[str, str]]) -> str:
+    """Return the page. Raises ValueError for an operator without a reason, or a reason for none."""
+    rows = []
+    used = set()
+    for name in names:
+        of = [i for i, each in enumerate(reasons) if fnmatchcase(name, each["operator"])]
+        if not of:
+            raise ValueError(f"{name} has no lowering. Add one, or a reason to {REASONS.name}")
+        used.add(of[0])
+        rows.append(f"| `{name.removeprefix('aten::')}` | {reasons[of[0]]['reason']} |")
+    unused = [each["operator"] for i, each in enumerate(reasons) if i not in used]
+    if unused:
+        raise ValueError(f"{REASONS.name}: {unused} match no missing operator. Remove them")
+    return _TITLE + "\n".join(["| operator | why |", "|---|---|", *rows, ""])
+
+
+def read_reasons() -> list[dict[str, str]]:
+    """Return patterns of names and the reasons; the first one that matches counts."""
+    reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
+    return reasons
+
+
+def _overload(name: str) -> OpOverload | None:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    return op if name.startswith("aten::") and isinstance(op, OpOverload) else None
+
+
+def _pure(op: OpOverload) -> OpOverload | None:
+    try:
+        return mutation(op).op
+    except NotImplementedError:
+        return None
+
+
+def _is_computed(name: str) -> bool:
+    op = _overload(name)
+    return (
+        name in lowerings.names()
+        or op in decompositions()
+        or any(_has(name, key) for key in _COMPOSITES)
+        or name in _OURS
+    )
+
+
+def _is_a_view(op: OpOverload) -> bool:
+    aliases = [result.alias_info for result in op._schema.returns]
+    return any(alias is not None and not alias.is_write for alias in aliases)
+
+
+def _has(name: str, key: str) -> bool:
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+
+
+# Kernels of the device that are neither lowerings nor composites for autograd: those of csrc and of
+# `../composites` for tensors that are not strided.
+_OURS = frozenset(
+    f"aten::{name}"
+    for name in (
+        "_fused_sdp_choice",
+        "_local_scalar_dense",
+        "_nested_compute_contiguous_strides_offsets",
+        "_nested_from_padded",
+        "_nested_tensor_from_mask",
+        "_to_sparse",
+        "_to_sparse.sparse_dim",
+        "equal",
+        "is_set_to",
+    )
+)
+
+
+if __name__ == "__main__":
+    from torch_google.tpu import autoload
+
+    autoload()
+    torch.tpu.init()
+    FILE.write_text(page(missing(), read_reasons()), encoding="utf-8")
