@@ -17,6 +17,7 @@ FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK the open of a pipe would wait for a writer.
 _ENTRY_FLAGS = os.O_RDONLY | os.O_NONBLOCK | FILE_FLAGS
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_MAX_LINKS = 8
 _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -31,11 +32,12 @@ class UntrustedEntry(PermissionError):
 def open_directory(path: Path, *, below: int | None = None) -> int:
     """Return a descriptor of a directory; of its last name in `below`, where a link is refused.
 
-    The directory that the user names may be a link; where it leads to is judged.
+    The directory that the user names may be a link of this user or root: where it leads to is judged.
+    Another user's link could lead to a directory of ours whose contents that user has given us.
     """
     try:
         if below is None:
-            handle = os.open(path, _DIRECTORY_FLAGS)
+            handle = _open_named(path, _MAX_LINKS)
         else:
             handle = os.open(path.name, _DIRECTORY_FLAGS | os.O_NOFOLLOW, dir_fd=below)
     except OSError as error:
@@ -48,6 +50,27 @@ def open_directory(path: Path, *, below: int | None = None) -> int:
         os.close(handle)
         raise
     return handle
+
+
+def _open_named(path: Path, links: int) -> int:
+    try:
+        return os.open(path, _DIRECTORY_FLAGS | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR) or not links:
+            raise
+    link = os.open(path, os.O_PATH | FILE_FLAGS)
+    try:
+        status = os.fstat(link)
+        if not stat.S_ISLNK(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        if status.st_uid not in (os.geteuid(), 0):
+            raise UntrustedDirectory(
+                f"{path} is a link of user {status.st_uid}, who would decide what this process runs"
+            )
+        target = os.readlink("", dir_fd=link)
+    finally:
+        os.close(link)
+    return _open_named(path.parent / target, links - 1)
 
 
 def open_entry(name: str, folder: int, path: Path) -> int:

@@ -133,6 +133,36 @@ def test_the_directory_itself_may_be_a_link(place: Path, tmp_path: Path) -> None
     assert _remembered() == _NOTE
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a link away")
+@pytest.mark.parametrize("hops", [1, 2])
+def test_another_users_link_to_a_directory_of_ours_is_not_followed(
+    place: Path, tmp_path: Path, hops: int
+) -> None:
+    planted = tmp_path / "planted"
+    planted.symlink_to(place)
+    os.chown(planted, 54321, 54321, follow_symlinks=False)
+    named = planted
+    if hops == 2:
+        named = tmp_path / "ours"
+        named.symlink_to(planted.name)
+    before = sorted(place.rglob("*"))
+    cache.set_compile_cache(named)
+    note, (warning,) = _read_with_warnings()
+    assert (note, f"{planted} is a link of user 54321" in warning) == (None, True)
+    cache.remember("another", jax.local_devices()[:1], cache.Entry(None, _NOTE))
+    assert sorted(place.rglob("*")) == before
+
+
+def test_links_in_a_circle_and_a_file_in_the_way_end_in_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "file").touch()
+    for name in ("circle", "file"):
+        cache.set_compile_cache(tmp_path / name)
+        note, warned = _read_with_warnings()
+        assert (note, len(warned)) == (None, 1)
+    cache.set_compile_cache(None)
+
+
 def test_a_new_directory_is_private_under_any_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
