@@ -51,11 +51,11 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
         return
-    if name.endswith("_backward"):
+    tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
+    if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
         # Its forward was tried. The statistics that this has saved, as those of a layer norm of
         # bfloat16, have the device's dtypes and not the CPU's.
         return
-    tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
     if tensors and _elements(args, tensors) <= _MOST_ELEMENTS:
@@ -159,6 +159,10 @@ def _is_no_refusal(error: Exception) -> bool:
 
 def _is_about_dtypes(error: Exception) -> bool:
     return isinstance(error, NotImplementedError) or _DTYPES.search(str(error)) is not None
+
+
+def _has_gradients(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _elements(args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> int:

@@ -80,6 +80,16 @@ def test_the_cpus_generator_and_tensors_stay_as_they_are() -> None:
     assert number.item() == 3.0
 
 
+def test_a_gradient_of_integers_is_tried_and_one_of_floats_is_not() -> None:
+    places = _meta(1, 2, 2, dtype=torch.int64)
+    op = _ATEN.max_pool2d_with_indices_backward.default
+    rest = ([2, 2], [2, 2], [0, 0], [1, 1], False, places)
+    integers = [_meta(1, 2, 2, dtype=torch.int64), _meta(1, 4, 4, dtype=torch.int64), *rest]
+    with pytest.raises(Refusal, match="not implemented for 'Long'"):
+        probe.check(op, integers)
+    probe.check(op, [_meta(1, 2, 2), _meta(1, 4, 4), *rest])
+
+
 def test_operators_of_other_libraries_have_no_trial() -> None:
     library = torch.library.Library("tpu_probe_test", "FRAGMENT")
     library.define("fails(Tensor x) -> Tensor")
