@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import jax
 
 _VARIABLE = "TORCH_TPU_PROGRAM_LIMIT"
-_DEFAULT = 4096
+_DEFAULT = 1024
 
 
 class ProgramLimit:
