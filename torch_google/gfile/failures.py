@@ -141,7 +141,7 @@ _NEXT = {
     errno.ENOSPC: "make room",
     errno.ENOTDIR: "name a directory",
     errno.ENOTEMPTY: "remove what is in it, or use gfile.DeleteRecursively",
-    errno.ESTALE: "open it anew",
+    errno.ESTALE: "open it again",
     errno.EROFS: "write to a scheme that can be written, and copy",
     errno.ETIMEDOUT: "try again, or allow more attempts with gfile.configure(retry=...)",
     errno.EXDEV: "use gfile.Copy, then gfile.Remove",

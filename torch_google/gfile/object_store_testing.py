@@ -77,6 +77,7 @@ class Objects(AsyncFileSystem):
         if withdirs:
             for name in [*found]:
                 while (name := name.rpartition("/")[0]) and name.startswith(path):
+                    # It hides a file with the same name, as s3fs's does.
                     found[name] = {"name": name, "type": "directory", "size": 0}
         return found
 
@@ -87,6 +88,7 @@ class Objects(AsyncFileSystem):
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         self.changes.append(("copy", path1, path2))
+        path1 = path1.rstrip("/")  # so do s3fs and gcsfs
         if path1 not in self.kept:
             raise FileNotFoundError(path1)
         self.kept[path2] = self.kept[path1]

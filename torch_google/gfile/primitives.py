@@ -22,10 +22,14 @@ _AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Tree:
-    """Everything below a directory, by fsspec's names; a directory before what is in it."""
+    """Everything below a directory, by fsspec's names; a directory before what is in it.
+
+    `files` includes `markers`: empty objects such as `run1/`, which stand for a directory.
+    """
 
     files: list[str]
     directories: list[str]
+    markers: frozenset[str] = frozenset()
 
     @property
     def empty_directories(self) -> list[str]:
@@ -47,24 +51,24 @@ class Primitives:
         try:
             if defines(self._system, "find"):
                 entries = self._ask(lambda: self._system.find(name, withdirs=True, detail=True))
-                found = {each: entry["type"] == "directory" for each, entry in entries.items()}
             else:
-                found = self._walked(name)
+                entries = self._walked(name)
         except FileNotFoundError:
-            found = {}
+            entries = {}
         # A store that lists by prefix may name `run10` among what is in `run1`. The directory itself is
         # left out, and its marker is not: some stores have an empty file `run1/`.
         own = name.strip("/")
         start = f"{own}/" if own else ""
         files, directories = [], []
-        for each in sorted(found):
+        for each in sorted(entries):
             if not each.lstrip("/").startswith(start):
                 continue
-            if not found[each]:
+            if entries[each]["type"] != "directory":
                 files.append(each)
             elif each.strip("/") != own:
                 directories.append(each)
-        return Tree(files, directories)
+        markers = {each for each in files if each.endswith("/") and not entries[each]["size"]}
+        return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
         """Remove files; one that is gone already is fine, since a lost answer looks like that."""
@@ -118,9 +122,9 @@ class Primitives:
         whole = {"recursive": True} if "recursive" in signature(rename).parameters else {}
         self._ask(lambda: rename(old, new, **whole))
 
-    def _walked(self, top: str) -> dict[str, bool]:
-        """Return the names below a directory, and whether each is a directory, one listing each."""
-        found: dict[str, bool] = {}
+    def _walked(self, top: str) -> dict[str, dict[str, Any]]:
+        """Return the entries below a directory, by name, with one listing for each directory."""
+        found: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:
             directory = waiting.pop()
@@ -131,12 +135,12 @@ class Primitives:
                     raise
                 continue  # removed since it was listed
             for entry in entries:
-                name, is_directory = entry["name"], entry["type"] == "directory"
+                name = entry["name"]
                 if name.strip("/") == directory.strip("/"):
                     continue  # a directory's own marker
-                if is_directory and name not in found:
+                if entry["type"] == "directory" and name not in found:
                     waiting.append(name)
-                found[name] = is_directory
+                found[name] = entry
         return found
 
     def _remove(self, remove: Callable[[str], object], name: str) -> None:

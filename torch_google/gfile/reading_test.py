@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 from fsspec import AbstractFileSystem
+from fsspec.spec import AbstractBufferedFile
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from torch_google import gfile
 from torch_google.gfile.backends import CONTENT, NAMES, QUICK, Flaky, backend, served
+from torch_google.gfile.cloud_testing import missing, new_bucket
+from torch_google.gfile.object_store_testing import Objects
 
 _CONTENT = CONTENT["sub/a.bin"]
 _STEPS = st.lists(
@@ -127,10 +130,46 @@ def test_a_file_that_changes_while_it_is_read() -> None:
     gfile.register_scheme("changing", _Changing(), retry=QUICK, overwrite=True)
     with (
         gfile.Open("changing://file", "rb") as file,
-        pytest.raises(OSError, match="it changed while it was read; open it anew") as raised,
+        pytest.raises(OSError, match="it changed while it was read; open it again") as raised,
     ):
         file.read()
     assert raised.value.errno == errno.ESTALE
+
+
+class _Blocks(Objects):
+    """Gets each block of a file by name alone, as gcsfs does."""
+
+    def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
+        return _BlockReader(self, path, mode, block_size=1000)
+
+
+class _BlockReader(AbstractBufferedFile):
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        content: bytes = self.fs.kept[self.path][start:end]
+        return content
+
+
+@pytest.mark.parametrize("scheme", ["blocks", "s3", "gs"])
+def test_two_versions_are_not_mixed(scheme: str) -> None:
+    """No failure makes the reader open the file again, but each block is a request of its own."""
+    if scheme == "blocks":
+        gfile.register_scheme("blocks", _Blocks(), overwrite=True)
+        path, size = "blocks://bucket/file", 3 << 20
+    else:
+        if missing(scheme):
+            pytest.skip(f"not installed: {', '.join(missing(scheme))}")
+        # More than s3fs reads ahead.
+        path, size = f"{new_bucket(scheme)}/file", (60 if scheme == "s3" else 20) << 20
+    for read in (lambda file: file.read(), lambda file: [*iter(lambda: file.read(1000), b"")]):
+        with gfile.Open(path, "wb") as file:
+            file.write(b"a" * size)
+        with gfile.Open(path, "rb") as old:
+            assert old.read(10) == b"a" * 10
+            with gfile.Open(path, "wb") as file:
+                file.write(b"b" * size)
+            with pytest.raises(OSError, match="it changed while it was read") as raised:
+                read(old)
+            assert (raised.value.errno, raised.value.filename) == (errno.ESTALE, path)
 
 
 def test_a_failure_that_does_not_pass() -> None:

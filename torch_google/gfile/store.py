@@ -32,7 +32,10 @@ from torch_google.gfile.upload import is_uploaded, upload
 _T = TypeVar("_T")
 _log = logging.getLogger("torch_google.gfile")
 _PIECE = 8 << 20
+# Small reads ask for this much, since a read may cost a request to see whether the file changed.
+_READ_AHEAD = 1 << 20
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
+_IDENTITY = ("ETag", "etag", "generation")
 _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
 
 
@@ -57,7 +60,8 @@ class StoreFilesystem(Filesystem):
         self._read_only = read_only
         # Its open files are the stored ones, with one position for everybody.
         own = system.protocol
-        self._has_pages = not {"http", "https"}.isdisjoint([own] if isinstance(own, str) else own)
+        self._protocols = {own} if isinstance(own, str) else {*own}
+        self._has_pages = not self._protocols.isdisjoint({"http", "https"})
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
@@ -84,7 +88,8 @@ class StoreFilesystem(Filesystem):
                     raise failure(errno.ESTALE, "it changed while it was read", path)
                 return file
 
-            return _buffered(StoreReader(path, open_again, first.size, self._retry))
+            check = self._change_check(path, inner, first)
+            return _buffered(StoreReader(path, open_again, first.size, self._retry, check))
 
     def open_to_write(self, path: str, mode: str, checksum: str | None) -> Any:
         self._check_writable(path)
@@ -93,12 +98,12 @@ class StoreFilesystem(Filesystem):
             if present is not None and present.is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
             if mode == "x" and present is not None:
-                raise failure(errno.EEXIST, "it is there already", path)
+                raise failure(errno.EEXIST, "it already exists", path)
 
         def commit(spool: IO[bytes]) -> None:
             with explained("cannot write", path):
                 if mode == "x" and self._present(path) is not None:
-                    raise failure(errno.EEXIST, "somebody else made it meanwhile", path)
+                    raise failure(errno.EEXIST, "another process created it", path)
                 self._commit(path, spool, checksum)
 
         writer = StoreWriter(path, commit, spool=not self._in_memory)
@@ -147,11 +152,11 @@ class StoreFilesystem(Filesystem):
                 raise failure(errno.ENOTDIR if parents else errno.EEXIST, "it is a file", path)
             if present is not None:
                 if not parents:
-                    raise failure(errno.EEXIST, "it is there already", path)
+                    raise failure(errno.EEXIST, "it already exists", path)
                 return
             parent = str(locate(path).parent)
             if not parents and locate(path).parent.inner and not self.exists(parent):
-                raise failure(errno.ENOENT, "its parent is not there", path)
+                raise failure(errno.ENOENT, "its parent does not exist", path)
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
@@ -176,9 +181,12 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # Directories that exist without files are still there.
-            left = primitives.tree(inner).directories
-            primitives.remove_directories([inner, *left] if is_directory else left)
+            # Directories remain if they exist without files, and so do files whose name a directory
+            # had as well: the first listing shows only the directory.
+            left = primitives.tree(inner)
+            primitives.remove_files(left.files)
+            directories = left.directories
+            primitives.remove_directories([inner, *directories] if is_directory else directories)
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._check_writable(target)
@@ -215,16 +223,26 @@ class StoreFilesystem(Filesystem):
         self._call(lambda: primitives.rename(old, new), source, settled=arrived)
 
     def _move_tree(self, source: str, old: str, new: str) -> None:
-        """Copy a whole tree, then remove exactly the files that were copied."""
+        """Copy a whole tree, then remove exactly the files that were copied.
+
+        Markers of directories are removed and not copied, since clients drop the slash at the end of a
+        copy's source. An object with such a name that has content is refused before anything changes.
+        """
         primitives = self._primitives(source)
         tree = primitives.tree(old)
+        files = [name for name in tree.files if name not in tree.markers]
+        for name in files:
+            if name.endswith("/"):
+                what = f"cannot copy {name!r}, an object with content whose name ends with a slash"
+                raise failure(errno.EINVAL, what, source)
 
         def moved(name: str) -> str:
-            at = name.lstrip("/").removeprefix(old.strip("/"))
-            return f"{new.rstrip('/')}/{at.lstrip('/')}"
+            # One slash only: `a//b` and `a/b` are two objects.
+            below = name.lstrip("/").removeprefix(old.strip("/")).removeprefix("/")
+            return f"{new.rstrip('/')}/{below}"
 
-        primitives.copy_files([(name, moved(name)) for name in tree.files])
-        for name in tree.empty_directories or ([] if tree.files else [old]):
+        primitives.copy_files([(name, moved(name)) for name in files])
+        for name in tree.empty_directories or ([] if files else [old]):
             made = moved(name).rstrip("/")
             self._call(lambda: self._system.makedirs(made, exist_ok=True), source)  # noqa: B023
         primitives.remove_files(tree.files)
@@ -268,6 +286,27 @@ class StoreFilesystem(Filesystem):
             file.close()
             raise failure(errno.EISDIR, "it is a directory", path)
         return file
+
+    def _change_check(self, path: str, inner: str, file: Any) -> Callable[[], None] | None:
+        """Return a function that raises if the file changed since it was opened.
+
+        gcsfs and fsspec's http get each block by name alone, so that the blocks of two versions would be
+        mixed. s3fs asks for the ETag that it opened.
+        """
+        details = getattr(file, "details", None)
+        if not hasattr(file, "_fetch_range") or not isinstance(details, dict):
+            return None
+        known = {key: details[key] for key in _IDENTITY if details.get(key) is not None}
+        if not known or "s3" in self._protocols:
+            return None
+
+        def check() -> None:
+            self._system.invalidate_cache(inner)
+            info = self._system.info(inner)
+            if any(info.get(key, value) != value for key, value in known.items()):
+                raise failure(errno.ESTALE, "it changed while it was read", path)
+
+        return check
 
     def _stored(self, inner: str) -> bytes:
         try:
@@ -368,7 +407,7 @@ class StoreFilesystem(Filesystem):
 
 
 def _buffered(raw: StoreReader) -> io.BufferedReader:
-    return io.BufferedReader(raw, 1 << 17)
+    return io.BufferedReader(raw, _READ_AHEAD)
 
 
 def _version(file: Any) -> tuple[object, ...]:

@@ -193,16 +193,23 @@ class TextWriter(_Committing, io.TextIOWrapper):
 class StoreReader(io.RawIOBase):
     """A file of a store, read from where it was after every failure that passes.
 
-    `open_again` opens it anew. `length` may be None: then an early end cannot be told from the end.
+    `open_again` opens it again. `length` may be None: then an early end cannot be told from the end.
+    `check` runs after each read, and raises if the bytes may be those of another version.
     """
 
     def __init__(
-        self, name: str, open_again: Callable[[], Any], length: int | None, retry: Retry
+        self,
+        name: str,
+        open_again: Callable[[], Any],
+        length: int | None,
+        retry: Retry,
+        check: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
         self._open_again = open_again
         self._length = length
         self._retry = retry
+        self._check = check
         self._file: Any = None
         self._position = 0
         self._retry.call(self._opened, name)
@@ -238,6 +245,13 @@ class StoreReader(io.RawIOBase):
         self._position += len(data)
         return len(data)
 
+    def readall(self) -> bytes:
+        # The inherited one reads 8 KiB at a time, and each read may be a request.
+        pieces = []
+        while piece := self.read(_MOST):
+            pieces.append(piece)
+        return b"".join(pieces)
+
     def close(self) -> None:
         if not self.closed:
             self._drop()
@@ -250,6 +264,8 @@ class StoreReader(io.RawIOBase):
         data: bytes = file.read(min(most, _MOST))
         if not data and most and self._length is not None:
             raise TransientError(f"it ended at {self._position} of {self._length} bytes")
+        if self._check is not None:
+            self._check()
         return data
 
     def _opened(self) -> Any:
