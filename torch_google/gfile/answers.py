@@ -20,7 +20,7 @@ from torch_google.gfile.failures import explained, failure
 from torch_google.gfile.local import is_replaceable
 from torch_google.gfile.location import is_remote, locate
 from torch_google.gfile.operations import MakeDirs, Open
-from torch_google.gfile.partial import Partial, is_partial
+from torch_google.gfile.partial import Partial, is_partial, refuse_planted
 from torch_google.gfile.settings import settings
 
 
@@ -105,6 +105,9 @@ def _beside(path: Any) -> Iterator[Any]:
     # An open file is its owner's business. So is what upstream refuses, in its own words.
     target = _plain(path)
     if not isinstance(path, (str, os.PathLike)) or not _can_be_beside(target):
+        if isinstance(path, (str, os.PathLike)):
+            with explained("cannot write", target):
+                refuse_planted(os.fsdecode(target))
         yield target
         return
     with explained("cannot write", target):

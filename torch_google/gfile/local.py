@@ -14,7 +14,7 @@ from torch_google.gfile import checksum as checksums
 from torch_google.gfile.failures import explained, failure
 from torch_google.gfile.filesystem import FileStatus, Filesystem
 from torch_google.gfile.location import locate
-from torch_google.gfile.partial import Partial, is_partial, sweep
+from torch_google.gfile.partial import Partial, is_partial, is_special, open_in_place, sweep
 from torch_google.gfile.settings import settings
 from torch_google.gfile.stream import LocalWriter
 
@@ -30,11 +30,11 @@ class LocalFilesystem(Filesystem):
         target = _plain(path)
         with explained("cannot write", path):
             if mode == "a" and checksum is None:
-                return open(target, "ab")
+                return open_in_place(target, "ab")
             if not is_replaceable(target):
-                return open(target, f"{mode}b")
+                return open_in_place(target, f"{mode}b")
             if mode == "x" and os.path.lexists(target):
-                raise failure(errno.EEXIST, "it is there already", path)
+                raise failure(errno.EEXIST, "it already exists", path)
             partial = Partial(target)
             try:
                 writer = LocalWriter(partial, self._committer(path, mode, checksum), mode)
@@ -102,7 +102,7 @@ class LocalFilesystem(Filesystem):
         with explained("cannot rename", source):
             old, new = _plain(source), _plain(target)
             if not overwrite and os.path.lexists(new):
-                raise failure(errno.EEXIST, "it is there already", target)
+                raise failure(errno.EEXIST, "it already exists", target)
             os.replace(old, new)
 
     def sweep(self, path: str) -> None:
@@ -149,8 +149,8 @@ def _plain(path: str) -> str:
 
 
 def is_replaceable(target: str) -> bool:
-    """Whether a file may be put in another's place: not so for a pipe, a device or a descriptor."""
-    if os.path.abspath(target).startswith(("/proc/", "/dev/fd/", "/dev/std")):
+    """Return whether a new file may replace it, unlike a pipe, a device or a descriptor."""
+    if is_special(target):
         return False
     try:
         return stat.S_ISREG(os.stat(target).st_mode)

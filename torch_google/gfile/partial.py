@@ -27,11 +27,13 @@ import time
 import uuid
 from collections.abc import Iterator
 from functools import cache, partial
+from typing import IO
 
 from torch_google.gfile.attributes import is_planted, keep_attributes, warn_of_loss
 from torch_google.gfile.private_directory import (
     Lock,
     PrivateDirectory,
+    create_private,
     open_directory,
     open_private,
     path_at,
@@ -77,6 +79,54 @@ def sweep(directory: str) -> None:
                     leftover.close()
     finally:
         os.close(parent)
+
+
+def is_special(path: str) -> bool:
+    """Return whether a path leads to a descriptor of a process, not to a directory's entry."""
+    return os.path.abspath(path).startswith(("/proc/", "/dev/fd/", "/dev/std"))
+
+
+def open_in_place(target: str, mode: str) -> IO[bytes]:
+    """Open a file that is not replaced: one to append to, a pipe or a device.
+
+    Raises PermissionError for a link, or any other file, that another user put into a sticky directory.
+    """
+    parent, name = _follow(target)
+    path = os.path.join(parent, name)
+    if is_special(path):
+        return open(path, mode)
+    directory = open_directory(parent)
+    try:
+        # First by name, because to open a pipe waits for its reader; then by descriptor, for a race.
+        with contextlib.suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            _check_owner(status, directory, target)
+
+        def open_entry(_: str, flags: int) -> int:
+            return os.open(name, flags | os.O_NOFOLLOW, 0o666, dir_fd=directory)
+
+        file = open(target, mode, opener=open_entry)  # noqa: SIM115 - returned
+        try:
+            _check_owner(os.fstat(file.fileno()), directory, target)
+        except BaseException:
+            file.close()
+            raise
+        return file
+    finally:
+        os.close(directory)
+
+
+def refuse_planted(target: str) -> None:
+    """Raise PermissionError if another user put the file, or a link to it, into a sticky directory."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        parent, name = _follow(target)
+        if not is_special(os.path.join(parent, name)):
+            directory = open_directory(parent)
+            try:
+                status = os.stat(name, dir_fd=directory, follow_symlinks=False)
+                _check_owner(status, directory, target)
+            finally:
+                os.close(directory)
 
 
 class Partial:
@@ -216,7 +266,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
     """Return a private directory of that name, if it is or can be one, and whether it is new."""
     try:
-        os.mkdir(name, 0o700, dir_fd=parent)
+        create_private(parent, name)
         created = True
     except FileExistsError:
         created = False
@@ -259,6 +309,13 @@ def _belongs(shown: str, name: str) -> bool:
     return name.startswith(shown) or _shown(name) == shown
 
 
+def _check_owner(status: os.stat_result, directory: int, target: str) -> None:
+    if is_planted(status, os.fstat(directory)):
+        raise PermissionError(
+            errno.EACCES, "a file of another user in a sticky directory; name another", target
+        )
+
+
 def _follow(target: str) -> tuple[str, str]:
     """Return the directory and the name that a path leads to, over links at its end.
 
@@ -267,9 +324,9 @@ def _follow(target: str) -> tuple[str, str]:
     path = target
     for _ in range(_MOST_LINKS):
         parent, name = os.path.split(path.rstrip("/"))
-        if not os.path.islink(os.path.join(parent, name)):
-            return parent, name
         link = os.path.join(parent, name)
+        if is_special(link) or not os.path.islink(link):
+            return parent, name
         if is_planted(os.lstat(link), os.stat(parent or os.curdir)):
             raise PermissionError(
                 errno.EACCES, "a link of another user in a sticky directory; name its target", link

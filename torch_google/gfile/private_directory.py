@@ -4,6 +4,9 @@
 A directory that others can write may have anything at any name: a link to elsewhere, another user's
 directory, and either may change at any moment. So every step is relative to an open descriptor, no link is
 followed, and only a directory that belongs to this user and that no other user can write is used.
+
+In a directory without the sticky bit another user can also rename this user's other directories to such a
+name. So private directories are created with a mark, the sticky bit, and one without it is not used.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from enum import Enum, auto
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+# The sticky bit is the mark: on a directory that its owner alone can write it has no other effect.
+_MODE = stat.S_ISVTX | stat.S_IRWXU
 # Network filesystems without locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
@@ -104,10 +109,16 @@ def open_directory(path: str) -> int:
     return os.open(path or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
-def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
-    """Open a directory of this user, or return None: a link, a file, or a directory others can write.
+def create_private(parent: int, name: str) -> None:
+    """Create a private directory. Raises FileExistsError."""
+    os.mkdir(name, _MODE, dir_fd=parent)
 
-    `created` says that this process just created it. Raises FileNotFoundError.
+
+def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
+    """Open a private directory, or return None.
+
+    None stands for a link, a file, a directory that others can write, or one without the mark. `created`
+    says that this process just created it. Raises FileNotFoundError.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
@@ -119,7 +130,9 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
         return None
     try:
         status = os.fstat(descriptor)
-        if _is_private(status, os.geteuid(), 0) or (created and _is_as_private(parent, status)):
+        private = _is_private(status, os.geteuid(), 0)
+        marked = created or bool(status.st_mode & stat.S_ISVTX)
+        if (private and marked) or (created and _is_as_private(parent, status)):
             return PrivateDirectory(parent, name, descriptor)
     except BaseException:
         os.close(descriptor)

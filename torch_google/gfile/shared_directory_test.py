@@ -37,6 +37,11 @@ def _write_by_path(path: Path, content: bytes) -> None:
         Path(aside).write_bytes(content)
 
 
+def _append(path: Path, content: bytes) -> None:
+    with gfile.Open(path, "ab") as file:
+        file.write(content)
+
+
 def _sweep(path: Path, content: bytes) -> None:
     gfile.Sweep(path.parent)
     _write(path, content)
@@ -104,7 +109,7 @@ def test_other_things_in_the_place_of_a_leftover_are_left_alone(
         planted.symlink_to("nowhere")
     else:
         planted.mkdir()
-        planted.chmod(0o777 if kind == "writable" else 0o700)
+        planted.chmod(0o777 if kind == "writable" else 0o1700)
         if kind == "subdirectory":
             (planted / "file").mkdir()
         else:
@@ -218,15 +223,90 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 
 
 @needs_root
-def test_a_link_of_another_user_is_not_written_through(shared: Path, victim: Path) -> None:
-    run_as_other(shared, lambda: os.symlink(victim / "file", "file"))
-    for action in (_write, _write_by_path):
+@pytest.mark.parametrize("action", [_write, _write_by_path, _append])
+def test_a_link_of_another_user_is_not_written_through(
+    shared: Path, victim: Path, action: Callable[[Path, bytes], None]
+) -> None:
+    """Whatever it leads to, and also if the kernel's fs.protected_symlinks is off."""
+    os.mkfifo(victim.parent / "pipe")
+    reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")
+    for number, target in enumerate(targets):
+        path = shared / f"link{number}"
+        run_as_other(shared, lambda name=path.name, target=target: os.symlink(target, name))  # type: ignore[misc]
         with pytest.raises(PermissionError, match="a link of another user in a sticky directory"):
-            action(shared / "file", b"content")
+            action(path, b"content")
     _check(victim)
+    assert not (victim.parent / "new").exists()
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 1)
+    os.close(reader)
     (shared / "own").symlink_to(victim / "file")
-    _write(shared / "own", b"content")
-    assert (victim / "file").read_bytes() == b"content"
+    action(shared / "own", b"content")
+    assert (victim / "file").read_bytes().endswith(b"content")
+
+
+@needs_root
+def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
+    """As with the kernel's fs.protected_fifos and fs.protected_regular."""
+
+    def plant() -> None:
+        os.mkfifo("pipe")
+        Path("log").touch()
+
+    run_as_other(shared, plant)
+    reader = os.open(shared / "pipe", os.O_RDWR | os.O_NONBLOCK)
+    for action, name in ((_write, "pipe"), (_write_by_path, "pipe"), (_append, "log")):
+        with pytest.raises(PermissionError, match="a file of another user in a sticky directory"):
+            action(shared / name, b"content")
+    with pytest.raises(BlockingIOError):
+        os.read(reader, 1)
+    os.close(reader)
+    shared.chmod(0o1755)
+    _append(shared / "log", b"content")
+    assert (shared / "log").read_bytes() == b"content"
+
+
+@needs_root
+def test_a_link_that_is_planted_while_a_file_is_appended_to(shared: Path, victim: Path) -> None:
+    def plant() -> None:
+        os.symlink(victim / "file", "log")
+        os.unlink("log")
+
+    end = time.monotonic() + _RACE_SECONDS
+    with repeated_by_other(shared, plant):
+        while time.monotonic() < end:
+            with contextlib.suppress(OSError):
+                _append(shared / "log", b"content")
+                (shared / "log").unlink()
+    _check(victim)
+
+
+def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
+    """As a container's log is that leads to /dev/stdout."""
+    reader, writer = os.pipe()
+    (tmp_path / "log").symlink_to(f"/proc/self/fd/{writer}")
+    for action in (_write, _append):
+        action(tmp_path / "log", b"content")
+        assert os.read(reader, 100) == b"content"
+    os.close(reader)
+    os.close(writer)
+
+
+@needs_root
+@pytest.mark.parametrize("action", _ACTIONS)
+@pytest.mark.parametrize("name", ["file", ""])
+def test_a_directory_that_another_user_renames_keeps_its_files(
+    shared: Path, action: Callable[[Path, bytes], None], name: str
+) -> None:
+    """Without the sticky bit others may give any directory the name of a leftover."""
+    shared.chmod(0o777)
+    (shared / "checkpoint").mkdir(mode=0o700)
+    (shared / "checkpoint" / "file").write_bytes(b"precious")
+    run_as_other(shared, lambda: os.rename("checkpoint", _aside(name=name)))
+    action(shared / "file", b"content")
+    assert (shared / _aside(name=name) / "file").read_bytes() == b"precious"
+    assert (shared / "file").read_bytes() == b"content"
 
 
 @needs_root
@@ -260,6 +340,7 @@ def test_a_machine_without_proc(tmp_path: Path) -> None:
 def test_every_descriptor_is_closed(tmp_path: Path) -> None:
     (tmp_path / _aside()).symlink_to(tmp_path)
     (tmp_path / _aside(1)).mkdir()
+    (tmp_path / _aside(1)).chmod(0o1700)
     (tmp_path / _aside(1) / "strange").mkdir()
     before = os.listdir("/proc/self/fd")
     _write(tmp_path / "file", b"content")

@@ -141,6 +141,7 @@ def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner
     """Its locks are not seen here; nor is it known whose a name without a machine is."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
+    other.chmod(0o1700)  # as a writer's are
     (other / "file").write_bytes(b"unfinished")
     with gfile.Open(tmp_path / "file", "wb") as file:
         file.write(b"whole")
