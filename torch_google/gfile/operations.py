@@ -144,7 +144,7 @@ def MakeDir(path: PathLike) -> None:
 def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
     """Copy a file, within a scheme or across; the target appears whole."""
     if not overwrite and Exists(target):
-        raise failure(errno.EEXIST, "cannot copy: it is there already", os.fspath(target))
+        raise failure(errno.EEXIST, "cannot copy: it already exists", os.fspath(target))
     if IsDirectory(source):
         raise failure(errno.EISDIR, "cannot copy: it is a directory", os.fspath(source))
     with Open(source, "rb") as old, Open(target, "wb") as new:

@@ -118,7 +118,7 @@ def _of_fsspec(place: Location) -> Filesystem:
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"{place}: nobody keeps {place.scheme}:// ({error}); correct the scheme, or give it a "
+            f"{place}: unknown scheme {place.scheme}:// ({error}); correct the scheme, or give it a "
             "filesystem with gfile.register_scheme"
         ) from error
 

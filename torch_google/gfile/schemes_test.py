@@ -80,7 +80,7 @@ def test_a_package_that_is_not_installed_is_named(scheme: str) -> None:
 
 
 def test_a_scheme_that_nobody_knows() -> None:
-    with pytest.raises(ValueError, match="nobody keeps nonesuch://.*gfile.register_scheme"):
+    with pytest.raises(ValueError, match="unknown scheme nonesuch://.*gfile.register_scheme"):
         gfile.Exists("nonesuch://a")
 
 
