@@ -71,8 +71,15 @@ def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["gs", "s3", "az", "hf", "sftp"])
-def test_a_package_that_is_not_installed_is_named(scheme: str) -> None:
+def test_a_package_that_is_not_installed_is_named(
+    scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fsspec.registry import _registry
+
     package = PACKAGES[scheme]
+    # Hide an installed package: its client would look for credentials over the network.
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(_registry, scheme, raising=False)
     with pytest.raises(ModuleNotFoundError, match=rf"pip install {package}, or add") as raised:
         gfile.Open(f"{scheme}://bucket/key")
     assert raised.value.name == package
