@@ -106,10 +106,15 @@ def artifact_of(record: logging.LogRecord) -> str | None:
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the text in the artifact's own format, or None where it has none of its own."""
+    """Return the text in the artifact's own format, or None if it has none or cannot be formatted."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
-    return None if formatter is None else str(formatter.format(record))
+    if formatter is None:
+        return None
+    try:
+        return str(formatter.format(record))
+    except Exception:  # noqa: BLE001 - of whatever kind: `message_of` then says which
+        return None
 
 
 def compilation_of() -> str | None:

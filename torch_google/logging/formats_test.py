@@ -142,3 +142,11 @@ def test_a_message_that_cannot_be_formatted_is_a_record(
     text = TextFormatter().format(record)
     assert fields["message"] in text.splitlines()[0]
     assert ("LookupError: the cause" in text) == with_exception
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_an_artifact_that_cannot_be_formatted_is_a_record(formatter: logging.Formatter) -> None:
+    # The one artifact of torch with a format of its own.
+    logger = torch._logging.getArtifactLogger("torch.mine", "custom_format_test_artifact")
+    text = formatter.format(_record("%d of %d", name=logger.name))
+    assert "%d of %d (arguments ('step',): TypeError" in text

@@ -20,6 +20,7 @@ import re
 import select
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
@@ -30,6 +31,8 @@ _STDERR = 2
 _CHUNK = 1 << 16
 # How long a process that ends waits for its relay: others may still hold the pipe, and write to it.
 _END_SECONDS = 2.0
+# How long an unfinished line of other text waits for its rest.
+_LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
 _MESSAGE = re.compile(
@@ -74,7 +77,10 @@ class Relay:
                 _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
-                write_through=True,
+                # As Python's own: the interpreter writes a traceback's line in pieces, and the relay
+                # may write between two writes to the terminal.
+                line_buffering=True,
+                write_through=getattr(self._stream, "write_through", False),  # PYTHONUNBUFFERED
             )
 
     def stop(self) -> None:
@@ -88,7 +94,9 @@ class Relay:
         finally:  # the program may have closed it
             os.dup2(self._terminal, _STDERR)
             os.close(self._terminal)
-            select.select([self._ended], [], [], _END_SECONDS)
+            poll = select.poll()  # select() refuses numbers from 1024 on
+            poll.register(self._ended, select.POLLIN)
+            poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
             # It ends when the last process that was started meanwhile closes the pipe; then init has it.
             # A program that waits for all its children may have had it before.
@@ -154,28 +162,88 @@ def _run(
 
 
 def _copy(source: int, pid: int, handle: Handle) -> None:
-    held = b""
-    while chunk := os.read(source, _CHUNK):
-        # torch ends what a crashing DataLoader worker says with one, and the next line begins with it.
-        text = held + chunk.replace(b"\0", b"")
-        # A full chunk ends anywhere: its last line waits for its rest.
-        whole = text.rfind(b"\n") + 1 if len(chunk) == _CHUNK else len(text)
-        held = _forward(text[:whole], pid, handle) + text[whole:]
-    if held:
-        _forward(held + b"\n", pid, handle)
-
-
-def _forward(text: bytes, pid: int, handle: Handle) -> bytes:
-    """Pass on what is whole; return the beginning of a message that may not be."""
-    for start, part in _parts(text):
-        record = parse(part, pid)
-        if record is not None and not part.endswith(b"\n"):
-            return text[start:]
-        if record is not None:
-            handle(record)
+    """Pass on everything from the pipe, up to its end."""
+    output = _Output(pid, handle)
+    poll = select.poll()  # select() refuses numbers from 1024 on
+    poll.register(source, select.POLLIN)
+    while True:
+        if not poll.poll(output.patience()):
+            output.release()
+        elif chunk := os.read(source, _CHUNK):
+            # torch ends what a crashing DataLoader worker says with one, and the next line begins with it.
+            output.add(chunk.replace(b"\0", b""))
         else:
-            _write(part)
-    return b""
+            break
+    output.end()
+
+
+class _Output:
+    """Hands on records, and other text in whole lines.
+
+    C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and between two
+    of them the program itself may log. So an unfinished line waits for its rest, but not for long: it
+    may be a prompt.
+    """
+
+    def __init__(self, pid: int, handle: Handle) -> None:
+        self._pid = pid
+        self._handle = handle
+        self._held = b""
+        self._deadline: float | None = None  # None: nothing is held, or a message, which has an end
+        self._in_line = False  # the text before, written here, has not ended its line
+
+    def patience(self) -> float | None:
+        """Return how many milliseconds the held text may wait for its rest, None for no limit."""
+        if self._deadline is None:
+            return None
+        return max(0.0, self._deadline - time.monotonic()) * 1000
+
+    def add(self, text: bytes) -> None:
+        """Pass on what is whole, hold the rest."""
+        text = self._held + text
+        self._held = b""
+        for start, part in _parts(text):
+            record = parse(part, self._pid)
+            if record is None:
+                end = max(part.rfind(b"\n"), part.rfind(b"\r")) + 1
+                self._write(part[:end])
+                self._held = part[end:]  # of the last part: the others end with a line
+            elif part.endswith(b"\n"):
+                self._log(record)
+            else:
+                self._held = text[start:]
+                self._deadline = None
+                return
+        if not self._held:
+            self._deadline = None
+        elif len(self._held) > _CHUNK:
+            self.release()
+        elif self._deadline is None:
+            self._deadline = time.monotonic() + _LINE_SECONDS
+
+    def release(self) -> None:
+        """Pass on an unfinished line."""
+        self._write(self._held)
+        self._held = b""
+        self._deadline = None
+
+    def end(self) -> None:
+        """Pass on what is held: nothing more will come."""
+        record = parse(self._held, self._pid)
+        if record is None:
+            self.release()
+        else:
+            self._log(record)
+
+    def _log(self, record: logging.LogRecord) -> None:
+        if self._in_line:
+            self._write(b"\n")
+        self._handle(record)
+
+    def _write(self, text: bytes) -> None:
+        if text:
+            self._in_line = not text.endswith(b"\n")
+            _write(text)
 
 
 def _parts(text: bytes) -> list[tuple[int, bytes]]:

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from hypothesis import given
@@ -44,6 +45,83 @@ def test_cutting_loses_nothing(lines: list[bytes]) -> None:
     parts = native._parts(text)
     assert b"".join(part for _, part in parts) == text
     assert [text[start : start + len(part)] for start, part in parts] == [part for _, part in parts]
+
+
+class _Terminal:
+    """What a relay writes and logs, in order, and a pipe to give it text by."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+        monkeypatch.setattr(native, "_LINE_SECONDS", seconds)
+        monkeypatch.setattr(native, "_write", self._add)
+        self.text = b""
+        self._changed = threading.Condition()
+        source, self.sink = os.pipe()
+        self._thread = threading.Thread(target=native._copy, args=(source, 1, self._log))
+        self._thread.start()
+
+    def wait_for(self, text: bytes) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: text in self.text, 60), self.text
+
+    def end(self) -> bytes:
+        os.close(self.sink)
+        self._thread.join(60)
+        return self.text
+
+    def _add(self, data: bytes) -> None:
+        with self._changed:
+            self.text += data
+            self._changed.notify_all()
+
+    def _log(self, record: logging.LogRecord) -> None:
+        self._add(f"<{record.getMessage()}>\n".encode())
+
+
+_FOREVER = 1e6
+
+
+def test_an_unfinished_line_waits_for_its_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal(monkeypatch, _FOREVER)
+    os.write(terminal.sink, b"whole\nhalf")
+    terminal.wait_for(b"whole\n")
+    assert terminal.text == b"whole\n"
+    os.write(terminal.sink, b" a line\n10 %\r")
+    terminal.wait_for(b"10 %\r")
+    assert terminal.end() == b"whole\nhalf a line\n10 %\r"
+
+
+def test_an_unfinished_line_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal(monkeypatch, 0)
+    os.write(terminal.sink, b"Continue? ")
+    terminal.wait_for(b"Continue? ")
+    assert terminal.end() == b"Continue? "
+
+
+@pytest.mark.parametrize("unfinished", [b"half", b"10 %\r"])
+def test_a_record_begins_a_line(monkeypatch: pytest.MonkeyPatch, unfinished: bytes) -> None:
+    terminal = _Terminal(monkeypatch, 0)
+    os.write(terminal.sink, unfinished)
+    terminal.wait_for(unfinished)
+    os.write(terminal.sink, _LINE)
+    terminal.wait_for(b"route")
+    os.write(terminal.sink, b"the rest\n")
+    assert terminal.end() == unfinished + b"\n<[c10d] no route>\nthe rest\n"
+
+
+def test_an_unfinished_message_is_a_record_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal(monkeypatch, 0)
+    os.write(terminal.sink, b"before\n" + _LINE[:-1])
+    terminal.wait_for(b"before")
+    os.write(terminal.sink, b"\nsecond")
+    assert terminal.end() == b"before\n<[c10d] no route\nsecond>\n"
+
+
+def test_a_long_unfinished_line_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = _Terminal(monkeypatch, _FOREVER)
+    os.write(terminal.sink, b"x" * 50_000)
+    os.write(terminal.sink, b"y" * 50_000)
+    terminal.wait_for(b"x" * 50_000 + b"y" * 50_000)
+    terminal.end()
 
 
 _PROGRAM = """
@@ -84,6 +162,38 @@ def test_everything_arrives_whatever_the_end(end: str, status: int) -> None:
     assert " a.cpp:5] first" in first
     for text in ("its second line", "half plain", "python"):
         assert text in done.stderr
+
+
+def test_no_record_is_within_a_line_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter prints a traceback's last line in pieces, as this program does its line."""
+    monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
+    done = _run(
+        _PROGRAM
+        + "import time\n"
+        + "sys.stderr.write('ValueError: ')\n"
+        + f"os.write(2, {_LINE!r})\n"
+        + "time.sleep(1)\n"
+        + "sys.stderr.write('python dies\\n')\n"
+    )
+    lines = done.stderr.splitlines()
+    assert "ValueError: python dies" in lines
+    assert [line[0] for line in lines if "no route" in line] == ["W"]
+
+
+def test_an_unbuffered_program_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONUNBUFFERED", "1")
+    done = _run(_PROGRAM + "sys.stderr.write('at once')\nos.kill(os.getpid(), signal.SIGKILL)")
+    assert "at once" in done.stderr
+
+
+def test_a_program_with_many_open_files_can_log() -> None:
+    done = _run(
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3000, 3000))\n"
+        "kept = [os.dup(1) for _ in range(2000)]\n" + _PROGRAM
+    )
+    assert " a.cpp:5] first" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize("end", ["", "logging.fatal('of absl')\n"])
