@@ -96,6 +96,8 @@ def test_main_of_an_absent_module_is_one_line(cache: pathlib.Path) -> None:
         ("sys:no", "no function"),
         ("math", "no code"),
         ("0", "full name"),
+        ("__main__", "no module"),
+        ("__main__:main", "no module"),
     ],
 )
 def test_main_that_cannot_be_run_is_one_line(cache: pathlib.Path, target: str, needle: str) -> None:

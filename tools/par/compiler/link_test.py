@@ -340,7 +340,13 @@ def _runfiles(directory: Path, files: dict[str, str]) -> Path:
     return program
 
 
-@pytest.mark.parametrize("name", ["random.py", "logging.py", "json/__init__.py", "time.py"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("random.py", "logging.py", "json/__init__.py", "time.py"),
+        *("_struct.cpython-311-x86_64-linux-gnu.so", "math.so"),
+    ],
+)
 def test_from_runfiles_a_file_that_is_hidden_is_refused(
     tmp_path: Path, cache: dict[str, str], name: str
 ) -> None:

@@ -97,7 +97,8 @@ def _refuse_shadows(paths):
             name, dot, suffix = entry.partition(".")
             if name not in sys.stdlib_module_names and name not in ("_par", "par_runtime"):
                 continue
-            if suffix == "py" or (not dot and _is_file(f"{path}/{entry}/__init__.py")):
+            code = suffix == "py" or suffix == "so" or suffix.endswith(".so")
+            if code or (not dot and _is_file(f"{path}/{entry}/__init__.py")):
                 raise SystemExit(
                     f"{path}/{entry}: module {name} of the standard library hides it; rename it "
                     "or move it into a package"

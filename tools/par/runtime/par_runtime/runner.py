@@ -79,6 +79,8 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise  # the package is there; something that it imports is not
         spec = None
+    except ValueError:  # a loaded module without a spec: __main__
+        spec = None
     if spec is None or spec.loader is None or not hasattr(spec.loader, "get_code"):
         known = sorted(n for n in runtime.modules if n.endswith("." + name.rpartition(".")[2]))
         hint = f"; did you mean {known[0]}?" if known else ""
