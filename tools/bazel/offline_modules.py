@@ -68,7 +68,7 @@ def rc(install_base: Path, *, registry: Path) -> str:
         ),
         "# An unknown module is then an error that names it, not a wait for a network.",
         f"common --registry=file://{registry}",
-        "# A lock of these overrides would be wrong for everybody else.",
+        "# MODULE.bazel.lock is of the public registry, which these modules do not come from.",
         "common --lockfile_mode=off",
     ]
     return "\n".join(lines) + "\n"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -17,6 +18,38 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
     missing = named - set(offline_modules.DEBIAN_MODULES)
     assert named, "MODULE.bazel names no module: is this the right file?"
     assert not missing, f"MODULE.bazel: {missing} are not in Debian's Bazel; see offline_modules.py"
+
+
+def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
+    """Of each module: its MODULE.bazel, and its source.json, which has the hashes of its sources."""
+    text = (_WORKSPACE / "MODULE.bazel").read_text()
+    named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
+    lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
+    hashes = lock["registryFileHashes"]
+    assert len(named) == text.count("\nbazel_dep(")
+    for name, version in named:
+        for file in ("MODULE.bazel", "source.json"):
+            found = [
+                hashes[url] for url in hashes if url.endswith(f"/modules/{name}/{version}/{file}")
+            ]
+            assert found, (
+                f"MODULE.bazel.lock: no hash of {name} {version}'s {file}. Run an official Bazel"
+            )
+            assert re.fullmatch("[0-9a-f]{64}", found[0])
+
+
+def test_the_lock_is_of_this_bazel() -> None:
+    """An official Bazel ignores a lock of another version, without a word."""
+    version = (_WORKSPACE / ".bazelversion").read_text().strip()
+    lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
+    assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)
+    # As an official Bazel writes and reads it: with each of these.
+    assert [*lock] == [
+        "lockFileVersion",
+        "registryFileHashes",
+        "selectedYankedVersions",
+        "moduleExtensions",
+    ]
 
 
 def test_the_rc_names_every_module_once() -> None:
