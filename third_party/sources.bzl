@@ -174,7 +174,8 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
-        licences = ["LICENSE"],
+        # The second has those of expat, libmpdec and what else Python includes.
+        licences = ["LICENSE", "Doc/license.rst"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",
         debian_sha256 = "2411c74bda5bbcfcddaf4531f66d1adc73f247f529aee981b029513aefdbf849",

@@ -72,6 +72,12 @@ def test_each_text_is_the_projects_own(project: str) -> None:
     assert _PHRASES[project].casefold() in _texts()[project].casefold()
 
 
+@pytest.mark.parametrize("phrase", ["Thai Open Source Software Center", "Stefan Krah"])
+def test_python_brings_the_texts_of_what_it_includes(phrase: str) -> None:
+    """Expat and libmpdec, which are no entries of the bill."""
+    assert phrase in _texts()["python"]
+
+
 def test_every_project_has_a_phrase() -> None:
     assert set(_texts()) == set(_PHRASES)
 
