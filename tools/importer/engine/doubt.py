@@ -256,24 +256,46 @@ def _agrees(
     `settled` is one of those: the change as far down as it slides.
     """
     if usual == part.ours:
-        return any(_merged(part, ours, theirs) == usual for theirs in alike)
-    natural = slid(part.base, part.ours, ours) == ours
+        # Equal texts are one change, though each may be read as having kept another equal line. If
+        # upstream did more than the patch, its text does not say that it removed the same lines.
+        agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
+        if not agreeing or part.ours == part.theirs:
+            return bool(agreeing)
+        return all(
+            any(_lines_between(part, theirs, one) <= part.blank for one in agreeing)
+            for theirs in alike
+            if theirs not in agreeing
+        )
+    natural = slid(part.base, part.ours, ours)
     result = _merged(part, ours, settled)
-    if result not in (usual, _Clash.ORDER) and (natural or result is not _Clash.OVERLAP):
+    if result not in (usual, _Clash.ORDER) and (
+        result is not _Clash.OVERLAP
+        or ours == natural
+        or not _slid_over(part, ours, natural) <= part.blank
+    ):
         return False
     for theirs in alike:
-        lines = {
-            part.base[line]
-            for one, other in itertools.zip_longest(theirs, settled)
-            if one and other
-            for line in range(min(one.start, other.start), max(one.stop, other.stop))
-        }
-        if lines <= part.blank:
+        if _slid_over(part, theirs, settled) <= part.blank:
             continue
-        result = _merged(part, ours, theirs)
-        if result != usual and not isinstance(result, _Clash):
+        if _merged(part, ours, theirs) not in (usual, _Clash.ORDER):
             return False
     return True
+
+
+def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
+    """Return the lines of the base that one of two readings removes and the other one keeps."""
+    return {part.base[line] for line in _lines(one) ^ _lines(other)}
+
+
+def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
+    """Return the lines of the base between the ends of each change in two readings."""
+    return _lines_between(part, one, other) | {
+        part.base[line]
+        for mine, its in itertools.zip_longest(one, other)
+        if mine and its
+        for low, high in ((mine.start, its.start), (mine.stop, its.stop))
+        for line in range(min(low, high), max(low, high))
+    }
 
 
 def _some(found: Readings | None) -> list[list[Change]]:

@@ -64,6 +64,24 @@ def test_every_pair_of_edits_of_equal_blocks(block: str, count: int, ends: str) 
     assert set(verdicts) == {"stop", "right"}
 
 
+@pytest.mark.parametrize(
+    "words", ["first a b X a b last", "a X a Y a last", "first a a X a a last"]
+)
+def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> None:
+    """A block and the line next to it may be the block above that line or the one below."""
+    wrong = [
+        (story, verdict)
+        for story in _stories(_lines(words))
+        if (verdict := _verdict(story)) not in ("stop", "right") and not _is_one_change(story)
+    ]
+    assert wrong == []
+
+
+def _is_one_change(story: Story) -> bool:
+    """Return whether both sides wrote the same text, and removed a line that tells so."""
+    return story.ours == story.theirs and any(other.landed for other in story.slid())
+
+
 @st.composite
 def _edits(draw: st.DrawFn, size: int, words: Sequence[str]) -> tuple[LineEdit, ...]:
     cuts = sorted(draw(st.sets(st.integers(0, size), min_size=1, max_size=4)))
@@ -78,7 +96,9 @@ def _any_story(draw: st.DrawFn) -> Story:
     words = "abcde"[: draw(st.integers(1, 5))]
     block = draw(st.lists(st.sampled_from(words), min_size=1, max_size=4))
     count = draw(st.integers(1, 4))
-    base = _lines(" ".join(block * count))
+    apart = draw(st.booleans())  # a line that is unique between two blocks
+    between = [[f"line{number}"] if apart else [] for number in range(1, count)]
+    base = _lines(" ".join(word for line in [[], *between] for word in (*line, *block)))
     if draw(st.booleans()):
         base = (*_lines("first"), *base, *_lines("last"))
     patch = draw(_edits(len(base), [*words, "patch"]))
