@@ -12,7 +12,7 @@ Where the new file is the old one, byte for byte, the patch is applied as it is:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tools.importer.apply import ApplyError, apply_diff, split_lines
@@ -20,7 +20,7 @@ from tools.importer.engine.base import Base
 from tools.importer.engine.file_merge import merge_step
 from tools.importer.engine.history import History, Step
 from tools.importer.engine.merge import Labels
-from tools.importer.engine.moved import Found, find_moved
+from tools.importer.engine.moved import Found, find_moved, near
 from tools.importer.engine.outcome import (
     Decision,
     FileResult,
@@ -160,9 +160,30 @@ class _Work:
             self.take(files[-1:])
         self.ours = before
         return tuple(
-            _with_whereabouts(file, diff.hunks, files)
+            self.with_whereabouts(file, diff.hunks, files)
             for file, diff in zip(files, patch.files, strict=True)
         )
+
+    def with_whereabouts(
+        self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
+    ) -> FileResult:
+        """Add to the note of a file in conflict where upstream has its lines now."""
+        if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
+            return file
+        others = {
+            other.new_path: Text.of(other.before.data)
+            for other in files
+            if other.before is not None and other.new_path != file.new_path
+        }
+
+        def elsewhere() -> Iterator[tuple[str, Text]]:
+            for path, text in near(file.path, self.base, self.new):
+                if path not in others and path != file.new_path:
+                    yield path, text
+
+        ours = None if file.before is None else Text.of(file.before.data)
+        hint = whereabouts(hunks, file.conflicts, ours, others, elsewhere)
+        return replace(file, note="; ".join(filter(None, (file.note, hint))))
 
     def file(self, patch: Patch, diff: FileDiff, step: Step | None) -> FileResult:
         """Merge the change of one file."""
@@ -306,22 +327,6 @@ class _Work:
                 path = file.path if file.before is not None else file.new_path
                 changes.append(Change(path, file.new_path, file.before, file.after))
         return render_patch(header_of(original), changes, context=context_of(patch))
-
-
-def _with_whereabouts(
-    file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
-) -> FileResult:
-    """Add to the note of a file in conflict where upstream has its lines now."""
-    if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
-        return file
-    others = {
-        other.new_path: Text.of(other.before.data)
-        for other in files
-        if other.before is not None and other.new_path != file.new_path
-    }
-    ours = None if file.before is None else Text.of(file.before.data)
-    hint = whereabouts(hunks, file.conflicts, ours, others)
-    return replace(file, note="; ".join(filter(None, (file.note, hint))))
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a file went that upstream moved: the new file that has most of its lines."""
+"""Where upstream moved a file to (the new file that has most of its lines), or a part of it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tools.importer.engine.base import Base
@@ -43,6 +43,21 @@ def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> F
         if found.path is None and not found.note:
             found = _best(marks, others[len(same) :][:_READ], new)
     return found
+
+
+def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
+    """Yield files that may have taken over lines of `path`: new ones and siblings of its extension.
+
+    New files have a path that the base did not have, siblings are in the same directory.
+    """
+    directory = path.rpartition("/")[0]
+    paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]
+    fresh = [item for item in paths if path_mark(item) not in base.known]
+    siblings = [item for item in paths if item.rpartition("/")[0] == directory]
+    for item in list(dict.fromkeys([*siblings, *fresh]))[:_READ]:
+        blob = new.read(item)
+        if blob is not None and b"\0" not in blob.data:
+            yield item, Text.of(blob.data)
 
 
 def _kind(path: str) -> str:

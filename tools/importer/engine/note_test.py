@@ -80,6 +80,28 @@ def test_lines_that_moved_to_another_file_of_the_patch(tmp_path: Path, gone: boo
     assert stopped.files[0].note.endswith("; its lines are in 'b.py' at line 2 now")
 
 
+@pytest.mark.parametrize("gone", [False, True])
+@pytest.mark.parametrize("path", ["b.py", "deep/new.py"], ids=["sibling", "new"])
+def test_lines_that_moved_to_a_file_outside_the_patch(
+    tmp_path: Path, path: str, gone: bool
+) -> None:
+    old = {"a.py": _TEXT + _FUNCTION + "last = 1\n", "b.py": "bee = 1\n"}
+    patch = {"a.py": _TEXT + _PATCHED + "last = 1\n"}
+    new = {
+        "a.py": None if gone else _TEXT + "from b import wanted\nlast = 1\n",
+        path: "bee = 1\n" + _FUNCTION,
+    }
+    stopped = _stopped(tmp_path, old, patch, new)
+    assert stopped.files[0].note.endswith(f"; its lines are in '{path}' at line 2 now")
+
+
+def test_lines_that_two_files_outside_the_patch_have_are_not_pointed_to(tmp_path: Path) -> None:
+    old = {"a.py": _TEXT + _FUNCTION + "last = 1\n"}
+    patch = {"a.py": _TEXT + _PATCHED + "last = 1\n"}
+    new = {"a.py": _TEXT + "last = 1\n", "b.py": _FUNCTION, "c.py": _FUNCTION}
+    assert "its lines are" not in _stopped(tmp_path, old, patch, new).files[0].note
+
+
 def test_lines_that_stand_at_two_places_are_not_pointed_to(tmp_path: Path) -> None:
     old = {"a.py": _TEXT + _FUNCTION + "last = 1\n", "b.py": "bee = 1\n" + _TEXT}
     patch = {"a.py": _TEXT + _PATCHED + "last = 1\n", "b.py": "bee = 2\n" + _TEXT}

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tools.importer.engine.marks import Mark, marks_of
@@ -28,13 +28,19 @@ class _Place:
 
 
 def whereabouts(
-    hunks: Sequence[Hunk], regions: Sequence[Region], ours: Text | None, others: Mapping[str, Text]
+    hunks: Sequence[Hunk],
+    regions: Sequence[Region],
+    ours: Text | None,
+    others: Mapping[str, Text],
+    elsewhere: Callable[[], Iterable[tuple[str, Text]]],
 ) -> str:
     """Return where upstream has the lines that the hunks in conflict change; empty if nowhere.
 
-    `ours` is the new tree's file, None if that is gone; `others` are the patch's other files. Three
+    `ours` is the new tree's file, None if it is gone. `others` are the patch's other files;
+    `elsewhere` yields files outside the patch, and is called if none of those has the lines. Three
     lines of a hunk that tell something, or half of it, must stand together, and at one place only.
     """
+    stopped: list[Hunk] = []
     for hunk in hunks:
         start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
         touched = [region for region in regions if region.start <= stop and start <= region.stop]
@@ -47,6 +53,7 @@ def whereabouts(
             pieces.append((high, ours.marks[high:]))
         else:
             continue
+        stopped.append(hunk)
         for first, marks in pieces:
             place = _find(hunk, marks)
             if place is not None:
@@ -54,8 +61,17 @@ def whereabouts(
         for path, text in others.items():
             place = _find(hunk, text.marks)
             if place is not None:
-                return f"its lines are in '{shown(path)}' at line {place.at + 1} now"
+                return _in_file(path, place)
+    files = list(elsewhere()) if stopped else []
+    for hunk in stopped:
+        places = [(path, place) for path, text in files if (place := _find(hunk, text.marks))]
+        if places:
+            return _in_file(*places[0]) if len(places) == 1 else ""
     return ""
+
+
+def _in_file(path: str, place: _Place) -> str:
+    return f"its lines are in '{shown(path)}' at line {place.at + 1} now"
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
