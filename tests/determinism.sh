@@ -22,7 +22,8 @@ readonly target source work
 build() {
   local clone="$1"
   rm -rf "${clone}"
-  git clone --quiet "${source}" "${clone}"
+  # A hook's GIT_WORK_TREE would be where git checks the clone out.
+  env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git clone --quiet "${source}" "${clone}"
   local bazel=(./bazelw --output_base="${clone}.output")
   (
     cd "${clone}"

@@ -135,11 +135,18 @@ class Clone:
 
     def _run(self, *words: str | os.PathLike[str], cwd: Path | None = None) -> str:
         """Returns what the command prints; what it says of its progress goes to the log."""
+        # A hook's GIT_DIR would make `git -C` check out and clean the caller's own repository.
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+        }
         with self.log.open("a+") as log:
             begin = log.tell()
             done = subprocess.run(
                 words,
                 cwd=cwd,
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.static_rebuild import __main__ as program
 from benchmarks.static_rebuild import report, usage
+from benchmarks.static_rebuild.clone import Clone
 from benchmarks.static_rebuild.edits import EDITS, Edit, EditError, Places, Way, editing
 from benchmarks.static_rebuild.measure import Figure
 from tools.importer import apply_series, load_series
@@ -100,6 +101,25 @@ def _commit(root: Path) -> None:
 
 def _calls(work: Path) -> list[str]:
     return (work / "calls").read_text().splitlines()
+
+
+def test_a_hook_of_another_repository_leads_no_command_there(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "other"
+    _write(other, {"kept": "kept\n", "untracked": "kept\n"})
+    _git(other, "init", "--quiet")
+    _git(other, "add", "kept")
+    _git(other, "commit", "--quiet", "-m", "all")
+    head = _git(other, "rev-parse", "HEAD")
+    with monkeypatch.context() as hook:
+        hook.setenv("GIT_DIR", str(other / ".git"))
+        hook.setenv("GIT_WORK_TREE", str(other))
+        hook.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
+        clone = Clone(source, tmp_path / "work")
+    assert (clone.root / "bazelw").is_file()
+    assert (other / "untracked").is_file()
+    assert _git(other, "rev-parse", "HEAD") == head
 
 
 def test_every_edit_is_built_and_taken_back(

@@ -31,7 +31,13 @@ class Clone:
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        subprocess.run(["git", "clone", "--quiet", source, root], check=True)
+        # A hook's GIT_WORK_TREE would be where git checks the clone out.
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+        }
+        subprocess.run(["git", "clone", "--quiet", source, root], env=environment, check=True)
         self._output = root.with_name(f"{root.name}.output")
 
     def build(self, *words: str) -> Build:

@@ -46,6 +46,19 @@ def test_findings_are_listed_last(
     )
 
 
+def test_a_hook_of_another_repository_chooses_no_files(
+    repository: pathlib.Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    other = tmp_path_factory.mktemp("other")
+    _git(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git/index"))
+    assert tree.Tree.of_git(repository).paths == ("README.md",)
+
+
 def test_fix(repository: pathlib.Path) -> None:
     (repository / "a.py").write_text(f'{_HEADER}"""A module."""\n\nX = [ 1 ]\n')
     assert _main(repository, "--only", "ruff") == presubmit.FINDINGS

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import collections.abc
 import functools
+import os
 import pathlib
 import subprocess
 
@@ -33,7 +34,14 @@ class Tree:
         """
         command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
         try:
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command,
+                cwd=root,
+                env=_without_callers_repository(os.environ),
+                capture_output=True,
+                text=True,
+                check=False,
+            )
         except OSError as error:
             raise finding.EnvironmentProblem(
                 f"{root}: cannot run git: {error}; install git or run from a git work tree"
@@ -88,3 +96,14 @@ def _is_regular(path: pathlib.Path) -> bool:
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _without_callers_repository(
+    environment: collections.abc.Mapping[str, str],
+) -> dict[str, str]:
+    """Drop GIT_DIR, GIT_INDEX_FILE and their like: a hook of another repository sets them."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith("GIT_") or name.startswith("GIT_CONFIG")
+    }
