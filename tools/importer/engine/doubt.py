@@ -271,7 +271,7 @@ def _agrees(
     if result not in (usual, _Clash.ORDER) and (
         result is not _Clash.OVERLAP
         or ours == natural
-        or not _slid_over(part, ours, natural) <= part.blank
+        or (_only_removes([*ours, *settled]) and not _slid_over(part, ours, natural) <= part.blank)
     ):
         return False
     for theirs in alike:
@@ -280,6 +280,11 @@ def _agrees(
         if _merged(part, ours, theirs) not in (usual, _Clash.ORDER):
             return False
     return True
+
+
+def _only_removes(changes: Sequence[Change]) -> bool:
+    """Return whether no change writes a line: two such that overlap can both be had."""
+    return all(change.new_start == change.new_stop for change in changes)
 
 
 def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:

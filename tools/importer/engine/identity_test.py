@@ -78,8 +78,15 @@ def test_every_pair_of_edits_of_equal_blocks_with_a_line_between(words: str) -> 
 
 
 def _is_one_change(story: Story) -> bool:
-    """Return whether both sides wrote the same text, and removed a line that tells so."""
-    return story.ours == story.theirs and any(other.landed for other in story.slid())
+    """Return whether one reading is sensible.
+
+    Both sides wrote the same text and removed a line that tells so. Or the patch writes lines, and
+    upstream removed a block of which the other reading would be a conflict, never another text.
+    """
+    if story.ours == story.theirs:
+        return any(other.landed for other in story.slid())
+    (upstream,), (patch,) = story.upstream, story.patch
+    return bool(patch.new) and not upstream.new and story.truth is None
 
 
 @st.composite
@@ -116,8 +123,13 @@ def test_edits_of_any_text_of_few_words(story: Story) -> None:
         return  # the order of two insertions at one place, which no text tells
     verdict = _verdict(story)
     if verdict not in ("stop", "right"):
-        # The same text, cut at another of two equal lines beside the lines in common.
-        assert any(other.landed for other in story.slid()), verdict
+        # The same text, cut at another of two equal lines next to the lines in common: all of the
+        # patch landed, or the edits that are not upstream's stay where they are.
+        assert any(
+            other.landed
+            or ({*other.patch} <= {*story.patch, *story.upstream} and _verdict(other) == "right")
+            for other in story.slid()
+        ), verdict
 
 
 def _texts(*texts: str) -> list[bytes]:

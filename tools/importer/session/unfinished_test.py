@@ -51,7 +51,7 @@ _UNFINISHED = st.builds(
 )
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(_UNFINISHED)
 def test_what_is_written_is_read_again(unfinished: Unfinished) -> None:
     with tempfile.TemporaryDirectory() as directory:
