@@ -110,6 +110,42 @@ def par_test(
       packed: True to test inside a packed PAR, False (faster) to run from the runfiles tree.
       **kwargs: env, and attributes of every test rule.
     """
+    _test(name, srcs, deps, data, imports, static_extensions, packed, "", kwargs)
+
+def par_tests(
+        name,
+        srcs,
+        deps = [],
+        data = [],
+        shards = 1,
+        warm_imports = [],
+        packed = False,
+        **kwargs):
+    """Runs pytest on many test files as one target, each file in a process of its own.
+
+    The processes are forked from one that has imported `warm_imports`, so a file costs no start of
+    torch or JAX. `bazel test NAME --test_filter=FILE_STEM` runs one file.
+
+    Args:
+      name: name of the target.
+      srcs: test files, usually a glob, and modules and conftest.py files beside them.
+      deps: py_library and wheel targets; pytest is added.
+      data: files for the tests.
+      shards: number of parallel parts, by file.
+      warm_imports: modules to import before the fork. They must start no thread.
+      packed: as in par_test.
+      **kwargs: env, and attributes of every test rule.
+    """
+    files = [src for src in srcs if src.endswith("_test.py")]
+    if shards > len(files):
+        fail("%s: %d shards for %d test files; ask for fewer" % (name, shards, len(files)))
+    if shards > 1:
+        kwargs = dict(kwargs, shard_count = shards)
+    arguments = ", forked=True, warm_imports=%s" % repr(warm_imports)
+    _test(name, srcs, deps, data, [], [], packed, arguments, kwargs)
+
+def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments, kwargs):
+    """Declares a test of pytest. arguments: more arguments of pytest_main.run, as source."""
     main = name + "_pytest_main.py"
     package = native.package_name()
     tests = [(package + "/" if package else "") + src.lstrip(":") for src in srcs]
@@ -123,11 +159,12 @@ def par_test(
             "",
             # A spawned process imports this module again, under another name.
             'if __name__ == "__main__":',
-            "    sys.exit(pytest_main.run(__file__, __name__, %s))" % tests,
+            "    sys.exit(pytest_main.run(__file__, __name__, %s%s))" % (tests, arguments),
             "",
         ],
         testonly = True,
     )
+    kwargs = dict(kwargs)
     kwargs.setdefault("testonly", True)
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)

@@ -3,23 +3,37 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
+import resource
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from _pytest.junitxml import xml_key
 
+from tools.par.testing import forked_files
+
 # What of the environment says which tests these are: it stands in the results, as a property.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
 
 
-def run(main_file: str, main_name: str, tests: list[str]) -> int:
-    """Runs `tests` (paths below the workspace) and returns pytest's exit status.
+def run(
+    main_file: str,
+    main_name: str,
+    tests: list[str],
+    *,
+    forked: bool = False,
+    warm_imports: Sequence[str] = (),
+) -> int:
+    """Run `tests` (paths below the workspace) and return pytest's exit status.
 
     main_file: the __file__ of the generated main module, which is below the workspace too.
+    forked: whether each file runs in its own process, forked from one that has `warm_imports`; the
+      shards of the target then are files, not cases.
     """
     spec = sys.modules[main_name].__spec__
     assert spec is not None
@@ -37,7 +51,23 @@ def run(main_file: str, main_name: str, tests: list[str]) -> int:
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     _calm_hypothesis()
     files = [str(root / test) for test in tests if _collected(test)]
-    return int(pytest.main(_options(root) + sys.argv[1:] + files, plugins=[_Sharding(), _Record()]))
+    if not forked:
+        return int(pytest.main(_options(root) + files, plugins=[_Sharding(), _Record()]))
+    results = os.environ.get("XML_OUTPUT_FILE")
+    return forked_files.run(
+        files,
+        functools.partial(_one_file, root),
+        scratch=scratch,
+        results=Path(results) if results else None,
+        warm_imports=warm_imports,
+    )
+
+
+def _one_file(root: Path, file: str, folder: Path) -> int:
+    """Run one file in a process of its own, whose temporary files lie in `folder`."""
+    os.environ["TEST_TMPDIR"] = str(folder)
+    os.environ["XML_OUTPUT_FILE"] = str(folder / "results.xml")
+    return int(pytest.main([*_options(root), file], plugins=[_Record()]))
 
 
 def _calm_hypothesis() -> None:
@@ -74,7 +104,7 @@ def _options(root: Path) -> list[str]:
         options.append(f"--junitxml={os.environ['XML_OUTPUT_FILE']}")
     if os.environ.get("TESTBRIDGE_TEST_ONLY"):
         options.append(f"-k={os.environ['TESTBRIDGE_TEST_ONLY']}")
-    return options
+    return options + sys.argv[1:]
 
 
 class _Sharding:
@@ -97,8 +127,20 @@ class _Record:
             if results is not None and name in os.environ:
                 results.add_global_property(name, os.environ[name])
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        results = session.config.stash.get(xml_key, None)
+        if results is not None:
+            results.add_global_property("cpu_seconds", f"{_cpu_seconds():.2f}")
+
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
         # torch's classes for a device have its name, once they were set up.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
             item.user_properties.append(("device", device))
+
+
+def _cpu_seconds() -> float:
+    """Return the CPU time of this process and of its children that have ended."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run each test file in its own process, forked from one that has imported the slow modules.
+
+Importing torch and JAX takes seconds, a fork takes milliseconds. Files stay as isolated as if each
+were a target: nothing that one leaves in memory reaches the next, and a crash ends one file alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+import xml.etree.ElementTree
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+_OK = 0
+_TESTS_FAILED = 1
+_NO_TESTS = 5  # pytest's status when a filter left nothing to run
+
+
+def run(
+    files: Sequence[str],
+    session: Callable[[str, Path], int],
+    *,
+    scratch: Path,
+    results: Path | None,
+    warm_imports: Sequence[str] = (),
+) -> int:
+    """Run `session(file, folder)` in a forked child for each file of this shard.
+
+    The child leaves through the caller, with the status that `session` returned; the parent alone
+    goes on. Each child gets its own folder below `scratch`, with a `results.xml` that this function
+    merges into `results`.
+
+    Returns:
+        pytest's exit status: 0 if every file passed, 5 if no file had a test to run, else 1.
+    """
+    for name in warm_imports:
+        importlib.import_module(name)
+    shard = _shard(files)
+    statuses = []
+    suites = xml.etree.ElementTree.Element("testsuites")
+    for number, file in enumerate(shard):
+        folder = scratch / f"file_{number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        child = os.fork()
+        if child == 0:
+            return session(file, folder)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        reported = _suites(file, folder / "results.xml", status)
+        suites.extend(reported)
+        statuses.append(_TESTS_FAILED if any(map(_failed, reported)) else status)
+    if results is not None:
+        xml.etree.ElementTree.ElementTree(suites).write(
+            results, encoding="utf-8", xml_declaration=True
+        )
+    if any(status not in (_OK, _NO_TESTS) for status in statuses):
+        return _TESTS_FAILED
+    return _OK if _OK in statuses else _NO_TESTS
+
+
+def _shard(files: Sequence[str]) -> Sequence[str]:
+    """Return every n-th file: the part of this shard, by the variables of Bazel."""
+    status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
+    if status_file:
+        Path(status_file).touch()
+    total = int(os.environ.get("TEST_TOTAL_SHARDS") or 1)
+    return files[int(os.environ.get("TEST_SHARD_INDEX") or 0) :: total]
+
+
+def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
+    """Return the suites that pytest wrote for a file, and one that fails if the process died."""
+    try:
+        suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
+    except FileNotFoundError:
+        return [_failure(file, f"{_ending(status)} before pytest wrote its results")]
+    except xml.etree.ElementTree.ParseError as error:
+        return [_failure(file, f"{_ending(status)}; its results are not XML: {error}")]
+    if status not in (_OK, _NO_TESTS) and not any(map(_failed, suites)):
+        suites.append(_failure(file, f"{_ending(status)} and reported no failing test"))
+    return suites
+
+
+def _failed(suite: xml.etree.ElementTree.Element) -> bool:
+    return any(suite.find(f"testcase/{kind}") is not None for kind in ("failure", "error"))
+
+
+def _failure(file: str, reason: str) -> xml.etree.ElementTree.Element:
+    suite = xml.etree.ElementTree.Element(
+        "testsuite", name=file, tests="1", failures="0", errors="1", skipped="0"
+    )
+    case = xml.etree.ElementTree.SubElement(suite, "testcase", classname=file, name="process")
+    xml.etree.ElementTree.SubElement(case, "error", message=reason).text = reason
+    print(f"{file}: {reason}", file=sys.stderr)
+    return suite
+
+
+def _ending(status: int) -> str:
+    """Return how a process ended, in words."""
+    if status >= 0:
+        return f"the process ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"the process was ended by {name}"
