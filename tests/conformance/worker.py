@@ -10,8 +10,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Self
 
-from tests.compiler import XLA_FLAGS
 from tests.conformance.rows import Outcome, Row, add
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 # Programs are never given back: a new process now and then keeps memory bounded.
 _SAMPLES = 2000

@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from tests import compiler
 from tests.fbcode.recording import FILE
 from tests.fbcode.sample import VARIABLE
 from tools.par.testing import pytest_main
+from torch_google.tpu.testing import quick_compiler
 
 SUITES = {
     "devices": (
@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",
         OMP_NUM_THREADS="1",
-        XLA_FLAGS=f"{compiler.XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}",
+        XLA_FLAGS=f"{quick_compiler.XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}",
     )
     os.environ[VARIABLE] = share
     os.environ[FILE] = os.path.abspath(results)

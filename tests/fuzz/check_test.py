@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.compiler import XLA_FLAGS
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _SLICE = 21
 

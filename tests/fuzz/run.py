@@ -10,7 +10,7 @@ import warnings
 
 from absl import app, flags
 
-from tests.compiler import XLA_FLAGS
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _SEEDS = flags.DEFINE_string("seeds", "0:100", "First and last seed, FIRST:END.")
 _MODES = flags.DEFINE_list("modes", ["strict", "fused", "debug"], "Eager modes, one after another.")

@@ -3,8 +3,8 @@
 
 import os
 
-from tests.compiler import XLA_FLAGS
 from torch_google.tpu import autoload
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
 # Where the platform is the CPU: some tests go from one device to another.

@@ -12,8 +12,8 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.compiler import XLA_FLAGS
 from tests.upstream.row import Outcome, Result, Row
+from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 # Programs are never given back: a new process now and then keeps memory at a few GB. It finds the
 # programs of the last one in the cache.

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""XLA's flags for tests: compile fast, at the expense of the speed of the programs."""
+
+from __future__ import annotations
+
+import os
+
+XLA_FLAGS = (
+    "--xla_cpu_multi_thread_eigen=false "
+    "--xla_backend_optimization_level=0 "
+    "--xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_parallel_codegen_split_count=1 "
+    "--xla_cpu_use_fusion_emitters=false"
+)
+"""For programs that run once or a few times, where compilation takes most of the time."""
+
+
+def use() -> None:
+    """Set these flags for this process and its children, unless `XLA_FLAGS` is set.
+
+    XLA reads them when JAX makes its first client, so call this before the device starts.
+    """
+    os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
