@@ -16,6 +16,7 @@ from tests.fuzz.generate import generate
 from tests.fuzz.minimise import minimise
 from tests.fuzz.operators import FAMILIES
 from tests.fuzz.program import Program, run
+from tools.par.testing.budget import examples
 
 _SEEDS = range(300, 340)
 
@@ -76,7 +77,7 @@ def test_a_planted_difference_is_found_and_made_small(line: str, other: str, wha
     assert len(small.lines) <= 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.sets(st.integers(0, 40), min_size=1, max_size=4), st.integers(41, 60))
 def test_minimise_keeps_what_is_needed_and_no_more(needed: set[int], size: int) -> None:
     program = Program(tuple(map(str, range(size))), frozenset())

@@ -24,6 +24,7 @@ from tools.importer.errors import UserError
 from tools.importer.series import load_series
 from tools.importer.snapshot import MODES, blob_id
 from tools.importer.unified import DiffError, FileDiff, Hunk, parse_diff
+from tools.par.testing.budget import examples
 
 _TREE = {
     "x": b"keep\nold\nkeep\n" * 4,
@@ -172,7 +173,7 @@ def _written(hunk: Hunk) -> bytes:
     return b"".join(out)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(data=st.one_of(_damaged(), _damaged(), st.binary(max_size=300)))
 @example(data=b"--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n\\ \n\\ ")
 def test_a_damaged_diff_is_read_or_refused_in_one_line(data: bytes) -> None:
@@ -244,7 +245,9 @@ _HEADER = (
 
 
 @settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(400),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(data=_damaged())
 def test_a_damaged_diff_does_what_git_does_or_nothing(

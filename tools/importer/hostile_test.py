@@ -24,6 +24,7 @@ from tools.importer.names import escapes
 from tools.importer.series import SeriesError, load_series, parse_header
 from tools.importer.snapshot import blob_id
 from tools.importer.unified import DiffError, parse_diff
+from tools.par.testing.budget import examples
 
 _HEADER = b"""\
 Subject: Any
@@ -78,7 +79,7 @@ def test_a_diff_that_ends_anywhere_is_a_diff_or_one_line() -> None:
             _one_line(error)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(data=st.data())
 def test_damaged_bytes_are_a_diff_or_one_line(data: st.DataObject) -> None:
     damaged = bytearray(_SAMPLE)

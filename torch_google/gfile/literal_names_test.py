@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tools.par.testing.budget import examples
 from torch_google import gfile
 from torch_google.gfile.backends import NAMES, WRITABLE, Backend, backend
 from torch_google.gfile.cloud_testing import missing
@@ -263,7 +264,7 @@ def test_siblings_survive_any_name(kind: Any) -> None:
         "replace": lambda path: gfile.GPath(path).replace("any://elsewhere"),
     }
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
     @given(
         st.lists(st.tuples(_NAME, _NAME), unique=True, min_size=1, max_size=6),
         st.lists(_NAME, max_size=4),

@@ -11,6 +11,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tools.par.testing.budget import examples
 from torch_google import gfile
 from torch_google.gfile import answers
 from torch_google.gfile.partial import machine
@@ -53,7 +54,7 @@ def _content(top: str) -> dict[str, bytes]:
 
 
 @settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=timedelta(seconds=10),
     suppress_health_check=[HealthCheck.too_slow],
 )

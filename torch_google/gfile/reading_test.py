@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from fsspec import AbstractFileSystem
 from fsspec.spec import AbstractBufferedFile
-from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tools.par.testing.budget import examples
 from torch_google import gfile
 from torch_google.gfile.backends import CONTENT, NAMES, QUICK, Flaky, backend, served
 from torch_google.gfile.cloud_testing import missing, new_bucket
@@ -52,7 +52,7 @@ def _act(file: Any, step: tuple[str, int]) -> Any:
 def test_any_order_is_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
     with backend(name, tmp_path) as made:
 
-        @examples(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
         @given(steps=_STEPS)
         def check(steps: list[tuple[str, int]]) -> None:
             with gfile.Open(made.path("sub/a.bin"), "rb") as file:
@@ -68,7 +68,7 @@ def test_any_order_is_as_with_a_file_of_this_machine(name: str, tmp_path: Path) 
 def test_any_writes_are_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
     with backend(name, tmp_path) as made:
 
-        @examples(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
         @given(sessions=_WRITES)
         def check(sessions: list[tuple[str, list[bytes]]]) -> None:
             path, plain = made.path("new"), tmp_path / "plain"

@@ -23,6 +23,7 @@ from tools.importer.drift import (
 )
 from tools.importer.engine import Outcome
 from tools.importer.errors import UserError
+from tools.par.testing.budget import examples
 
 _WORDS = st.text(max_size=12)
 _OUTCOMES = st.sampled_from(Outcome)
@@ -60,7 +61,7 @@ def _tables(draw: st.DrawFn) -> Table:
 
 
 @given(_tables())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_document_is_the_table(table: Table) -> None:
     text = to_json(table)
     assert from_document(json.loads(text), where="x") == table
@@ -68,7 +69,7 @@ def test_a_document_is_the_table(table: Table) -> None:
 
 
 @given(_tables())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_every_table_can_be_shown(table: Table) -> None:
     for text in (to_text(table), to_page(table), to_terminal(table, width=80)):
         assert text.endswith("\n")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tools.importer.editing.renames import find_renames
 from tools.importer.snapshot import Blob
+from tools.par.testing.budget import examples
 
 _TEN = [f"line {number}\n".encode() for number in range(10)]
 _BLOBS = st.dictionaries(
@@ -48,7 +49,7 @@ def test_a_link_is_no_renamed_file() -> None:
     }
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(removed=_BLOBS, added=_BLOBS)
 def test_each_file_is_used_once(removed: dict[str, Blob], added: dict[str, Blob]) -> None:
     renames = find_renames(removed, added)

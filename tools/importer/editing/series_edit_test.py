@@ -29,6 +29,7 @@ from tools.importer.errors import UserError
 from tools.importer.project import Project
 from tools.importer.series import load_series
 from tools.importer.snapshot import Blob, DictSnapshot
+from tools.par.testing.budget import examples
 
 _A = UPSTREAM["torch/a.py"]
 _ONE = with_lines(_A, line_5="first")
@@ -237,7 +238,7 @@ def test_a_header_alone_can_change(release: Release) -> None:
     assert new == old.replace(b"Patch first", b"Another subject")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(
     index=st.integers(0, 2),
     lines=st.lists(

@@ -25,6 +25,7 @@ from tools.importer.engine.scenario import (
 )
 from tools.importer.series import load_series
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob, DictSnapshot, OverlaySnapshot
+from tools.par.testing.budget import examples
 
 _LINES = [f"line {number}\n" for number in range(40)]
 _TEXT = "".join(_LINES)
@@ -312,7 +313,7 @@ def _stories(
     return old, steps or [("p", {"a.py": old["a.py"] + "more\n"})]
 
 
-_SOME = settings(max_examples=80, deadline=None)
+_SOME = settings(max_examples=examples(80), deadline=None)
 
 
 @_SOME

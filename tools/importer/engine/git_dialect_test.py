@@ -13,10 +13,11 @@ from tools.importer.engine.real_git import RealGit, RefusedByGit
 from tools.importer.engine.render import Change, render_patch
 from tools.importer.snapshot import Blob
 from tools.importer.unified import parse_diff
+from tools.par.testing.budget import examples
 
 # git starts five times for each example.
 _FEW = settings(
-    max_examples=60,
+    max_examples=examples(60),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

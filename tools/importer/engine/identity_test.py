@@ -25,6 +25,7 @@ from tools.importer.engine.line_identity import (
 )
 from tools.importer.engine.outcome import Outcome
 from tools.importer.snapshot import Blob
+from tools.par.testing.budget import examples
 
 _BLOCKS = [("a", 2), ("a", 4), ("ab", 2), ("ab", 3), ("abc", 2), ("aab", 2)]
 
@@ -115,7 +116,7 @@ def _any_story(draw: st.DrawFn) -> Story:
     return Story(base, upstream, patch)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @given(story=_any_story())
 def test_edits_of_any_text_of_few_words(story: Story) -> None:
     assume(story.is_told and story.patch and story.theirs != story.base)

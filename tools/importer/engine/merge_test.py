@@ -15,10 +15,13 @@ from tools.importer.engine.file_merge import merge_blobs
 from tools.importer.engine.merge import Labels, merge_texts
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import EXECUTABLE, Blob
+from tools.par.testing.budget import examples
 
 _LINE = st.one_of(st.integers(0, 5), st.integers(0, 99)).map(lambda n: b"%d\n" % n)
 _SOME = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(120),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 
 

@@ -25,6 +25,7 @@ from tools.importer.git_repo.vendor_fixture import (
     source,
 )
 from tools.importer.snapshot import EXECUTABLE, SYMLINK, Blob
+from tools.par.testing.budget import examples
 
 
 @pytest.fixture(name="repo")
@@ -142,7 +143,7 @@ def test_a_lock_of_another_git_is_named(repo: Path) -> None:
         bring(repo, source(TREE))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.lists(st.dictionaries(_NAMES, _BLOBS, max_size=4), min_size=2, max_size=4))
 def test_any_tree_follows_any_other(
     tmp_path_factory: pytest.TempPathFactory, trees: list[dict[str, Blob]]

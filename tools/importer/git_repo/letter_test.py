@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tools.importer.git_repo.git_fixture import ENVIRONMENT
 from tools.importer.git_repo.letter import Letter, mbox
+from tools.par.testing.budget import examples
 
 DIFF = b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-From a\r\n+From b\r\n"
 
@@ -19,7 +20,7 @@ _WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(_WORDS, max_size=6))
 def test_git_reads_every_mail_as_one_with_its_title_and_diff(
     tmp_path_factory: pytest.TempPathFactory, prose: list[str]

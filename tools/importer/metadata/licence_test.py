@@ -18,6 +18,7 @@ from tools.importer.metadata.licence import (
 )
 from tools.importer.project import Project
 from tools.importer.snapshot import SYMLINK, Blob, DictSnapshot
+from tools.par.testing.budget import examples
 
 _TEXT = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat you like.\n"
 _OTHER = b"Copyright (c) 2016 Somebody\n\nYou may do\nwhat we like.\nPay first.\n"
@@ -50,7 +51,7 @@ def _record(**texts: bytes) -> LicenceRecord:
 _SPACE = st.text(alphabet=" \t\r\n", min_size=1, max_size=3).map(str.encode)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=6), st.data())
 def test_white_space_never_stops(words: list[str], data: st.DataObject) -> None:
     first, second = (
@@ -61,7 +62,7 @@ def test_white_space_never_stops(words: list[str], data: st.DataObject) -> None:
     assert check_licence(None, new, recorded=record, acknowledged=False) == record
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=12), st.binary(max_size=12))
 def test_any_other_change_stops_with_one_line(first: bytes, second: bytes) -> None:
     old, new = _tree("v1", LICENSE=first), _tree("v2", LICENSE=second)

@@ -17,6 +17,7 @@ from tools.importer.metadata.metadata_file import (
     load_metadata,
     loads,
 )
+from tools.par.testing.budget import examples
 
 _HOME = Url(UrlType.HOMEPAGE, "https://zlib.net")
 _ZLIB = Metadata(
@@ -31,7 +32,7 @@ _ZLIB = Metadata(
 _TODAY = datetime.date(2027, 1, 2)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     st.builds(
         Metadata,

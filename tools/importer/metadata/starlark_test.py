@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tools.importer.errors import UserError
 from tools.importer.metadata.starlark import calls, constant
+from tools.par.testing.budget import examples
 
 _DATA = st.recursive(
     st.text(max_size=8) | st.integers(0) | st.booleans(),
@@ -20,7 +21,7 @@ _DATA = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_DATA)
 def test_literals_are_their_values(tmp_path_factory: pytest.TempPathFactory, data: object) -> None:
     file = tmp_path_factory.mktemp("pins") / "pins.bzl"

@@ -14,6 +14,7 @@ from tools.importer.metadata.textproto import (
     read,
     write,
 )
+from tools.par.testing.budget import examples
 
 _NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,6}", fullmatch=True)
 _SCALARS: st.SearchStrategy[Value] = st.one_of(
@@ -28,7 +29,7 @@ def _message(values: st.SearchStrategy[Value]) -> st.SearchStrategy[Message]:
 _MESSAGES = _message(st.recursive(_SCALARS, _message, max_leaves=8))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(_MESSAGES)
 def test_what_is_written_reads_back(message: Message) -> None:
     text = write(message)
@@ -36,7 +37,7 @@ def test_what_is_written_reads_back(message: Message) -> None:
     assert write(read(text)) == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(alphabet="ab{}:\"'\\#\n 1;,x", max_size=20))
 def test_any_text_is_read_or_refused_with_its_line(text: str) -> None:
     refused = None

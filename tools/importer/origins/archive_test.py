@@ -17,6 +17,7 @@ from tools.importer.errors import UserError
 from tools.importer.origins.archive import write_tree
 from tools.importer.origins.zip_tree import ArchiveSnapshot
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
+from tools.par.testing.budget import examples
 
 _COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -178,7 +179,7 @@ _TREES = st.dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(_TREES)
 def test_any_tree_comes_back(
     tmp_path_factory: pytest.TempPathFactory, tree: dict[str, tuple[bytes, bool]]

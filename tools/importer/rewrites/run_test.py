@@ -17,6 +17,7 @@ from tools.importer.rewrites.run import check_guards, decisions, generated, run_
 from tools.importer.rewrites.torch_rules import MODULE_LISTING, PACKED_RESOURCES
 from tools.importer.series import Series, load_series
 from tools.importer.snapshot import Blob, DictSnapshot, OverlaySnapshot
+from tools.par.testing.budget import examples
 
 _READS = (
     b"import torch\n\ndef words():\n    with open(HERE / 'words.txt') as f:\n        return f\n"
@@ -230,7 +231,7 @@ def _count(data: bytes) -> int:
     return found - (0 if passed else text.count(b"open(p, "))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_PROGRAMS)
 def test_rewriting_twice_is_rewriting_once(parts: tuple[list[str], str, bool, bool]) -> None:
     once = _free(_program(parts))
@@ -238,7 +239,7 @@ def test_rewriting_twice_is_rewriting_once(parts: tuple[list[str], str, bool, bo
     compile(once, "a.py", "exec", dont_inherit=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(_PROGRAMS)
 def test_all_other_bytes_stay(parts: tuple[list[str], str, bool, bool]) -> None:
     data = _program(parts)
@@ -251,7 +252,7 @@ def test_all_other_bytes_stay(parts: tuple[list[str], str, bool, bool]) -> None:
     assert back.replace(b"open(p)", b"open(p, encoding='utf-8')") == same
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(st.text(), st.binary())
 def test_anything_else_is_left_alone(text: str, data: bytes) -> None:
     files = {"torch/a.py": b"__file__ open(" + data, "torch/b.py": f"# __file__ {text}".encode()}

@@ -17,6 +17,7 @@ from tools.importer.errors import EnvironmentProblem, UserError
 from tools.importer.session.faults import disk_full_at, killed_at
 from tools.importer.session.journal import pending, recover, roll_back
 from tools.importer.session.transaction import Changes, Transaction
+from tools.par.testing.budget import examples
 
 OLD = {
     "pin.json": b"old pin\n",
@@ -140,7 +141,7 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
     raise AssertionError("the publication never ended")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=4), st.integers(25, 60))
 def test_killed_again_and_again(kills: list[tuple[int, bool]], first: int) -> None:
     """Recovery and taking back are killed too, in any mixture; the end is always a whole tree."""

@@ -19,6 +19,7 @@ from tools.importer.session.unfinished import (
     write_unfinished,
 )
 from tools.importer.snapshot import MODES, Blob
+from tools.par.testing.budget import examples
 
 _BLOBS = st.none() | st.builds(Blob, st.binary(max_size=40), st.sampled_from(MODES))
 _PATHS = st.sampled_from(["a", "torch/ä.py", "torch/\udcff.py", "x y"])
@@ -51,7 +52,7 @@ _UNFINISHED = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(_UNFINISHED)
 def test_what_is_written_is_read_again(unfinished: Unfinished) -> None:
     with tempfile.TemporaryDirectory() as directory:

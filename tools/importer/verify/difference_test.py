@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tools.importer.tree import Entry
 from tools.importer.verify.difference import Difference, Kind, compare
+from tools.par.testing.budget import examples
 
 _ENTRIES = st.dictionaries(
     st.sampled_from(["a", "b", "c/d", "e"]),
@@ -15,7 +16,7 @@ _ENTRIES = st.dictionaries(
 )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(want=_ENTRIES, found=_ENTRIES)
 def test_differences_say_how_to_get_back(want: dict[str, Entry], found: dict[str, Entry]) -> None:
     fixed = dict(found)

@@ -19,6 +19,7 @@ from tools.par.compiler.container import (
     read_index,
 )
 from tools.par.compiler.sources import deflate
+from tools.par.testing.budget import examples
 
 _NAMES = st.text(
     st.characters(blacklist_categories=("Cs", "Cc"), blacklist_characters="/\\:"), min_size=1
@@ -38,7 +39,7 @@ def _write(files: dict[str, bytes]) -> bytes:
     return stream.getvalue()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.dictionaries(_NAMES, st.binary(max_size=300), max_size=8))
 def test_zipfile_reads_what_was_written(files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(io.BytesIO(_write(files))) as archive:

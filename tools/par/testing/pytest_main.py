@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from _pytest.junitxml import xml_key
 
-from tools.par.testing import forked_files
+from tools.par.testing import budget, forked_files
 
 # What of the environment says which tests these are: it stands in the results, as a property.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
@@ -71,13 +71,16 @@ def _one_file(root: Path, file: str, folder: Path) -> int:
 
 
 def _calm_hypothesis() -> None:
-    """A busy machine is slow, and that fails no test."""
+    """Set the profile of this run: no deadline, as a busy machine is slow; examples by budget.py."""
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import HealthCheck, settings
 
     settings.register_profile(
-        "par_test", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+        "par_test",
+        deadline=None,
+        max_examples=budget.examples(100),
+        suppress_health_check=[HealthCheck.too_slow],
     )
     settings.load_profile("par_test")
 

@@ -19,11 +19,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tools.par.testing.budget import examples
 from torch_google.tpu import cache
 from torch_google.tpu.cache import entry
 
 _FUZZ = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     derandomize=True,
     database=None,

@@ -9,6 +9,8 @@ import hypothesis.strategies as st
 import torch
 from hypothesis import HealthCheck, given, settings
 
+from tools.par.testing.budget import examples
+
 # What a step does with tensors a and b of the program and a number; all are of 4 x 4.
 STEPS: dict[str, Any] = {
     "add": lambda a, b, n: a + b,
@@ -57,7 +59,7 @@ def run(steps: list[Step], device: str) -> list[list[float]]:
     return seen + [tensor.flatten().tolist() for tensor in tensors]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.lists(
         st.tuples(
