@@ -166,6 +166,9 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
     )
     kwargs = dict(kwargs)
     kwargs.setdefault("testonly", True)
+    if "@pypi//hypothesis" in deps:
+        # It asks fewer examples than it could (tools/par/testing/budget.py).
+        kwargs["tags"] = kwargs.get("tags", []) + ["budget"]
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)
     attributes = dict(kwargs, **attributes)
