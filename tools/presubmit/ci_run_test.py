@@ -12,12 +12,20 @@ import pytest
 _WORKSPACE = pathlib.Path(__file__).parents[2]
 _PROGRAM = ".ci/run"
 _STATIC = ".ci/static"
-_TALLY = [f"tools/presubmit/{name}.py" for name in ("__init__", "account", "results", "tally")]
+_TALLY = [
+    f"tools/presubmit/{name}.py"
+    for name in ("__init__", "account", "results", "rotation", "seconds", "tally")
+]
 
-# Says what it was asked, writes the events of a test, and fails where FAIL is a word of it. CACHES says what
+# Says what it was asked, answers a query with two targets, writes the events of a test, and fails where FAIL is a word of it. CACHES says what
 # the caches hold of the static build: all, or what Bazel answers where they do not.
 _BAZELW = """\
 #!/bin/bash
+if [[ "$1" == query ]]; then
+  echo "bazelw $*" >&2
+  printf '%s\n' //a:a_test //b:b_test
+  exit 0
+fi
 echo "bazelw $*"
 for argument in "$@"; do
   case "${argument}" in
@@ -93,20 +101,27 @@ def _asked(lines: list[str]) -> list[str]:
 def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
     code, lines = _run(clone)
     assert code == 0
-    assert lines[-1] == "4 passed, 0 failed, 2 skipped"
-    assert [line.split()[0] for line in _asked(lines)] == ["build", "test", "run", "test"]
-    assert sum("exit status 0 after" in line for line in lines) == 5
+    assert lines[-1] == "6 passed, 0 failed, 3 skipped"
+    assert [line.split()[0] for line in _asked(lines)] == [
+        "build",
+        "test",
+        "run",
+        "query",
+        "test",
+        "test",
+    ]
+    assert sum("exit status 0 after" in line for line in lines) == 6
 
 
 def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path) -> None:
     _, lines = _run(clone)
     assert [line.split() for line in lines[-7:-1]] == [
         ["room", "ran", "passed", "failed", "skipped"],
-        ["a", "4", "4", "0", "2"],
+        ["a", "6", "6", "0", "3"],
         ["device", "ran", "passed", "failed", "skipped"],
-        ["no", "device", "4", "4", "0", "2"],
+        ["no", "device", "6", "6", "0", "3"],
         ["skipped", "because"],
-        ["2", "needs", "a", "mount"],
+        ["3", "needs", "a", "mount"],
     ]
 
 
@@ -116,6 +131,7 @@ def test_says_before_the_last_line_what_ran_and_what_did_not(clone: pathlib.Path
         ("//examples:train.par", "build"),
         ("//...", "test"),
         ("//tools/presubmit", "presubmit"),
+        ("--config=full", "full"),
         ("--config=static", "static"),
     ],
 )
@@ -124,22 +140,33 @@ def test_a_failed_step_fails_the_run_and_stops_no_other(
 ) -> None:
     code, lines = _run(clone, fail=word)
     assert code == 1
-    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "4 passed, 1 failed, 2 skipped"]
-    assert sum("exit status 0 after" in line for line in lines) == 4
+    assert lines[-2:] == [f"failed: step '{step}' ended with 1", "6 passed, 1 failed, 3 skipped"]
+    assert sum("exit status 0 after" in line for line in lines) == 5
+
+
+def test_a_part_of_the_full_run_fits_into_the_time_left(clone: pathlib.Path) -> None:
+    (clone / "tests").mkdir()
+    row = {"total": 1_000_000, "longest": 1, "shards": 1}
+    (clone / "tests/seconds.json").write_text(json.dumps({"//a:a_test": row, "//b:b_test": row}))
+    _, lines = _run(clone)
+    (full,) = [line for line in _asked(lines) if "--config=full" in line]
+    (said,) = [line for line in lines if line.startswith("full run, turn ")]
+    assert ": 1 of 2 targets, //" in said
+    assert said.endswith(full.split()[-1])
 
 
 def test_the_main_job_counts(clone: pathlib.Path) -> None:
     _script(clone / "bazel-bin/examples/train.par", "#!/bin/bash\nexit 5\n")
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-2:] == ["failed: step 'train' ended with 5", "4 passed, 1 failed, 2 skipped"]
+    assert lines[-2:] == ["failed: step 'train' ended with 5", "6 passed, 1 failed, 3 skipped"]
 
 
 def test_bazel_that_does_not_start(clone: pathlib.Path) -> None:
     (clone / "bazelw").unlink()
     code, lines = _run(clone)
     assert code == 1
-    assert lines[-1] == "0 passed, 6 failed"
+    assert lines[-1] == "0 passed, 8 failed"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import xml.etree.ElementTree
 
 # Rules whose tests write their own results. Where they did not, Bazel wrote one case for the target.
 _PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
+_ADDED = frozenset({"cpu_seconds"})
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 
@@ -50,12 +51,13 @@ class Cases:
 
 @dataclasses.dataclass(frozen=True)
 class Attempt:
-    """The last attempt at one shard of one test target."""
+    """The last attempt at one shard of one test target. `seconds`: elapsed time."""
 
     label: str
     kind: str
     status: str
     results: pathlib.Path | None
+    seconds: float = 0.0
 
     @property
     def by_pytest(self) -> bool:
@@ -124,7 +126,11 @@ def _read(path: pathlib.Path) -> tuple[Cases, str]:
     said = "".join(element.text or "" for element in suites.iter("system-out"))
     properties: dict[str, str] = {}
     for suite in suites.iter("testsuite"):
-        properties |= _properties(suite)
+        own = _properties(suite)
+        # Each file of a target says its own CPU time.
+        for name in _ADDED.intersection(properties, own):
+            own[name] = str(float(properties[name]) + float(own[name]))
+        properties |= own
     return Cases(tuple(_case(case) for case in suites.iter("testcase")), properties), said
 
 
@@ -158,6 +164,7 @@ def _attempt(label: str, kind: str, result: dict[str, object]) -> Attempt:
         kind=kind,
         status=str(result["status"]),
         results=_path(uris[0]) if uris else None,
+        seconds=int(str(result.get("testAttemptDurationMillis", 0))) / 1000,
     )
 
 

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose the part of the full run that fits into the time left.
+
+    bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
+
+Reads labels, one a line, and writes those to run, on a line each; says on standard error which part
+that is. The part begins at another target each turn, so that some turns run everything. What a target
+costs is in tests/seconds.json; one that is not in it counts as a minute. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections.abc
+import sys
+
+from tools.presubmit import seconds
+from tools.presubmit.results import ResultsError
+from tools.presubmit.seconds import Cost
+
+_UNKNOWN = Cost(total=60, longest=60, shards=1)
+
+
+def choose(
+    labels: collections.abc.Sequence[str],
+    costs: collections.abc.Mapping[str, Cost],
+    *,
+    budget: float,
+    turn: int,
+) -> list[str]:
+    """Return the targets of this turn, at least one: in order, from the `turn`th, while they fit.
+
+    budget: CPU seconds.
+    """
+    first = turn % len(labels)
+    chosen: list[str] = []
+    for label in [*labels[first:], *labels[:first]]:
+        budget -= costs.get(label, _UNKNOWN).total
+        if chosen and budget < 0:
+            break
+        chosen.append(label)
+    return chosen
+
+
+def main(argv: collections.abc.Sequence[str]) -> int:
+    """Print the choice. Return 0, or 1 if there is nothing to choose from."""
+    parser = argparse.ArgumentParser(prog="rotation", description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, required=True, help="elapsed time that is left")
+    parser.add_argument("--cores", type=int, required=True)
+    parser.add_argument("--turn", type=int, required=True)
+    options = parser.parse_args(argv)
+    labels = sorted(line.strip() for line in sys.stdin if line.strip())
+    if not labels:
+        print("rotation: found no target on standard input; give labels", file=sys.stderr)
+        return 1
+    try:
+        costs = seconds.read()
+    except ResultsError as error:
+        print(f"rotation: {error}", file=sys.stderr)
+        costs = {}
+    chosen = choose(labels, costs, budget=options.seconds * options.cores, turn=options.turn)
+    print(
+        f"full run, turn {options.turn}: {len(chosen)} of {len(labels)} targets, "
+        f"{chosen[0]} to {chosen[-1]}",
+        file=sys.stderr,
+    )
+    print("\n".join(chosen))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
