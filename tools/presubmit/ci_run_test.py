@@ -147,7 +147,8 @@ def test_a_failed_step_fails_the_run_and_stops_no_other(
 def test_a_part_of_the_full_run_fits_into_the_time_left(clone: pathlib.Path) -> None:
     (clone / "tests").mkdir()
     row = {"total": 1_000_000, "longest": 1, "shards": 1}
-    (clone / "tests/seconds.json").write_text(json.dumps({"//a:a_test": row, "//b:b_test": row}))
+    rows = {"//a:a_test": row, "//b:b_test": row}
+    (clone / "tests/seconds.json").write_text(json.dumps({"default": {}, "full": rows}))
     _, lines = _run(clone)
     (full,) = [line for line in _asked(lines) if "--config=full" in line]
     (said,) = [line for line in lines if line.startswith("full run, turn ")]

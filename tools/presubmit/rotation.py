@@ -54,7 +54,8 @@ def main(argv: collections.abc.Sequence[str]) -> int:
         print("rotation: found no target on standard input; give labels", file=sys.stderr)
         return 1
     try:
-        costs = seconds.read()
+        table = seconds.read()
+        costs = table[seconds.DEFAULT] | table[seconds.FULL]
     except ResultsError as error:
         print(f"rotation: {error}", file=sys.stderr)
         costs = {}

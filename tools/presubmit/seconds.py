@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The committed table of CPU seconds per test target: `tests/seconds.json`.
 
-    python3 -m tools.presubmit.seconds EVENTS.json ...
+    python3 -m tools.presubmit.seconds default=EVENTS.json full=EVENTS.json
 
-EVENTS.json is what a `bazel test --build_event_json_file` wrote. Targets that ran get new figures, the
-others keep theirs. A target of pytest says its CPU time itself; of any other the elapsed time counts.
+EVENTS.json is what `bazel test --build_event_json_file` wrote, of the default run or of one with
+--config=full. Targets that ran get new figures, the others keep theirs. A target of pytest says its CPU time itself; of any other the elapsed time counts.
 Standard library only.
 """
 
@@ -20,6 +20,8 @@ import sys
 from tools.presubmit.results import ResultsError, attempts, cases
 
 FILE = pathlib.Path("tests/seconds.json")
+DEFAULT = "default"
+FULL = "full"
 _PROPERTY = "cpu_seconds"
 
 
@@ -32,27 +34,36 @@ class Cost:
     shards: int
 
 
-def read(file: pathlib.Path = FILE) -> dict[str, Cost]:
-    """Return the cost of each target, by its label.
+Table = dict[str, dict[str, Cost]]
+"""The cost of each target by its label, for the default and for the full run."""
+
+
+def read(file: pathlib.Path = FILE) -> Table:
+    """Return the committed table.
 
     Raises:
         ResultsError: the file is missing, or is not such a table.
     """
     try:
-        rows = json.loads(file.read_text(encoding="utf-8"))
-        return {label: Cost(**row) for label, row in rows.items()}
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+        runs = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            run: {label: Cost(**row) for label, row in runs[run].items()} for run in (DEFAULT, FULL)
+        }
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
         raise ResultsError(f"{file}: {error}; write it with {_command()}") from error
 
 
-def write(costs: collections.abc.Mapping[str, Cost], file: pathlib.Path = FILE) -> None:
-    """Replace the table."""
-    rows = [
-        f"  {json.dumps(label)}: {json.dumps(dataclasses.asdict(cost))}"
-        for label, cost in sorted(costs.items())
-    ]
+def write(table: Table, file: pathlib.Path = FILE) -> None:
+    """Replace the table: one line a target."""
+    runs = []
+    for run, costs in sorted(table.items()):
+        rows = ",".join(
+            f"\n    {json.dumps(label)}: {json.dumps(dataclasses.asdict(cost))}"
+            for label, cost in sorted(costs.items())
+        )
+        runs.append(f"  {json.dumps(run)}: {{{rows}\n  }}")
     aside = file.with_suffix(".part")
-    aside.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
+    aside.write_text("{\n" + ",\n".join(runs) + "\n}\n", encoding="utf-8")
     aside.replace(file)
 
 
@@ -73,20 +84,27 @@ def measured(events: pathlib.Path) -> dict[str, Cost]:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Update the table. Return 0, or 1 if a file cannot be read."""
+    """Update the table. Return 0, or 1 for a wrong argument or an unreadable file."""
     try:
-        costs = read() if FILE.exists() else {}
-        for events in argv:
-            costs |= measured(pathlib.Path(events))
+        table = read() if FILE.exists() else {DEFAULT: {}, FULL: {}}
+        for argument in argv:
+            run, _, events = argument.partition("=")
+            if run not in table:
+                print(f"seconds: found {argument!r}; give {_ARGUMENTS}", file=sys.stderr)
+                return 1
+            table[run] |= measured(pathlib.Path(events))
     except ResultsError as error:
         print(f"seconds: {error}", file=sys.stderr)
         return 1
-    write(costs)
+    write(table)
     return 0
 
 
+_ARGUMENTS = "default=EVENTS.json or full=EVENTS.json"
+
+
 def _command() -> str:
-    return "python3 -m tools.presubmit.seconds EVENTS.json"
+    return f"python3 -m tools.presubmit.seconds {_ARGUMENTS}"
 
 
 if __name__ == "__main__":
