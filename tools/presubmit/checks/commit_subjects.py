@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The subject of each new commit: `area: imperative verb ...`, at most 72 characters."""
+
+from __future__ import annotations
+
+import collections.abc
+import datetime
+import re
+import subprocess
+
+from tools.presubmit import finding, tree
+
+# Earlier commits have other forms. Author dates survive a rebase, and a shallow clone has them.
+_SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp())
+_LONGEST = 72
+_SUBJECT = re.compile(r"(?!Merge:)(?P<area>[\w.][\w./+-]*): (?P<verb>[a-z][\w-]*)(?: .*\S)?")
+_REVERT = re.compile(r'Revert ".+"')
+# Third person, past and -ing forms look so; these verbs only end alike.
+_OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
+_VERBS = frozenset(
+    {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}
+)
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yield a finding for each subject of another form. A tree without a history has none."""
+    for commit, subject in _commits(files):
+        what = fault(subject)
+        if what:
+            yield finding.Finding(
+                path=commit,
+                what=f"subject {subject!r}: {what}",
+                next_step="reword it (git commit --amend, or git rebase --interactive)",
+            )
+
+
+def fault(subject: str) -> str:
+    """Return what is wrong with a subject, or an empty string."""
+    if _REVERT.fullmatch(subject):
+        return ""
+    if len(subject) > _LONGEST:
+        return f"{len(subject)} characters; the limit is {_LONGEST}"
+    match = _SUBJECT.fullmatch(subject)
+    if not match:
+        return "expected `area: imperative verb ...`, in lower case"
+    verb = match["verb"]
+    if _OTHER_FORM.fullmatch(verb) and verb not in _VERBS:
+        return f"'{verb}' is not the imperative of a verb"
+    return ""
+
+
+def _commits(files: tree.Tree) -> list[tuple[str, str]]:
+    """Return (abbreviated hash, subject) of each new commit that is not a merge."""
+    if not (files.root / ".git").exists():
+        return []
+    command = ["git", "log", "--no-merges", "--format=%at%x09%h%x09%s"]
+    try:
+        done = subprocess.run(
+            command, cwd=files.root, capture_output=True, text=True, check=False, errors="replace"
+        )
+    except OSError as error:
+        raise finding.EnvironmentProblem(f"cannot run git: {error}; install git") from error
+    if done.returncode:
+        raise finding.EnvironmentProblem(
+            f"git log ended with {done.returncode}: {done.stderr.strip()}; run from a git work tree"
+        )
+    rows = (line.split("\t", 2) for line in done.stdout.splitlines())
+    return [(commit, subject) for time, commit, subject in rows if int(time) >= _SINCE]
