@@ -24,11 +24,9 @@ def tpu_tests(name, srcs, deps = [], **kwargs):
         srcs = srcs,
         warm_imports = _WARM_IMPORTS,
         deps = deps + [
-            "//torch_google/tpu:conftest",
-            "//torch_google/tpu/lowerings",
+            "//torch_google/tpu/testing:support",
+            # Named here as well, for the tag `budget`.
             "@pypi//hypothesis",
-            "@pypi//numpy",
-            "@pypi//pytest",
         ],
         **kwargs
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which operators torch computes on the CPU and this device does not: the page MISSING.md.
 
-`python -m torch_google.tpu.lowerings.missing` writes the page.
+`python -m tests.conformance.missing` writes the page.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COMPOSITES = (
 _TITLE = """\
 # Operators that the CPU has and the device lacks
 
-Written by `python -m torch_google.tpu.lowerings.missing` from torch's dispatcher; `missing_test.py` compares.
+Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` compares.
 An operator is here if torch has a kernel for the CPU, and the device has neither a lowering, nor a kernel of
 its own, nor a decomposition. A variant with `out=` or in place is the operator itself.
 `torch.tpu.cpu_fallback()` runs most of these on the CPU.

@@ -6,10 +6,17 @@ from __future__ import annotations
 import pytest
 import torch
 
-from torch_google.tpu.lowerings import missing
+from tests.conformance import missing
+from torch_google.tpu import autoload
 from torch_google.tpu.release import V2_6
 
-_UPDATE = "Run: python -m torch_google.tpu.lowerings.missing"
+_UPDATE = "Run: python -m tests.conformance.missing"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _device() -> None:
+    autoload()
+    torch.tpu.init()
 
 
 @pytest.mark.skipif(V2_6, reason="the page is of the release of the wheel")
