@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GFile for PyTorch: one way to files, whoever keeps them. Importing this loads neither torch nor fsspec."""
+"""GFile for PyTorch: one API for local files and stores. Imports neither torch nor fsspec."""
 
 from typing import Any
 
@@ -26,8 +26,8 @@ from torch_google.gfile.retry import Retry
 from torch_google.gfile.schemes import filesystem_of, register_scheme
 from torch_google.gfile.settings import Settings, configure, configured, settings
 
-# What needs etils, or torch itself.
-_LATER = {
+# Imported on first use, since they need etils or torch.
+_LAZY = {
     "CheckpointReader": ("checkpoint", "Reader"),
     "CheckpointWriter": ("checkpoint", "Writer"),
     "GPath": ("gpath", "GPath"),
@@ -72,9 +72,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _LAZY:
         from importlib import import_module
 
-        module, known = _LATER[name]
-        return getattr(import_module(f"{__name__}.{module}"), known)
+        module, attribute = _LAZY[name]
+        return getattr(import_module(f"{__name__}.{module}"), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that torch means by the paths it is given: every scheme's, and written whole.
+"""gfile's implementations of torch's file hooks: paths of any scheme, and atomic writes.
 
-On this machine torch reads what it always read; what it writes goes to a file beside the target, which
-takes its name at the end. So torch's native writers do the work, and the bytes are the same.
+Local reads are unchanged. A local write goes to a temporary file next to the target, which is
+renamed at the end. So torch's native writers do the work, and the bytes are the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from torch_google.gfile.settings import settings
 
 
 def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """A store's file as a stream; mapped, as a copy here if that is allowed."""
+    """Open a store's file as a stream. With `mmap`, copy it to this machine, if that is allowed."""
     if not is_remote(file):
         return nullcontext(_plain(file))
     if not mmap:
@@ -35,21 +35,21 @@ def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
     path = os.fspath(file)
     raise ValueError(
         f"torch.load: {path}: {locate(path).scheme}:// cannot be mapped (mmap=True), only a file of "
-        "this machine can. Load it without mmap, or gfile.Copy it to a directory first, or let that be "
-        "done by gfile.configure(stage_mapped=True)"
+        "this machine can. Load it without mmap, gfile.Copy it to a local directory first, or allow a "
+        "temporary copy with gfile.configure(stage_mapped=True)"
     )
 
 
 def writing(file: Any) -> AbstractContextManager[Any]:
-    """A store's file as a stream, this machine's as a path beside it."""
-    return Open(file, "wb") if is_remote(file) else _beside(file)
+    """Open a store's file as a stream; for a local one, give a temporary path next to it."""
+    return Open(file, "wb") if is_remote(file) else _atomic(file)
 
 
 @contextmanager
 def reading_by_name(path: Any) -> Iterator[Any]:
-    """A copy on this machine, of a store's file, for as long as the context lasts.
+    """Copy a store's file to this machine for the duration of the context.
 
-    What is mapped from it stays: the pages outlive the name.
+    A mapping of the copy stays valid after the copy is removed.
     """
     if not is_remote(path):
         yield _plain(path)
@@ -62,12 +62,12 @@ def reading_by_name(path: Any) -> Iterator[Any]:
 
 
 def writing_by_name(path: Any) -> AbstractContextManager[Any]:
-    """A path on this machine whose file is sent to the store afterwards, or renamed."""
-    return _sent(path) if is_remote(path) else _beside(path)
+    """Give a local path; its file is uploaded or renamed to the target at the end."""
+    return _uploaded(path) if is_remote(path) else _atomic(path)
 
 
 def contents(file: Any) -> Any:
-    """All of a store's file."""
+    """Return the content of a store's file as a stream in memory."""
     if not is_remote(file):
         return _plain(file)
     with Open(file, "rb") as source:
@@ -75,12 +75,12 @@ def contents(file: Any) -> Any:
 
 
 def make_directory(path: str) -> None:
-    """Of any scheme."""
+    """Create a directory of any scheme."""
     MakeDirs(path)
 
 
 def directory_here(path: str) -> str:
-    """Refuse what is not of this machine."""
+    """Return a local path. Raises OSError for a path of a store."""
     if is_remote(path):
         raise failure(
             errno.EINVAL,
@@ -92,7 +92,7 @@ def directory_here(path: str) -> str:
 
 
 @contextmanager
-def _sent(path: Any) -> Iterator[str]:
+def _uploaded(path: Any) -> Iterator[str]:
     with tempfile.TemporaryDirectory(prefix="gfile-") as directory:
         local = os.path.join(directory, locate(path).name or "file")
         yield local
@@ -101,10 +101,10 @@ def _sent(path: Any) -> Iterator[str]:
 
 
 @contextmanager
-def _beside(path: Any) -> Iterator[Any]:
-    # An open file is its owner's business. So is what upstream refuses, in its own words.
+def _atomic(path: Any) -> Iterator[Any]:
+    # Pass open files through. Also pass paths that upstream rejects with its own error.
     target = _plain(path)
-    if not isinstance(path, (str, os.PathLike)) or not _can_be_beside(target):
+    if not isinstance(path, (str, os.PathLike)) or not _can_be_atomic(target):
         if isinstance(path, (str, os.PathLike)):
             with explained("cannot write", target):
                 refuse_planted(os.fsdecode(target))
@@ -120,9 +120,9 @@ def _beside(path: Any) -> Iterator[Any]:
         partial.discard()
 
 
-def _can_be_beside(target: str) -> bool:
+def _can_be_atomic(target: str) -> bool:
     parent = os.path.dirname(os.path.realpath(target))
-    # The parent is a partial one when a function that was asked calls another that asks again.
+    # If one hooked function of torch calls another, the parent is already a temporary directory.
     return (
         os.path.isdir(parent)
         and not os.path.isdir(target)
@@ -132,7 +132,7 @@ def _can_be_beside(target: str) -> bool:
 
 
 def _plain(file: Any) -> Any:
-    """`file:///a/b` is `/a/b` to what knows no schemes; everything else is itself."""
+    """Return `/a/b` for `file:///a/b`, and everything else unchanged."""
     if isinstance(file, (str, os.PathLike)):
         text: object = os.fspath(file)
         if isinstance(text, str) and text.startswith(("file://", "local://")):

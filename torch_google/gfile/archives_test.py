@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Archives that torch's C++ code opens by name are gfile's: any scheme, read in parts, and written whole."""
+"""Archives that torch's C++ code opens by name: any scheme, partial reads, atomic writes."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_packages() -> None:
     name = "memory://archives/package.pt"
     with torch.package.PackageExporter(name) as exporter:
         exporter.save_pickle("data", "tensor.pkl", torch.arange(100_000))
-    found = torch.package.PackageImporter(name).load_pickle("data", "tensor.pkl")
-    assert torch.equal(found, torch.arange(100_000))
+    tensor = torch.package.PackageImporter(name).load_pickle("data", "tensor.pkl")
+    assert torch.equal(tensor, torch.arange(100_000))
 
 
 def test_what_is_not_there_is_named_by_gfile() -> None:

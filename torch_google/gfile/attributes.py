@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file keeps when it is replaced: owner, group, permissions, ACL, extended attributes."""
+"""Preserve the owner, group, permissions, ACL and extended attributes of a replaced file."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch_google.gfile.private_directory import path_at
 
 _log = logging.getLogger("torch_google.gfile")
 _ACL = "system.posix_acl_access"
-# These vouch for the older content.
-_OF_THE_CONTENT = frozenset({"security.capability", "security.evm", "security.ima"})
+# Attributes that certify the old content.
+_CONTENT_ATTRIBUTES = frozenset({"security.capability", "security.evm", "security.ima"})
 _NOT_PERMITTED = frozenset(
     {errno.EACCES, errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM, errno.EROFS}
 )
@@ -21,10 +21,10 @@ _warned: set[str] = set()
 
 
 def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
-    """Give the open file `new` the attributes of the file `name` in `parent`, which it will replace.
+    """Copy to the open file `new` the attributes of the file `name` in `parent`, at `path`.
 
-    Return what could not be kept, in words; `path` is the file's. Another user's file in a sticky
-    directory may have been put there for this process to fill: then nothing of it is kept.
+    Return descriptions of the attributes that could not be kept. Another user's file in a sticky
+    directory may have been planted for this process to fill, so none of its attributes are kept.
     """
     try:
         old = os.stat(name, dir_fd=parent, follow_symlinks=False)
@@ -33,13 +33,13 @@ def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
     if not stat.S_ISREG(old.st_mode):
         return []
     if is_planted(old, os.fstat(parent)):
-        what = "it was another user's, in a sticky directory that anybody can write"
-        return [f"owner {old.st_uid}, group {old.st_gid} and permissions ({what})"]
+        reason = "it was another user's, in a sticky directory that every user can write"
+        return [f"owner {old.st_uid}, group {old.st_gid} and permissions ({reason})"]
     lost = _keep_extended(new, path_at(parent, name, path))
     mode = stat.S_IMODE(old.st_mode)
     if not _keep_owner(new, gid=old.st_gid):
         lost.append(f"group {old.st_gid}")
-        # Another group gets no more than everybody has.
+        # The new group must not get more than all users have.
         mode &= ~stat.S_ISGID & ~(~(mode << 3) & stat.S_IRWXG)
     if not _keep_owner(new, uid=old.st_uid):
         lost.append(f"owner {old.st_uid}")
@@ -50,7 +50,7 @@ def keep_attributes(new: int, parent: int, name: str, path: str) -> list[str]:
 
 
 def warn_of_loss(path: str, lost: list[str]) -> None:
-    """Log a warning that names what a replaced file has lost, once for a path."""
+    """Log a warning that names the lost attributes of a replaced file, once per path."""
     if lost and path not in _warned:
         _warned.add(path)
         _log.warning(
@@ -61,9 +61,10 @@ def warn_of_loss(path: str, lost: list[str]) -> None:
 
 
 def is_planted(status: os.stat_result, parent: os.stat_result) -> bool:
-    """Return whether a third user put a file or a link into a sticky directory like /tmp.
+    """Return whether a third user owns a file or link in a sticky directory like /tmp.
 
-    The kernel's fs.protected_symlinks and fs.protected_regular have the same rule.
+    A third user is neither this one nor the owner of the directory. The kernel's
+    fs.protected_symlinks and fs.protected_regular have the same rule.
     """
     shared = parent.st_mode & stat.S_ISVTX and parent.st_mode & stat.S_IWOTH
     return bool(shared) and status.st_uid not in (os.geteuid(), parent.st_uid)
@@ -86,7 +87,7 @@ def _keep_extended(new: int, old: str) -> list[str]:
     kept, present = _extended(old), _extended(new)
     lost = []
     for name in sorted(kept.keys() | {_ACL} & present.keys()):
-        if name in _OF_THE_CONTENT or kept.get(name) == present.get(name):
+        if name in _CONTENT_ATTRIBUTES or kept.get(name) == present.get(name):
             continue
         value = kept.get(name)
         try:
@@ -104,8 +105,8 @@ def _keep_extended(new: int, old: str) -> list[str]:
 
 
 def _extended(file: int | str) -> dict[str, bytes | None]:
-    """Return the extended attributes of a file; a value that may not be read is None."""
-    follow = isinstance(file, int)  # a descriptor is no link
+    """Return the extended attributes of a file; an unreadable value is None."""
+    follow = isinstance(file, int)  # a descriptor is never a link
     try:
         names = os.listxattr(file, follow_symlinks=follow)
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owner, group, permissions, ACL and extended attributes of a file that is replaced."""
+"""Owner, group, permissions, ACL and extended attributes of a replaced file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CAPABILITY = "security.capability"
 
 
 def _acl(mode: int) -> bytes:
-    """Return an ACL in the kernel's format: `mode`, and rw for a user, who must exist, by number."""
+    """Return an ACL in the kernel's format: `mode`, and rw for a second entry, this user."""
     entries = [(1, mode >> 6 & 7, -1), (2, 6, os.geteuid()), (4, mode >> 3 & 7, -1), (0x10, 6, -1)]
     entries.append((0x20, mode & 7, -1))
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
@@ -45,8 +45,8 @@ def _write(path: Path) -> None:
 
 
 def _write_by_path(path: Path) -> None:
-    with answers.writing_by_name(path) as aside:
-        Path(aside).write_bytes(b"new")
+    with answers.writing_by_name(path) as temporary:
+        Path(temporary).write_bytes(b"new")
 
 
 def _append(path: Path) -> None:
@@ -59,9 +59,9 @@ _WRITERS = [_write, _write_by_path, _append]
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = tmp_path / "file"
-    made.write_bytes(b"old")
-    return made
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    return file
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +102,7 @@ def test_an_acl_is_kept(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def test_no_acl_is_kept_as_well(path: Path) -> None:
-    """A new file would have the directory's default ACL, and one more user could write it."""
+    """Otherwise the directory's default ACL would let a second user write the file."""
     path.chmod(0o640)
     _set(path.parent, _DEFAULT_ACL, _acl(0o640))
     _write(path)
@@ -124,20 +124,20 @@ def test_an_owner_that_cannot_be_kept_is_told_once(path: Path) -> None:
     path.parent.chmod(0o777)
     os.chown(path, 0, _GROUP)
     path.chmod(0o6664)
-    told: list[str] = []
+    messages: list[str] = []
 
     def replace() -> None:
         handler = logging.Handler()
-        handler.emit = lambda record: told.append(record.getMessage())  # type: ignore[method-assign]
+        handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
         logging.getLogger("torch_google.gfile").addHandler(handler)
         _write(Path("file"))
-        assert told == [
+        assert messages == [
             f"{path}: replaced by user {UID}, who could not keep its group {_GROUP}, owner 0; set "
             "them as root, or write the file in place with open()"
         ]
         os.chmod("file", 0o600)
         _write(Path("file"))
-        assert len(told) == 1
+        assert len(messages) == 1
 
     run_as_other(path.parent, replace)
     status = path.stat()
@@ -146,7 +146,7 @@ def test_an_owner_that_cannot_be_kept_is_told_once(path: Path) -> None:
 
 @needs_root
 def test_permissions_are_not_passed_on_to_another_owner_or_group(path: Path) -> None:
-    """Set-user-ID for one user is not that for another; nor is a group's permission another's."""
+    """Set-user-ID must not pass to another owner, nor group permissions to another group."""
     path.parent.chmod(0o777)
     os.chown(path, 0, _GROUP)
     path.chmod(0o6774)
@@ -169,7 +169,7 @@ def test_a_member_of_the_group_keeps_it(path: Path) -> None:
 def test_a_file_planted_in_a_sticky_directory_keeps_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its owner would own what root writes."""
+    """Otherwise another user would own the file that root writes."""
     tmp_path.chmod(0o1777)
     run_as_other(tmp_path, lambda: os.close(os.open("file", os.O_CREAT, 0o666)))
     _write(tmp_path / "file")

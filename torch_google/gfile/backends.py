@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keepers of files that the tests run one table of behaviours on.
+"""The filesystems on which the tests run one table of behaviours.
 
-Everything is real: files of this machine, fsspec's memory, a zip archive, an HTTP server. Some are made
-here on fsspec: one that fails every third call, one that keeps parts of an upload apart until it is
-complete, as S3 does, and in `object_store_testing.py` two that refuse to read a name as a pattern.
+Some are real: local files, fsspec's memory, a zip archive, an HTTP server. Others are fsspec
+filesystems for tests: one fails every third call, one hides the parts of an upload until it is
+complete, as S3 does, and the two of `object_store_testing.py` raise if they must expand a pattern.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from torch_google import gfile
 from torch_google.gfile.cloud_testing import INSTALLED, new_bucket
 from torch_google.gfile.object_store_testing import Objects, Strict
 
-# The table reads these on every backend; those that can be written begin with them, too.
+# The initial files of every backend.
 CONTENT = {
     "hello.txt": "hello, wörld\nsecond line\n".encode(),
     "sub/a.bin": bytes(range(256)) * 40,
@@ -45,9 +45,10 @@ QUICK = gfile.Retry(attempts=6, first=0.001)
 
 @dataclass(frozen=True)
 class Backend:
-    """`root` has the content below it; `real_directories`: a directory must be made before it is used.
+    """A filesystem with CONTENT below `root`.
 
-    `urls`: a path is a URL, in which a name's special characters are percent-encoded.
+    real_directories: a directory must be created before it is used.
+    urls: paths are URLs, in which the special characters of a name are percent-encoded.
     """
 
     name: str
@@ -57,11 +58,11 @@ class Backend:
     urls: bool = False
 
     def written(self, name: str) -> str:
-        """Return a name as it is in paths and listings."""
+        """Return a name in the form of paths and listings."""
         return urllib.parse.quote(name) if self.urls else name
 
     def path(self, name: str) -> str:
-        """Return a whole path of a name below the root, as it is written there."""
+        """Return the full path of a name below the root."""
         if "::" in self.root:
             inner, _, chain = self.root.partition("::")
             return f"{inner}{name}::{chain}"
@@ -69,9 +70,9 @@ class Backend:
 
 
 class Flaky(AbstractFileSystem):
-    """A store to which every third call fails: by turns before it was done, and after.
+    """A store in which every third call fails, alternately before and after it takes effect.
 
-    Files are read in pieces of at most 1,000 bytes, each of them a call.
+    Reads return at most 1,000 bytes, and each one is a call.
     """
 
     protocol = "flaky"
@@ -88,7 +89,7 @@ class Flaky(AbstractFileSystem):
         return f"/{path.removeprefix('flaky://').strip('/')}".rstrip("/")
 
     def ask(self, action: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """Do it, or fail as a network does."""
+        """Run `action`, or fail like a network."""
         self.calls += 1
         if self.calls % 6 == 3:
             raise ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
@@ -139,13 +140,13 @@ class _FlakyReader(_SizedReader):
         self._system = system
 
     def read(self, size: int | None = -1) -> bytes:
-        most = 1000 if size is None or size < 0 else min(size, 1000)
-        data: bytes = self._system.ask(super().read, most)
+        limit = 1000 if size is None or size < 0 else min(size, 1000)
+        data: bytes = self._system.ask(super().read, limit)
         return data
 
 
 class Parts(AbstractFileSystem):
-    """Uploads go up in parts, of which nothing can be seen until the last one completes them."""
+    """A store whose multipart uploads are invisible until the last part completes them."""
 
     protocol = "parts"
     root_marker = "/"
@@ -189,9 +190,9 @@ class _PartsFile(AbstractBufferedFile):
 
 
 class _Ranges(http.server.SimpleHTTPRequestHandler):
-    """Files of a directory, with Range; `fail` answers that many requests by 503 first.
+    """A handler that serves a directory and supports Range; the first `fail` requests get a 503.
 
-    With `streams` it neither knows a file's length beforehand nor answers Range, as generated pages do.
+    With `streams` it sends no length and ignores Range, as servers do for generated pages.
     """
 
     protocol_version = "HTTP/1.1"
@@ -208,7 +209,7 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
             self.send_error(503)
             return None
         path = self.translate_path(self.path)
-        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
+        byte_range = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if os.path.isdir(path) or not os.path.exists(path):
             return super().send_head()
         content = Path(path).read_bytes()
@@ -218,16 +219,20 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
             self.send_header("Connection", "close")
             self.end_headers()
             return io.BytesIO(content)
-        begin = int(wanted.group(1)) if wanted else 0
-        end = min(int(wanted.group(2)) + 1, len(content)) if wanted and wanted[2] else len(content)
-        if wanted and begin >= len(content):
+        begin = int(byte_range.group(1)) if byte_range else 0
+        end = (
+            min(int(byte_range.group(2)) + 1, len(content))
+            if byte_range and byte_range[2]
+            else len(content)
+        )
+        if byte_range and begin >= len(content):
             self.send_error(416)
             return None
-        self.send_response(206 if wanted else 200)
+        self.send_response(206 if byte_range else 200)
         self.send_header("Accept-Ranges", "bytes")
         self.send_header("Content-Type", "application/octet-stream")
         self.send_header("Content-Length", str(end - begin))
-        if wanted:
+        if byte_range:
             self.send_header("Content-Range", f"bytes {begin}-{end - 1}/{len(content)}")
         self.end_headers()
         return io.BytesIO(content[begin:end])
@@ -235,10 +240,10 @@ class _Ranges(http.server.SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(directory: Path, **options: Any) -> Iterator[tuple[str, Any]]:
-    """Serve a directory over HTTP; yields its address, and the handler's class to change."""
+    """Serve a directory over HTTP; yield its URL and the handler class, to change its fields."""
     handler = type("_Handler", (_Ranges,), options)
-    made = functools.partial(handler, directory=str(directory))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), made) as server:
+    handler_factory = functools.partial(handler, directory=str(directory))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler_factory) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
@@ -268,16 +273,16 @@ WRITABLE = tuple(name for name in NAMES if name not in ("zip", "http"))
 def backend(name: str, directory: Path, files: Mapping[str, bytes] = CONTENT) -> Iterator[Backend]:
     """Yield a backend with files below its root."""
     with ExitStack() as stack:
-        made = _made(name, directory, files, stack)
-        if made.writable:
+        created = _create(name, directory, files, stack)
+        if created.writable:
             for file, content in files.items():
-                gfile.MakeDirs(os.path.dirname(made.path(file)))
-                with gfile.Open(made.path(file), "wb") as new:
+                gfile.MakeDirs(os.path.dirname(created.path(file)))
+                with gfile.Open(created.path(file), "wb") as new:
                     new.write(content)
-        yield made
+        yield created
 
 
-def _made(name: str, directory: Path, files: Mapping[str, bytes], stack: ExitStack) -> Backend:
+def _create(name: str, directory: Path, files: Mapping[str, bytes], stack: ExitStack) -> Backend:
     if name == "local":
         return Backend(name, str(directory / "local"), real_directories=True)
     if name == "memory":
@@ -299,14 +304,14 @@ def _made(name: str, directory: Path, files: Mapping[str, bytes], stack: ExitSta
     if name in INSTALLED:
         return Backend(name, f"{new_bucket(name)}/box")
     if name == "registered":
-        below = DirFileSystem(str(directory / "kept"), LocalFileSystem(auto_mkdir=True))
-        gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
+        system = DirFileSystem(str(directory / "kept"), LocalFileSystem(auto_mkdir=True))
+        gfile.register_scheme("kept", system, rename_commits=True, overwrite=True)
         return Backend(name, "kept://box")
-    kinds: dict[str, Any] = {
+    factories: dict[str, Any] = {
         "flaky": Flaky,
         "parts": Parts,
         "strict": lambda: Strict(global_store=False, skip_instance_cache=True),
         "objects": Objects,
     }
-    gfile.register_scheme(name, kinds[name], retry=QUICK, overwrite=True)
+    gfile.register_scheme(name, factories[name], retry=QUICK, overwrite=True)
     return Backend(name, f"{name}://box")

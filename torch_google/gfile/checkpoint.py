@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributed checkpoints: torch.distributed.checkpoint on any scheme, old or new but never half.
+"""Atomic distributed checkpoints: torch.distributed.checkpoint on any scheme.
 
-Each save writes data files with names of its own, then `.metadata`, which names them, in one step; then
-what the older metadata named is removed. So whoever is killed leaves the older checkpoint, or the new
-one. The format is upstream's, and its readers read it.
+Each save writes data files with unique names, then replaces `.metadata`, which names them, in one
+step. Then it removes the data files that the old metadata named. So a process killed at any moment
+leaves the old checkpoint or the new one. The format is upstream's, and upstream's readers read it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from torch_google.gfile.schemes import filesystem_of
 
 _METADATA = ".metadata"
 _DATA = ".distcp"
-# What pickle raises of a file that another version wrote, or damaged.
+# Errors of pickle for a file that is damaged or that another version wrote.
 _UNREADABLE = (pickle.UnpicklingError, AttributeError, EOFError, ImportError, IndexError)
 
 
 class _Files(FileSystemBase):
-    """Files by gfile, as checkpoints ask for them."""
+    """The filesystem interface of checkpoints, on gfile."""
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
@@ -73,7 +73,7 @@ class _Files(FileSystemBase):
             filesystem_of(checkpoint_id)
         except (ImportError, TypeError, ValueError):
             if is_remote(checkpoint_id):
-                raise  # its words are better than that no storage was found
+                raise  # its text says more than "no storage was found"
             return False
         return True
 
@@ -94,25 +94,25 @@ class Reader(FileSystemReader):
 class Writer(FileSystemWriter):
     """A `storage_writer` for a checkpoint of any scheme; options are FileSystemWriter's.
 
-    Whether files are synced is `gfile.configure(sync=...)`'s to say.
+    `gfile.configure(sync=...)` decides whether files are synced.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         super().__init__(path, **options)
-        # A file is synced when it is committed; upstream would do it again, or sync the whole machine.
+        # gfile syncs a file on commit; upstream would sync it again, or sync the whole machine.
         self.sync_files = False
         self.fs = _Files()
         self.path = self.fs.init_path(path)
 
     def write_data(self, plan: Any, planner: Any) -> Any:
-        """Write this process' part, to files that no earlier save has."""
+        """Write this process's part, to files with new names."""
         own = f"{plan.storage_data.prefix}{uuid.uuid4().hex[:12]}_"
         storage = dataclasses.replace(plan.storage_data, prefix=own)
         return super().write_data(dataclasses.replace(plan, storage_data=storage), planner)
 
     def finish(self, metadata: Any, results: list[list[Any]]) -> None:
-        """Make the new checkpoint the one that is read, then remove what was the old one's."""
-        # Of torch v2.6's checkpoints, the metadata has no version, and every process takes part.
+        """Switch to the new checkpoint, then remove the data of the old one."""
+        # In torch v2.6 the metadata has no version, and saves are always collective.
         if hasattr(filesystem, "CURRENT_DCP_VERSION"):
             metadata.version = filesystem.CURRENT_DCP_VERSION
         metadata.storage_data = {
@@ -122,15 +122,15 @@ class Writer(FileSystemWriter):
         alone = getattr(self, "rank", None) is not None and not self.use_collectives
         prefix = f"__{self.rank}" if alone else "__"
         path = self.fs.concat_path(self.path, f"{prefix}{_METADATA}" if alone else _METADATA)
-        older = _named(path)
+        old = _named(path)
         with Open(path, "wb") as file:
             pickle.dump(metadata, file)
         operations.Sweep(self.path)
-        now = _names(metadata)
+        current = _names(metadata)
         for name in operations.ListDir(self.path):
             if not name.endswith(_DATA) or not name.startswith(f"{prefix}_" if alone else prefix):
                 continue
-            if name not in now and (name in older or self._is_litter(name)):
+            if name not in current and (name in old or self._is_litter(name)):
                 operations.Remove(self.fs.concat_path(self.path, name))
 
     @classmethod
@@ -138,18 +138,18 @@ class Writer(FileSystemWriter):
         return _Files.validate_checkpoint_id(checkpoint_id)
 
     def _is_litter(self, name: str) -> bool:
-        # A data file that no metadata names is of a save under way, unless it is old.
+        # A data file that no metadata names may belong to a save in progress, unless it is old.
         modified = operations.Stat(self.fs.concat_path(self.path, name)).modified
         return modified is not None and time.time() - modified > LITTER
 
 
 def storages(upstream: list[type], reader: bool) -> list[type]:
-    """Ours before upstream's, which ask for fewer things."""
+    """Return the storage classes to try: gfile's, then upstream's, which check less."""
     return [Reader if reader else Writer, *upstream]
 
 
 def _named(path: str) -> frozenset[str]:
-    """Return the data files of the checkpoint that is there; one that cannot be read names none."""
+    """Return the data files of the existing checkpoint, or none if it is unreadable."""
     try:
         with Open(path, "rb") as file:
             return _names(pickle.load(file))

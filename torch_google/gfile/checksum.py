@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file's checksum in a file beside it, as `sha256sum -c` reads it: `NAME.sha256` for `NAME`.
+"""A file's checksum in a second file, in the format of `sha256sum -c`: `NAME.sha256` for `NAME`.
 
-While a file is being replaced its checksum lists both contents, so that whoever is killed at any moment
-leaves a file that verifies.
+While a file is being replaced, its checksum file lists both contents. So the file verifies even if
+its writer is killed at any moment.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ ALGORITHMS = ("blake2b", "sha256", "sha512")
 
 
 def check_algorithm(name: str) -> None:
-    """Raise ValueError unless a checksum of that name can be asked for."""
+    """Raise ValueError for an unsupported algorithm."""
     if name not in ALGORITHMS:
         raise ValueError(f"checksum '{name}': there are {', '.join(ALGORITHMS)}; ask for one")
 
 
 def digest(file: IO[bytes], algorithm: str) -> str:
-    """Return the checksum of what is left of a file, read piece by piece."""
+    """Return the checksum of a file from its current position on."""
     state = hashlib.new(algorithm)
     while piece := file.read(1 << 20):
         state.update(piece)
     return state.hexdigest()
 
 
-def verify(name: str, found: str, listed: str, algorithm: str) -> None:
-    """Raise ChecksumError unless `found` is among the checksums that a file of them lists."""
-    wanted = _digests(listed)
-    if found not in wanted:
+def verify(name: str, actual: str, listed: str, algorithm: str) -> None:
+    """Raise ChecksumError unless `actual` is among the checksums in the text `listed`."""
+    expected = _digests(listed)
+    if actual not in expected:
         raise ChecksumError(
             errno.EIO,
-            f"its {algorithm} is {found}, and {' or '.join(wanted) or 'none'} is listed beside it; "
-            "restore the file, or write it anew",
+            f"its {algorithm} is {actual}, and {' or '.join(expected) or 'none'} is listed; "
+            "restore the file, or write it again",
             name,
         )
 
@@ -46,16 +46,16 @@ def verify(name: str, found: str, listed: str, algorithm: str) -> None:
 def replace(
     commit: Callable[[], None],
     name: str,
-    made: str,
+    new: str,
     listed: str | None,
     write: Callable[[str], None],
 ) -> None:
-    """Commit a file with its checksum `made`; `listed` is what is listed for the one before it."""
-    older = [line for line in _digests(listed or "") if line != made]
-    write("".join(f"{each}  {name}\n" for each in [*older, made]))
+    """Commit a file with its checksum; `listed` is the text of the existing checksum file."""
+    old = [line for line in _digests(listed or "") if line != new]
+    write("".join(f"{each}  {name}\n" for each in [*old, new]))
     commit()
-    if older:
-        write(f"{made}  {name}\n")
+    if old:
+        write(f"{new}  {name}\n")
 
 
 def _digests(listed: str) -> list[str]:

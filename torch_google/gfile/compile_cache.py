@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled graphs that other processes and machines share, in a directory of any scheme.
+"""A cache of compiled graphs that processes and machines share, in a directory of any scheme.
 
-torch finds a remote cache's class by name and lets a program give it another backend: this is one, on
-gfile. FX graphs and AOTAutograd's are kept there; autotuning's and Dynamo's profiles, too, when their own
-settings in torch ask for a remote cache.
+torch looks up the class of a remote cache by name and lets a program replace its backend. This is a
+backend on gfile. It caches the graphs of FX and AOTAutograd, and the profiles of autotuning and
+Dynamo if torch's own settings ask for a remote cache.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch_google.gfile.operations import Copy, MakeDirs, Open
 
 
 class Backend(remote_cache.RemoteCacheBackend[bytes]):
-    """Entries as files, named by a digest of their key; whoever may write there decides what runs."""
+    """A backend with one file per entry, named by the key's digest. Any writer can inject code."""
 
     def __init__(self, directory: PathLike) -> None:
         super().__init__()
@@ -46,36 +46,36 @@ class Backend(remote_cache.RemoteCacheBackend[bytes]):
 
 
 def set_compile_cache(directory: PathLike | None) -> None:
-    """Keep what torch.compile makes in a directory as well, for other processes; None ends that.
+    """Share the results of torch.compile through a directory; None stops that.
 
-    An entry is looked for in the local cache of inductor first.
+    Inductor's local cache is searched first.
     """
     import torch._functorch.config as functorch
     import torch._inductor.config as inductor
 
-    made = None if directory is None else lambda: Backend(directory)
-    remote_cache.RedisRemoteCache.backend_override_cls = made
+    backend = None if directory is None else lambda: Backend(directory)
+    remote_cache.RedisRemoteCache.backend_override_cls = backend
     inductor.fx_graph_remote_cache = None if directory is None else True
     functorch.enable_remote_autograd_cache = None if directory is None else True
-    _forget()
+    _drop_open_caches()
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Send what TORCH_COMPILE_DEBUG writes about each graph to a directory, as a tar file; None: no."""
+    """Copy TORCH_COMPILE_DEBUG's output for each graph to a directory as a tar; None: do not."""
     import torch._inductor.config as inductor
 
     def upload(tar: str) -> None:
         assert directory is not None
-        below = "_".join(Path(tar).parts[-2:])
+        name = "_".join(Path(tar).parts[-2:])
         MakeDirs(directory)
-        Copy(tar, str(locate(directory).join(f"{os.getpid()}_{below}")), overwrite=True)
+        Copy(tar, str(locate(directory).join(f"{os.getpid()}_{name}")), overwrite=True)
 
     inductor.trace.upload_tar = None if directory is None else upload
 
 
-def _forget() -> None:
-    """Let go of the caches that were made before."""
+def _drop_open_caches() -> None:
+    """Drop torch's memoized cache, which has the old backend."""
     from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
 
-    made: Any = AOTAutogradCache.get_remote_cache
-    made.cache_clear()
+    get_cache: Any = AOTAutogradCache.get_remote_cache
+    get_cache.cache_clear()

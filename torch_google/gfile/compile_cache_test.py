@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch writes beside its user's files, through the extension points that it has for it."""
+"""Files that torch writes on its own, through its extension points: caches, dumps, events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.gfile.backends import Flaky
 from torch_google.gfile.compile_cache import Backend
 
 _SECONDS = 300
-# A product alone: inductor calls the library for it, and needs no compiler.
+# Only a matrix product: inductor calls the library for it, and needs no compiler.
 _PROGRAM = """
 import json, sys
 from torch_google import gfile
@@ -30,25 +30,25 @@ import torch
 from torch._dynamo.utils import counters
 def product(x, y):
     return torch.mm(x, y)
-made = torch.compile(product)(torch.eye(4), torch.full((4, 4), 3.0))
-assert made.sum() == 48
+result = torch.compile(product)(torch.eye(4), torch.full((4, 4), 3.0))
+assert result.sum() == 48
 from torch._inductor.remote_cache import cache_stats
 print(json.dumps({name: [stat.hit, stat.put] for name, stat in cache_stats._stats.items()}))
 """
 
 
 def _compiled(directory: Path, local: Path) -> dict[str, list[int]]:
-    """Return hits and puts of each cache that is shared, in a process of its own."""
-    done = subprocess.run(
+    """Compile in a new process; return the hits and puts of each shared cache."""
+    result = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(directory)],
         capture_output=True,
         text=True,
         timeout=_SECONDS,
         env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(local)},
     )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    return {name: counts for name, counts in found.items() if name.startswith("Remote")}
+    assert result.returncode == 0, result.stderr
+    counts_by_name = json.loads(result.stdout.splitlines()[-1])
+    return {name: counts for name, counts in counts_by_name.items() if name.startswith("Remote")}
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ def test_entries(root: str, tmp_path: Path) -> None:
 
 def test_it_ends() -> None:
     gfile.set_compile_cache("memory://inductor")
-    made: Any = remote_cache.RemoteFxGraphCache("an id")
-    made.put("key", {"data": 1})
-    assert made.get("key") == {"data": 1}
+    cache: Any = remote_cache.RemoteFxGraphCache("an id")
+    cache.put("key", {"data": 1})
+    assert cache.get("key") == {"data": 1}
     assert torch._inductor.config.fx_graph_remote_cache
     gfile.set_compile_cache(None)
     assert not torch._inductor.config.fx_graph_remote_cache

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong with files: the same exceptions as `open()` raises, whoever keeps the file.
+"""Errors of files: the same exceptions as `open()` raises, on every filesystem.
 
-Each store reports in its own way; here it becomes an OSError with errno, path and the next step, and
-it is decided which failures pass by themselves.
+Each store's client has its own exceptions. This module turns them into an OSError with errno, path
+and the next step, and decides which failures are transient.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from contextlib import contextmanager
 
 
 class TransientError(OSError):
-    """A failure that passes by itself; a filesystem that raises it is asked again."""
+    """A failure that is worth a retry, whatever its errno."""
 
 
 class ChecksumError(OSError):
-    """A file's content is not what its checksum says."""
+    """A mismatch between a file's content and its checksum."""
 
 
-# HTTP's answers that are worth asking again: timeout, too early, too many requests; 5xx besides.
+# HTTP statuses to retry, in addition to 5xx: timeout, too early, too many requests.
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _TRANSIENT_ERRNO = frozenset(
     {
@@ -40,7 +40,7 @@ _TRANSIENT_ERRNO = frozenset(
         errno.ETIMEDOUT,
     }
 )
-# Classes by name, since the clients that define them need not be installed. Most are no OSError.
+# Classes by name, since their packages may not be installed. Most are not OSErrors.
 _TRANSIENT_NAMES = frozenset(
     {
         # aiohttp, fsspec, http.client
@@ -74,7 +74,7 @@ _TRANSIENT_NAMES = frozenset(
         "ServiceResponseError",
     }
 )
-# Some of the classes above are bases of failures that stay.
+# Permanent failures whose base classes are among those above.
 _PERMANENT_NAMES = frozenset(
     {
         "CertificateError",
@@ -83,7 +83,7 @@ _PERMANENT_NAMES = frozenset(
         "UnsupportedProtocol",
     }
 )
-# S3's words for failures that pass, whatever HTTP's status is with them.
+# S3's codes of transient failures, with any HTTP status.
 _TRANSIENT_CODES = frozenset(
     {
         "InternalError",
@@ -96,7 +96,7 @@ _TRANSIENT_CODES = frozenset(
         "ThrottlingException",
     }
 )
-# Packages whose exceptions are a store's failures, rather than bugs of the program.
+# Packages whose exceptions mean that a store failed, not that the program has a bug.
 _CLIENTS = frozenset(
     {
         "adlfs",
@@ -155,10 +155,10 @@ _OF_CLASS = {
     TimeoutError: errno.ETIMEDOUT,
 }
 _OF_NAME = {
-    # s3fs raises it with EBUSY when a file was replaced while it was read.
+    # s3fs raises it, with EBUSY, if a file was replaced while it was read.
     "FileExpired": errno.ESTALE,
     "ParamValidationError": errno.EINVAL,
-    # botocore, google.auth, azure: credentials that are missing or not accepted
+    # botocore, google.auth, azure: missing or rejected credentials
     "ClientAuthenticationError": errno.EACCES,
     "CredentialRetrievalError": errno.EACCES,
     "DefaultCredentialsError": errno.EACCES,
@@ -171,11 +171,11 @@ _OF_NAME = {
 
 
 def is_transient(error: BaseException, *, handled: BaseException | None = None) -> bool:
-    """Return whether asking again may help: timeouts, lost connections, 429 and 5xx.
+    """Return whether a retry may help: timeouts, lost connections, 429 and 5xx.
 
-    A file that does not exist, or may not be touched, never is. The exceptions that the error was
-    raised from decide as well: fsspec's http raises FileNotFoundError for a 503. Those that were being
-    handled before the call, `handled`, have nothing to do with it.
+    A missing file, or one without permission, is never transient. The exceptions that the error was
+    raised from count as well: fsspec's http raises FileNotFoundError for a 503. The exception
+    `handled`, which the caller was handling before the call, does not count.
     """
     origins = list(_origins(error, handled))
     if any(_names(each) & _PERMANENT_NAMES for each in origins):
@@ -184,7 +184,7 @@ def is_transient(error: BaseException, *, handled: BaseException | None = None) 
 
 
 def is_absence(error: BaseException) -> bool:
-    """Return whether an error says that a store has no such file."""
+    """Return whether an error means that a store has no such file."""
     causes = [error]
     while causes[-1].__cause__ is not None and len(causes) < 10:
         causes.append(causes[-1].__cause__)
@@ -194,22 +194,22 @@ def is_absence(error: BaseException) -> bool:
     )
 
 
-def failure(code: int, what: str, path: object) -> OSError:
-    """Return the OSError of a code (its subclass follows), with the next step in its words."""
+def failure(code: int, text: str, path: object) -> OSError:
+    """Return an OSError of the errno's subclass, with the next step in its text."""
     step = _NEXT.get(code)
-    made = OSError(code, f"{what}; {step}" if step else what, str(path))
-    made._explained = True  # type: ignore[attr-defined]
-    return made
+    error = OSError(code, f"{text}; {step}" if step else text, str(path))
+    error._explained = True  # type: ignore[attr-defined]
+    return error
 
 
 @contextmanager
 def explained(doing: str, path: object) -> Iterator[None]:
-    """Raise what any store raises inside as `open()` would: with errno, path and next step."""
+    """Turn a store's exceptions into those of `open()`, with errno, path and next step."""
     handled = sys.exc_info()[1]
     try:
         yield
     except Exception as error:
-        # An exception that is neither the system's nor a client's is a bug, and stays what it is.
+        # An exception of neither the system nor a client is a bug, and passes unchanged.
         foreign = not isinstance(error, OSError) and _status(error) is None
         if foreign and not _is_clients(error) and not is_transient(error, handled=handled):
             raise
@@ -221,7 +221,7 @@ def explained(doing: str, path: object) -> Iterator[None]:
 def _explain(
     error: BaseException, doing: str, path: object, handled: BaseException | None
 ) -> OSError:
-    # The deepest exception that has an answer of the store knows most.
+    # The deepest exception with the store's response has the most detail.
     transient = is_transient(error, handled=handled)
     origin = error
     for each in _origins(error, handled):
@@ -230,10 +230,10 @@ def _explain(
     code = _code(origin)
     if code is None and not (transient and isinstance(error, _PERMANENT)):
         code = _code(error)
-    words = (isinstance(origin, OSError) and origin.strerror) or _words(origin)
+    reason = (isinstance(origin, OSError) and origin.strerror) or _words(origin)
     if code == errno.ESTALE:
-        words = "it changed while it was read"
-    explanation = failure(code or errno.EIO, f"{doing}: {words}", path)
+        reason = "it changed while it was read"
+    explanation = failure(code or errno.EIO, f"{doing}: {reason}", path)
     if isinstance(origin, (ChecksumError, TransientError)):
         own = type(origin)(explanation.errno, explanation.strerror, explanation.filename)
         own._explained = True  # type: ignore[union-attr]
@@ -242,10 +242,10 @@ def _explain(
 
 
 def _origins(error: BaseException, handled: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, and the exceptions that it was raised from or while handling.
+    """Yield an error and the chain of its causes and contexts, up to `handled`.
 
-    s3fs raises some of its errors while it handles botocore's, and names no cause. But an exception
-    that the caller was handling is the context of all that is raised in the meantime.
+    s3fs raises some of its errors while it handles botocore's, without a cause. But an exception
+    that the caller was handling is the context of every error raised in the meantime.
     """
     seen: set[int] = set()
     each: BaseException | None = error
@@ -257,7 +257,7 @@ def _origins(error: BaseException, handled: BaseException | None) -> Iterator[Ba
 
 
 def _passes(error: BaseException) -> bool:
-    """Return whether an exception alone, without those that it was raised from, is transient."""
+    """Return whether an exception is transient, without a look at its causes."""
     names = _names(error)
     if isinstance(error, _PERMANENT) or names & _OF_NAME.keys():
         return getattr(error, "retryable", None) is True  # google.auth
@@ -289,7 +289,7 @@ def _code(error: BaseException) -> int | None:
         return _OF_STATUS.get(status, errno.EIO if status >= 500 else None)
     if any("Timeout" in name for name in names):
         return errno.ETIMEDOUT
-    # gcsfs's words for a 403.
+    # gcsfs's text for a 403.
     return errno.EACCES if str(error).startswith("Forbidden: ") else None
 
 
@@ -302,9 +302,9 @@ def _is_clients(error: BaseException) -> bool:
 
 
 def _words(error: BaseException) -> str:
-    said = str(error)
+    text = str(error)
     name = type(error).__name__
-    return f"{name}: {said}" if said else name
+    return f"{name}: {text}" if text else name
 
 
 def _status(error: BaseException) -> int | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Failures of stores' clients: which of them pass, and the OSError that each becomes."""
+"""Failures of stores' clients: which are transient, and the OSError that each becomes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from torch_google.gfile.upload import is_uploaded
 
 
 def _foreign(name: str, module: str, *bases: type[BaseException]) -> Any:
-    """Return an exception class as a client has it, which need not be installed."""
+    """Return a copy of a client's exception class; the client need not be installed."""
     return type(name, bases or (Exception,), {"__module__": module})
 
 
@@ -32,7 +32,7 @@ _CLIENT_ERROR = _foreign("ClientError", "botocore.exceptions")
 
 
 def _answer(code: str, status: int) -> BaseException:
-    """Return botocore's exception for an answer of S3."""
+    """Return botocore's exception for an S3 response."""
     error: BaseException = _CLIENT_ERROR(f"An error occurred ({code})")
     error.response = {  # type: ignore[attr-defined]
         "Error": {"Code": code},
@@ -135,7 +135,7 @@ def test_a_certificate_that_is_refused_stays_refused() -> None:
 
 
 def test_an_error_is_read_with_the_one_that_was_being_handled() -> None:
-    """s3fs raises its own error while it handles botocore's, and names no cause."""
+    """s3fs raises its own error while it handles botocore's, without a cause."""
     error = OSError(errno.EINVAL, "translated")
     error.__context__ = _answer("ServiceUnavailable", 503)
     with pytest.raises(OSError, match="x://y") as raised, explained("no status", "x://y"):
@@ -149,7 +149,7 @@ def test_an_error_is_read_with_the_one_that_was_being_handled() -> None:
 
 @pytest.mark.parametrize("path", ["memory://none", "context://none"])
 def test_an_error_of_the_caller_is_not_read(path: str) -> None:
-    """A program may call gfile while it handles a failure of its own that passes."""
+    """A program may call gfile while it handles a transient failure of its own."""
     gfile.register_scheme("context", Objects, retry=QUICK, overwrite=True)
     try:
         raise ConnectionResetError("the caller's")
@@ -162,11 +162,11 @@ def test_an_error_of_the_caller_is_not_read(path: str) -> None:
         gfile.Remove(path)
 
 
-# Answers that are lost.
+# Lost responses.
 
 
 class _Forgetful(Objects):
-    """A store whose client asks again by itself, so that a lost answer is a permanent failure."""
+    """A store whose client retries internally, so that a lost response is a permanent failure."""
 
     lose: str | None = None
     keep = True
@@ -243,7 +243,7 @@ def test_a_rename_whose_answer_is_lost(forgetful: _Forgetful, lose: str) -> None
 
 
 class _Slow(Strict):
-    """It makes a directory, and loses the answer; or another process makes it first."""
+    """A store that loses the response to mkdir, or in which another process is faster."""
 
     lose = True
 
@@ -268,7 +268,7 @@ def test_a_directory_is_made_once() -> None:
 @pytest.mark.parametrize("size", [0, 10, (50 << 20) + 1])
 def test_an_etag_is_that_of_the_bytes(size: int) -> None:
     content = os.urandom(min(size, 10)) * (size // 10) + b"x" * (size % 10)
-    parts = [content[at : at + (50 << 20)] for at in range(0, size, 50 << 20)]
+    parts = [content[offset : offset + (50 << 20)] for offset in range(0, size, 50 << 20)]
     digests = [hashlib.md5(part).digest() for part in parts]
     whole = f'"{hashlib.md5(content).hexdigest()}"'
     several = f'"{hashlib.md5(b"".join(digests)).hexdigest()}-{len(parts)}"'

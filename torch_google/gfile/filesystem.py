@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every keeper of files can do: this machine, and stores behind a scheme."""
+"""The interface of a filesystem: the local one, and those of stores."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch_google.gfile.failures import failure
 
 @dataclass(frozen=True)
 class FileStatus:
-    """What is known of a file: bytes (0 for a directory), and when it changed, in seconds since 1970.
+    """A file's length in bytes (0 for a directory) and modification time in seconds since 1970.
 
-    `modified` is None where the store does not say; `mode` too, outside of this machine.
+    `modified` is None if the store does not tell it. `mode` is None except for local files.
     """
 
     length: int
@@ -25,9 +25,9 @@ class FileStatus:
 
 
 class Filesystem(ABC):
-    """Paths are whole, with their scheme. Methods raise OSError as `open()` would.
+    """Operations on full paths, with their scheme. Methods raise OSError as `open()` would.
 
-    Where directories are only implied by the names of files, making one does nothing.
+    If file names only imply directories, as in an object store, creating one is a no-op.
     """
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Filesystem(ABC):
 
     @abstractmethod
     def make_directory(self, path: str, *, parents: bool) -> None:
-        """With `parents`, one that is there already is no error."""
+        """Create a directory. With `parents`, also its parents, and an existing one is no error."""
 
     @abstractmethod
     def remove(self, path: str) -> None:
@@ -67,11 +67,11 @@ class Filesystem(ABC):
     def rename(self, source: str, target: str, *, overwrite: bool) -> None: ...
 
     def sweep(self, path: str) -> None:
-        """Remove what killed writers left in a directory, where they leave anything that can be seen."""
+        """Remove leftovers of killed writers from a directory, if the filesystem shows any."""
         self.status(path)
 
     def exists(self, path: str) -> bool:
-        """Whether there is a file or a directory."""
+        """Return whether a file or a directory exists."""
         try:
             self.status(path)
         except OSError as error:
@@ -81,7 +81,7 @@ class Filesystem(ABC):
         return True
 
     def is_directory(self, path: str) -> bool:
-        """Whether there is a directory."""
+        """Return whether a directory exists."""
         try:
             return self.status(path).is_directory
         except OSError as error:
@@ -90,11 +90,11 @@ class Filesystem(ABC):
             return False
 
     def is_link(self, path: str) -> bool:
-        """Whether it is a symbolic link; where nothing is one, it never is."""
+        """Return whether a path is a symbolic link; False if the filesystem has none."""
         return False
 
     def read_text(self, path: str) -> str | None:
-        """Return a small file's text, or None where it is not."""
+        """Return the text of a small file, or None if it does not exist."""
         try:
             with self.open_to_read(path) as file:
                 data: bytes = file.read()
@@ -103,13 +103,13 @@ class Filesystem(ABC):
         return data.decode("utf-8")
 
     def write_text(self, path: str, text: str) -> None:
-        """Write a small file whole."""
+        """Replace a small file in one step."""
         with self.open_to_write(path, "w", None) as file:
             file.write(text.encode("utf-8"))
 
 
 def _is_absence(error: OSError) -> bool:
-    """Whether there is nothing of that name, nor can be: a link that leads to itself, a name too long."""
+    """Return whether no such file exists or can exist: a link to itself, a name too long."""
     return isinstance(error, FileNotFoundError | NotADirectoryError) or error.errno in (
         errno.ELOOP,
         errno.ENAMETOOLONG,

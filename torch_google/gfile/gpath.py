@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPath: etils.epath's path, for every scheme of this package.
+"""GPath: an etils.epath path for every scheme of this package.
 
-`epath.Path("memory://a")` is one as well, once this module is imported; epath keeps gs, s3 and az.
+Once this module is imported, `epath.Path("memory://a")` is a GPath as well. epath keeps gs, s3 and
+az.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from torch_google.gfile import operations
 from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.schemes import filesystem_of
 
-# The first component of a path with a scheme, and with the percent-encoded rest of a chain.
+# The first component of a path with a scheme; `@` precedes a percent-encoded chain.
 _SCHEME_PART = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(@[^:]*)?:")
 _SCHEMES = ("file", "http", "https", "memory", "zip")
 
 
 class GPath(epath.Path):
-    """A path that is joined as pathlib's are and used as epath's are.
+    """A path with pathlib's joins and epath's methods.
 
-    A scheme is kept in the first component: `memory://a/b` has the parts `memory:`, `a`, `b`, and the
-    archive of `zip://a::x.zip` is in it as well. `str()` and `os.fspath()` give the path as it was.
+    The first component holds the scheme: `memory://a/b` has the parts `memory:`, `a`, `b`. It also
+    holds the archive of `zip://a::x.zip`. `str()` and `os.fspath()` return the original path.
     """
 
     def __new__(cls, *parts: PathLike) -> GPath:
@@ -67,10 +68,10 @@ class GPath(epath.Path):
             yield self / name
 
     def glob(self, pattern: str) -> Iterator[GPath]:
-        # Only the pattern is one: brackets in this path's own names are theirs.
+        # Wildcards count in the pattern only; this path's own names are literal.
         names = [*pathlib.PurePosixPath(pattern).parts] or [""]
-        for found in operations.glob_below(self._location, names):
-            yield type(self)(found)
+        for match in operations.glob_below(self._location, names):
+            yield type(self)(match)
 
     def rglob(self, pattern: str) -> Iterator[GPath]:
         return self.glob(f"**/{pattern}")
@@ -79,8 +80,8 @@ class GPath(epath.Path):
         self, *, top_down: bool = True, on_error: Callable[[OSError], object] | None = None
     ) -> Iterator[tuple[GPath, list[str], list[str]]]:
         try:
-            found = operations.Walk(self)
-            for top, directories, files in found if top_down else reversed(list(found)):
+            triples = operations.Walk(self)
+            for top, directories, files in triples if top_down else reversed(list(triples)):
                 yield type(self)(top), directories, files
         except OSError as error:
             if on_error is not None:
@@ -106,18 +107,18 @@ class GPath(epath.Path):
         )
 
     def stat(self) -> StatResult:
-        found = operations.Stat(self)
+        status = operations.Stat(self)
         return StatResult(
-            is_directory=found.is_directory,
-            length=found.length,
-            mtime=int(found.modified or 0),
-            mode=found.mode,
+            is_directory=status.is_directory,
+            length=status.length,
+            mtime=int(status.modified or 0),
+            mode=status.mode,
         )
 
     def mkdir(self, mode: int | None = None, parents: bool = False, exist_ok: bool = False) -> None:
         if mode not in (None, 0o777):
             raise NotImplementedError(
-                f"{self}: a mode of {mode:o}; only local paths have one: os.chmod"
+                f"{self}: mode {mode:o} is not supported; for a local path use os.chmod"
             )
         if parents and exist_ok:
             operations.MakeDirs(self)
@@ -167,11 +168,11 @@ class GPath(epath.Path):
 
 
 def _as_part(part: PathLike) -> str:
-    place = locate(part)
-    if not place.scheme:
-        return place.inner
-    chain = f"@{quote(place.chain, safe='')}" if place.chain else ""
-    return f"{place.scheme}{chain}:/{place.inner.lstrip('/')}"
+    location = locate(part)
+    if not location.scheme:
+        return location.inner
+    chain = f"@{quote(location.chain, safe='')}" if location.chain else ""
+    return f"{location.scheme}{chain}:/{location.inner.lstrip('/')}"
 
 
 for _scheme in _SCHEMES:

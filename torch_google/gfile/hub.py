@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.hub downloads: from any scheme; from the network only where that is allowed."""
+"""torch.hub's downloads: from any scheme, and from the network only if allowed."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _NETWORK = ("ftp", "http", "https")
 
 
 def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> Any:
-    """Open a URL to read, with `info()` as `urllib.request.urlopen` has it.
+    """Open a URL to read, with the `info()` of `urllib.request.urlopen`.
 
-    Raises PermissionError for the network, unless it is allowed.
+    Raises PermissionError for a network URL, unless `gfile.configure(network=True)`.
     """
     name = url if isinstance(url, str) else url.full_url
     scheme = urlsplit(name).scheme
     if scheme in _NETWORK and not settings().network:
         raise failure(
             errno.EPERM,
-            "torch.hub may not use the network here; give a path of a store or of this machine "
+            "torch.hub may not use the network here; give a path of a store or a local one "
             "(memory://, gs://, file://, ...), or allow it by gfile.configure(network=True) or "
             "TORCH_GOOGLE_NETWORK=1",
             name,
@@ -37,14 +37,14 @@ def open_url(url: str | urllib.request.Request, *args: Any, **kwargs: Any) -> An
 
 
 class _Download:
-    """A file, as torch.hub reads it."""
+    """A file with the interface that torch.hub expects."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._file = Open(path, "rb")
 
     def info(self) -> Message:
-        """Return what HTTP's header would say: the length."""
+        """Return an HTTP header with the length."""
         header = Message()
         header["Content-Length"] = str(Stat(self._path).length)
         return header

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of a bucket that no file of this machine could have: markers of directories, empty components."""
+"""Keys of a bucket that no local file could have: directory markers and empty components."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_google.gfile.object_store_testing import Objects
 
 
 class _Bucket:
-    """A bucket whose keys are set and read without gfile: on S3's server, or in a test's store."""
+    """A bucket that tests change and read without gfile: on an S3 server, or a store in memory."""
 
     def __init__(self, kind: str) -> None:
         self._store: Any = None
@@ -81,10 +81,10 @@ def test_a_marker_of_a_directory_goes_with_it(bucket: _Bucket) -> None:
 
 
 def test_a_marker_with_content_is_not_moved(bucket: _Bucket) -> None:
-    """The clients cannot name it as the source of a copy: they would take `top/d`."""
+    """The clients cannot copy it: they would copy `top/d` instead."""
     keys = {"top/d": b"file", "top/d/": b"content", "top/f": b"1"}
     bucket.put(keys)
-    with pytest.raises(OSError, match="whose name ends with a slash") as raised:
+    with pytest.raises(OSError, match="its name ends with a slash") as raised:
         gfile.Rename(f"{bucket.root}/top", f"{bucket.root}/new")
     assert raised.value.errno == errno.EINVAL
     assert bucket.keys() == keys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every call takes a name as it is, on every backend: only Glob reads a pattern."""
+"""Every call takes names literally, on every backend; only Glob expands a pattern."""
 
 from __future__ import annotations
 
@@ -43,23 +43,23 @@ LITERAL = [
     "'\"&;<>",
     "run1.",
 ]
-# The servers answer 404, although the clients send these percent-encoded.
+# The test servers answer 404 for these, although the clients percent-encode them.
 UNSERVED = {("s3", "line\nbreak"), ("gs", "'\"&;<>")}
-# A pattern or an encoding that one of the names above could be taken for matches one of these.
+# If a call expands or decodes a name above, the result matches one of these.
 SIBLINGS = ("run1", "run2", "run10", "A", "a", "b", "line", "100", "cafe")
 
 
 @pytest.fixture(params=WRITABLE)
 def writable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    with backend(request.param, tmp_path, _siblings()) as made:
-        yield made
+    with backend(request.param, tmp_path, _siblings()) as store:
+        yield store
 
 
 @pytest.fixture(params=LITERAL)
 def name(request: pytest.FixtureRequest, writable: Backend) -> str:
     literal: str = request.param
     if (writable.name, literal) in UNSERVED:
-        pytest.skip(f"the server of {writable.name} cannot be asked for {literal!r}")
+        pytest.skip(f"the test server of {writable.name} does not support the name {literal!r}")
     return literal
 
 
@@ -155,7 +155,7 @@ def test_a_gpaths_name_is_literal(writable: Backend, name: str) -> None:
     assert _tree(str(top)) == siblings | {f"/{name}/{name}": b"x"}
     path.rename(top / "moved").replace(path)
     (path / name).unlink()
-    if path.exists():  # a store may only imply its directories
+    if path.exists():  # in some stores, only file names imply directories
         path.rmdir()
     (path / "again").parent.mkdir(parents=True, exist_ok=True)
     (path / "again").write_bytes(b"x")
@@ -171,21 +171,21 @@ def test_literal_names_are_read(backend_name: str, tmp_path: Path) -> None:
     files = _siblings()
     for name in names:
         files |= {f"top/{name}.pt": f"file {name}".encode(), f"top/in {name}/file": name.encode()}
-    with backend(backend_name, tmp_path, files) as made:
-        top = made.path("top")
-        listed = [made.written(path.split("/")[1]) for path in files]
+    with backend(backend_name, tmp_path, files) as store:
+        top = store.path("top")
+        listed = [store.written(path.split("/")[1]) for path in files]
         assert gfile.ListDir(top) == sorted(set(listed))
         for name in names:
-            path, inside = made.written(f"top/{name}.pt"), made.written(f"top/in {name}")
-            assert _read(made.path(path)) == f"file {name}".encode()
-            assert gfile.Stat(made.path(path)).length == len(f"file {name}".encode())
-            assert gfile.Glob(glob.escape(made.path(path))) == [made.path(path)]
-            assert gfile.IsDirectory(made.path(inside))
-            assert gfile.ListDir(made.path(inside)) == ["file"]
-            [(walked, directories, found)] = gfile.Walk(made.path(inside))
-            assert (walked, directories, found) == (made.path(inside), [], ["file"])
-            assert gfile.GPath(made.path(f"{inside}/file")).read_bytes() == name.encode()
-            gfile.Copy(made.path(path), str(tmp_path / "copy"), overwrite=True)
+            path, inside = store.written(f"top/{name}.pt"), store.written(f"top/in {name}")
+            assert _read(store.path(path)) == f"file {name}".encode()
+            assert gfile.Stat(store.path(path)).length == len(f"file {name}".encode())
+            assert gfile.Glob(glob.escape(store.path(path))) == [store.path(path)]
+            assert gfile.IsDirectory(store.path(inside))
+            assert gfile.ListDir(store.path(inside)) == ["file"]
+            [(walked, directories, files_)] = gfile.Walk(store.path(inside))
+            assert (walked, directories, files_) == (store.path(inside), [], ["file"])
+            assert gfile.GPath(store.path(f"{inside}/file")).read_bytes() == name.encode()
+            gfile.Copy(store.path(path), str(tmp_path / "copy"), overwrite=True)
             assert (tmp_path / "copy").read_bytes() == f"file {name}".encode()
 
 
@@ -223,10 +223,10 @@ def test_a_directory_is_not_opened(writable: Backend) -> None:
 
 
 def test_a_directory_of_an_archive_is_not_opened(tmp_path: Path) -> None:
-    with backend("zip", tmp_path) as made:
+    with backend("zip", tmp_path) as store:
         for name in ("sub", "sub/", "sub/deep"):
             with pytest.raises(IsADirectoryError):
-                gfile.Open(made.path(name), "rb")
+                gfile.Open(store.path(name), "rb")
 
 
 def test_a_directory_is_not_moved_into_itself(writable: Backend) -> None:
@@ -247,7 +247,7 @@ def test_a_cloud_is_among_the_backends(scheme: str) -> None:
     assert scheme in WRITABLE
 
 
-# Any names, on a memory and on a store that records what it is asked for.
+# Random names, on a store in memory and on one that records its calls.
 
 _NAME = st.one_of(
     st.sampled_from(LITERAL),
@@ -257,7 +257,7 @@ _NAME = st.one_of(
 
 @pytest.mark.parametrize("kind", [Strict, Objects])
 def test_siblings_survive_any_name(kind: Any) -> None:
-    changed: dict[str, Callable[[str], object]] = {
+    actions: dict[str, Callable[[str], object]] = {
         "delete": gfile.DeleteRecursively,
         "rmtree": lambda path: gfile.GPath(path).rmtree(),
         "rename": lambda path: gfile.Rename(path, "any://elsewhere"),
@@ -268,7 +268,7 @@ def test_siblings_survive_any_name(kind: Any) -> None:
     @given(
         st.lists(st.tuples(_NAME, _NAME), unique=True, min_size=1, max_size=6),
         st.lists(_NAME, max_size=4),
-        st.sampled_from(sorted(changed)),
+        st.sampled_from(sorted(actions)),
         st.data(),
     )
     def check(
@@ -282,18 +282,20 @@ def test_siblings_survive_any_name(kind: Any) -> None:
         for name in names:
             _write(f"any://{name}", name.encode())
         target = data.draw(st.sampled_from(sorted({"/".join(n.split("/")[:2]) for n in names})))
-        inside = {name for name in names if name == target or name.startswith(f"{target}/")}
+        target_names = {name for name in names if name == target or name.startswith(f"{target}/")}
         if isinstance(store, Objects):
             store.changes.clear()
-        changed[action](f"any://{target}")
-        left = {f"top{name}": content for name, content in _tree_of("any://top").items()}
-        assert left == {name: name.encode() for name in names - inside}
+        actions[action](f"any://{target}")
+        remaining = {f"top{name}": content for name, content in _tree_of("any://top").items()}
+        assert remaining == {name: name.encode() for name in names - target_names}
         if action.startswith("re"):
-            moved = {f"elsewhere{name.removeprefix(target)}" for name in inside}
+            moved = {f"elsewhere{name.removeprefix(target)}" for name in target_names}
             assert {name for name in moved if gfile.Exists(f"any://{name}")} == moved
         if isinstance(store, Objects):
-            asked = {name for _, *asked in store.changes for name in asked}
-            assert {name for name in asked if not name.startswith("elsewhere")} == inside
+            changed_names = {name for _, *change in store.changes for name in change}
+            assert {
+                name for name in changed_names if not name.startswith("elsewhere")
+            } == target_names
 
     check()
 
@@ -303,7 +305,7 @@ def _tree_of(top: str) -> dict[str, bytes]:
 
 
 def test_a_call_that_reads_a_pattern_is_refused() -> None:
-    """The stores above would tell: fsspec's own calls raise there."""
+    """Check that the two stores detect a pattern: fsspec's own calls raise there."""
     calls: list[Callable[[Objects | Strict], object]] = [
         lambda store: store.rm("a*", recursive=True),
         lambda store: store.mv("a*", "b"),

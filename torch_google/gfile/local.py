@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of this machine. Reading one is `open()` itself; writing one adds nothing for each byte."""
+"""Local files. Reading is plain `open()`; writing has no overhead for each byte."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from torch_google.gfile.stream import LocalWriter
 
 
 class LocalFilesystem(Filesystem):
-    """Directories are real: writing below one that is not there is FileNotFoundError."""
+    """The local filesystem. Writing below a missing directory raises FileNotFoundError."""
 
     def open_to_read(self, path: str) -> Any:
         with explained("cannot open", path):
@@ -45,16 +45,16 @@ class LocalFilesystem(Filesystem):
 
     def status(self, path: str) -> FileStatus:
         with explained("no status", path):
-            found = os.stat(_plain(path))
-        is_directory = stat.S_ISDIR(found.st_mode)
-        length = 0 if is_directory else found.st_size
-        return FileStatus(length, is_directory, found.st_mtime, found.st_mode)
+            status = os.stat(_plain(path))
+        is_directory = stat.S_ISDIR(status.st_mode)
+        length = 0 if is_directory else status.st_size
+        return FileStatus(length, is_directory, status.st_mtime, status.st_mode)
 
     def entries(self, path: str) -> dict[str, bool]:
-        with explained("cannot list", path), os.scandir(_plain(path) or ".") as found:
+        with explained("cannot list", path), os.scandir(_plain(path) or ".") as listing:
             return {
                 entry.name: _is_directory(entry)
-                for entry in sorted(found, key=lambda entry: entry.name)
+                for entry in sorted(listing, key=lambda entry: entry.name)
                 if not (is_partial(entry.name) and entry.is_dir(follow_symlinks=False))
             }
 
@@ -85,13 +85,13 @@ class LocalFilesystem(Filesystem):
             except OSError as error:
                 if error.errno != errno.ENOTEMPTY:
                     raise
-                # What is being written is not listed, so a caller may see nothing there.
-                what = "it is not empty, or a file is being written in it"
-                raise failure(errno.ENOTEMPTY, f"cannot remove: {what}", path) from None
+                # Listings hide files that are being written, so it may look empty to the caller.
+                reason = "it is not empty, or a file is being written in it"
+                raise failure(errno.ENOTEMPTY, f"cannot remove: {reason}", path) from None
 
     def remove_tree(self, path: str) -> None:
         with explained("cannot remove", path):
-            # With a slash at its end a link would be the directory that it leads to.
+            # With a trailing slash, a link would be resolved to its target.
             target = _without_slash(_plain(path))
             if os.path.isdir(target) and not os.path.islink(target):
                 shutil.rmtree(target)
@@ -111,21 +111,21 @@ class LocalFilesystem(Filesystem):
 
     def _committer(self, path: str, mode: str, algorithm: str | None) -> Callable[[Partial], None]:
         def commit(partial: Partial) -> None:
-            def appear() -> None:
+            def replace_target() -> None:
                 partial.commit(sync=settings().sync, exclusive=mode == "x")
 
             with explained("cannot write", path):
                 try:
                     if algorithm is None:
-                        appear()
+                        replace_target()
                         return
                     with open(partial.reopen(), "rb") as file:
-                        made = checksums.digest(file, algorithm)
-                    beside = f"{path}.{algorithm}"
+                        digest = checksums.digest(file, algorithm)
+                    checksum_path = f"{path}.{algorithm}"
                     name = os.path.basename(partial.target)
                     checksums.replace(
-                        *(appear, name, made, self.read_text(beside)),
-                        lambda text: self.write_text(beside, text),
+                        *(replace_target, name, digest, self.read_text(checksum_path)),
+                        lambda text: self.write_text(checksum_path, text),
                     )
                 finally:
                     partial.discard()
@@ -136,7 +136,7 @@ class LocalFilesystem(Filesystem):
 def _is_directory(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
-    except OSError:  # a link that leads to itself, or where one may not look
+    except OSError:  # a link to itself, or no permission to look
         return False
 
 
@@ -149,7 +149,7 @@ def _plain(path: str) -> str:
 
 
 def is_replaceable(target: str) -> bool:
-    """Return whether a new file may replace it, unlike a pipe, a device or a descriptor."""
+    """Return whether a new file may replace `target`: not a pipe, a device or a descriptor."""
     if is_special(target):
         return False
     try:

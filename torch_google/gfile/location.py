@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a path points: a scheme, what is inside it, and what it is chained to.
+"""Parse a path into a scheme, a path inside it, and a chain.
 
 `memory://a/b` is `a/b` in `memory`. `zip://a/b::/tmp/x.zip` is the member `a/b` of the archive
-`/tmp/x.zip`, which may have a scheme of its own: fsspec's chains. Everything else, `file://` too, is a
-path of this machine. So is `model::v1.pt`: `::` is a chain only after a scheme whose files come from
-another filesystem, or before a whole URL.
+`/tmp/x.zip`, which may have a scheme of its own: fsspec calls this a chain. Everything else is a
+local path, including `file://` and `model::v1.pt`: `::` starts a chain only after a scheme whose
+files come from another filesystem, or before a complete URL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PathLike = str | os.PathLike[str]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)(://|::)")
 _LOCAL_SCHEMES = ("file", "local")
-# Filesystems of fsspec that have their files from another one.
+# Filesystems of fsspec that read their files from another filesystem.
 _CHAINING = frozenset(
     {
         "blockcache",
@@ -36,7 +36,7 @@ _CHAINING = frozenset(
 
 @dataclass(frozen=True)
 class Location:
-    """A path taken apart; `str()` puts it together. The scheme is empty on this machine."""
+    """A parsed path; `str()` joins it again. The scheme of a local path is empty."""
 
     scheme: str
     inner: str
@@ -47,26 +47,26 @@ class Location:
         return f"{whole}::{self.chain}" if self.chain else whole
 
     def join(self, *names: str) -> Location:
-        """Return what is below; an absolute name starts anew within the scheme."""
+        """Return the path of a descendant; an absolute name replaces the path within the scheme."""
         return replace(self, inner=posixpath.join(self.inner, *names))
 
     @property
     def name(self) -> str:
-        """The last component, or nothing at the root."""
+        """The last component; empty at the root."""
         return self.inner.rstrip("/").rpartition("/")[2]
 
     @property
     def parent(self) -> Location:
-        """Where `name` is; a root's parent is itself."""
+        """The containing directory; a root is its own parent."""
         head, slash, _ = self.inner.rstrip("/").rpartition("/")
         return replace(self, inner=head or (slash if not self.scheme else ""))
 
 
 def locate(path: PathLike) -> Location:
-    """Take a path apart. Raises TypeError for what is neither str nor os.PathLike of str."""
+    """Parse a path. Raises TypeError unless it is a str or an os.PathLike of str."""
     text: object = os.fspath(path)
     if not isinstance(text, str):
-        raise TypeError(f"a path is a str, not {text!r}; decode it with os.fsdecode")
+        raise TypeError(f"a path must be a str, not {text!r}; decode it with os.fsdecode")
     match = _SCHEME.match(text)
     if match is None:
         return Location("", text)
@@ -82,9 +82,9 @@ def locate(path: PathLike) -> Location:
 
 
 def is_remote(path: object) -> bool:
-    """Return whether a path names a file through a scheme, so that `open()` could not.
+    """Return whether a path has a scheme that `open()` cannot open.
 
-    False for paths of this machine, `file://` among them, and for everything that is no path at all.
+    False for local paths, including `file://`, and for everything that is not a path.
     """
     if not isinstance(path, (str, os.PathLike)):
         return False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any legal name of a file on this machine, next to files that must survive."""
+"""Any legal local file name, next to files that must survive."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _NAMES = _BYTES.map(os.fsdecode).filter(
 
 
 def _content(top: str) -> dict[str, bytes]:
-    """Return the files below a directory, by pathlib: what gfile hides is there as well."""
+    """Return the files below a directory, including those that gfile hides."""
     return {
         str(path.relative_to(top)): path.read_bytes()
         for path in Path(top).rglob("*")
@@ -67,7 +67,7 @@ def _content(top: str) -> dict[str, bytes]:
 @example(name=f".{_MARK}0", other="-rf")
 @example(name="memory:", other="file:")
 def test_any_name(name: str, other: str) -> None:
-    """A file is written twice, renamed, swept around and removed, and no other file changes."""
+    """Write a file twice, rename, sweep and remove it; no other file may change."""
     with tempfile.TemporaryDirectory() as top, gfile.configured(sync=False):
         for sentinel, content in _SENTINELS.items():
             os.makedirs(os.path.dirname(f"{top}/{sentinel}"), exist_ok=True)
@@ -78,9 +78,9 @@ def test_any_name(name: str, other: str) -> None:
             # Before it is whole it is not there.
             assert not gfile.Exists(path)
         assert _content(top) == _SENTINELS | {name: b"first"}
-        with answers.writing_by_name(path) as aside:
-            Path(aside).write_bytes(b"second")
-            assert os.path.basename(aside) == name
+        with answers.writing_by_name(path) as temporary:
+            Path(temporary).write_bytes(b"second")
+            assert os.path.basename(temporary) == name
         gfile.Sweep(top)
         assert _content(top) == _SENTINELS | {name: b"second"}
         assert name in gfile.ListDir(top)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores for tests that take every name as it is, and fail if they are asked to read it as a pattern.
+"""Stores for tests that take every name literally, and raise if a call expands a pattern.
 
-fsspec expands patterns through `expand_path` and `glob`. gfile needs neither: its Glob lists directories.
+fsspec expands patterns through `expand_path` and `glob`. gfile needs neither: its Glob lists
+directories.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 
 class Strict(MemoryFileSystem):
-    """fsspec's memory, with directories, without patterns."""
+    """fsspec's memory filesystem, with directories and without patterns."""
 
     protocol = "strict"
 
@@ -28,9 +29,9 @@ class Strict(MemoryFileSystem):
 
 
 class Objects(AsyncFileSystem):
-    """An asynchronous store of objects by name, as S3 is: names imply directories, `find` is by prefix.
+    """An asynchronous object store, like S3: names imply directories, `find` lists by prefix.
 
-    `changes` has every change that was asked for: the verb, and the names it was asked for.
+    `changes` records every requested change: the verb and its names.
     """
 
     protocol = "objects"
@@ -60,26 +61,26 @@ class Objects(AsyncFileSystem):
         if path in self.kept:
             return [await self._info(path)]
         start = f"{path}/" if path else ""
-        below = {
+        children = {
             f"{start}{name.removeprefix(start).partition('/')[0]}"
             for name in self.kept
             if name.startswith(start)
         }
-        if not below and path:
+        if not children and path:
             raise FileNotFoundError(path)
-        return [await self._info(name) for name in sorted(below)]
+        return [await self._info(name) for name in sorted(children)]
 
     async def _find(
         self, path: str, maxdepth: Any = None, withdirs: bool = False, **_: Any
     ) -> dict[str, Any]:
-        # By prefix, so `run10` is found with `run1`.
-        found = {name: await self._info(name) for name in self.kept if name.startswith(path)}
+        # By prefix, so `run1` also lists `run10`.
+        entries = {name: await self._info(name) for name in self.kept if name.startswith(path)}
         if withdirs:
-            for name in [*found]:
+            for name in [*entries]:
                 while (name := name.rpartition("/")[0]) and name.startswith(path):
-                    # It hides a file with the same name, as s3fs's does.
-                    found[name] = {"name": name, "type": "directory", "size": 0}
-        return found
+                    # As in s3fs, it hides a file with the same name.
+                    entries[name] = {"name": name, "type": "directory", "size": 0}
+        return entries
 
     async def _rm_file(self, path: str, **_: Any) -> None:
         self.changes.append(("remove", path))
@@ -88,7 +89,7 @@ class Objects(AsyncFileSystem):
 
     async def _cp_file(self, path1: str, path2: str, **_: Any) -> None:
         self.changes.append(("copy", path1, path2))
-        path1 = path1.rstrip("/")  # so do s3fs and gcsfs
+        path1 = path1.rstrip("/")  # like s3fs and gcsfs
         if path1 not in self.kept:
             raise FileNotFoundError(path1)
         self.kept[path2] = self.kept[path1]
@@ -110,7 +111,7 @@ class Objects(AsyncFileSystem):
 
 
 class _Reader(io.BytesIO):
-    """A file that is read; of a directory it has nothing, as s3fs's has."""
+    """A reader; for a directory it is empty, as in s3fs."""
 
     def __init__(self, details: dict[str, Any], content: bytes) -> None:
         super().__init__(content)

@@ -2,8 +2,8 @@
 # ruff: noqa: N802 - the names are those of GFile
 """The functions of GFile, for a path of any scheme.
 
-They raise what `open()` and `os` raise: OSError and its subclasses, with the path and what to do next.
-Directories are listed sorted; what is being written is not listed, since it is not there yet.
+They raise what `open()` and `os` raise: OSError and its subclasses, with the path and the next
+step. Listings are sorted, and omit files that are still being written.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def Open(
     newline: str | None = None,
     checksum: str | None = None,
 ) -> IO[Any]:
-    """Open a file to read (`r`), write (`w`), append (`a`) or make (`x`); `b` for bytes, else text.
+    """Open a file to read (`r`), write (`w`), append (`a`) or create (`x`), as text unless `b`.
 
-    What is written appears at `close()`, whole: a `with` that ends by an exception, or a process that is
-    killed, leaves the older file. `a` writes a store's file anew, with more at its end; on this machine
-    it is `open()`'s. `checksum` (sha256, sha512 or blake2b) is written to a file beside, and verified
-    before anything is read: a wrong one raises ChecksumError. Raises LookupError for an unknown encoding.
+    A written file appears at `close()`, complete. If an exception ends the `with`, or the process
+    is killed, the old file stays. `a` rewrites a store's file with the new data at its end; for a
+    local file it is `open()`'s. `checksum` (sha256, sha512 or blake2b) writes a checksum file next
+    to it. When reading, the file is verified first, and a mismatch raises ChecksumError. Raises
+    LookupError for an unknown encoding.
     """
     if not _MODE.fullmatch(mode):
         raise ValueError(
@@ -59,31 +60,31 @@ def Open(
     if action != "r" and locate(name).inner.endswith("/"):
         raise failure(errno.EISDIR, "cannot write: its name ends with a slash", name)
     if text:
-        codecs.lookup(encoding)  # before anything is opened
+        codecs.lookup(encoding)  # raises before a file is opened
     if action == "r":
-        found = _verified(name, checksum) if checksum else system.open_to_read(name)
+        reader = _verified(name, checksum) if checksum else system.open_to_read(name)
         if not text:
-            return found
-        return io.TextIOWrapper(found, encoding, errors, newline)
-    made = system.open_to_write(name, action, checksum)
+            return reader
+        return io.TextIOWrapper(reader, encoding, errors, newline)
+    writer = system.open_to_write(name, action, checksum)
     if not text:
-        return made
-    wrapper = TextWriter if hasattr(made, "discard") else io.TextIOWrapper
-    return wrapper(made, encoding, errors, newline)
+        return writer
+    wrapper = TextWriter if hasattr(writer, "discard") else io.TextIOWrapper
+    return wrapper(writer, encoding, errors, newline)
 
 
 def Exists(path: PathLike) -> bool:
-    """Whether there is a file or a directory."""
+    """Return whether a file or a directory exists."""
     return filesystem_of(path).exists(os.fspath(path))
 
 
 def IsDirectory(path: PathLike) -> bool:
-    """Whether there is a directory."""
+    """Return whether a directory exists."""
     return filesystem_of(path).is_directory(os.fspath(path))
 
 
 def Stat(path: PathLike) -> FileStatus:
-    """Return length, kind and time of change of what is there."""
+    """Return the length, kind and modification time of a file or directory."""
     return filesystem_of(path).status(os.fspath(path))
 
 
@@ -93,56 +94,56 @@ def ListDir(path: PathLike) -> list[str]:
 
 
 def Glob(pattern: PathLike) -> list[str]:
-    """Return the paths that a pattern matches, sorted: `*`, `?`, `[...]` in a name, `**` across them.
+    """Return the sorted paths that match `*`, `?` and `[...]` in a name, `**` across names.
 
-    Names that begin with a dot are matched by a dot only. `**` finds links, and does not follow them.
+    A leading dot must be matched by a dot. `**` finds links and does not follow them.
     """
-    place = locate(pattern)
-    if not _MAGIC.search(place.inner):
-        return [str(place)] if Exists(str(place)) else []
-    names = place.inner.split("/")
+    location = locate(pattern)
+    if not _MAGIC.search(location.inner):
+        return [str(location)] if Exists(str(location)) else []
+    names = location.inner.split("/")
     first = next(index for index, name in enumerate(names) if _MAGIC.search(name))
-    before = "/".join(names[:first])
+    base = "/".join(names[:first])
     if names[:first] == [""]:
-        before = "/"
-    return glob_below(Location(place.scheme, before, place.chain), names[first:])
+        base = "/"
+    return glob_below(Location(location.scheme, base, location.chain), names[first:])
 
 
 def glob_below(base: Location, patterns: list[str]) -> list[str]:
-    """Return the paths below `base`, itself no pattern, whose names match, one after another; sorted."""
-    found = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
-    # `**` matches where the process is as well, which has no name here.
-    return [str(each) for each in found if str(each)]
+    """Return the sorted paths below the literal `base` whose components match `patterns`."""
+    matches = sorted(set(_matches(base, patterns)), key=lambda each: each.inner)
+    # `**` also matches the working directory, whose path is empty here.
+    return [str(each) for each in matches if str(each)]
 
 
 def Walk(top: PathLike) -> Iterator[tuple[str, list[str], list[str]]]:
-    """Yield (directory, names of directories, names of files), a directory before what is in it.
+    """Yield (directory, names of directories, names of files), a directory before its contents.
 
-    As with os.walk, a caller may take names out of the first list, and a link to a directory is named
-    there, but what it leads to is not walked.
+    As with os.walk, the caller may remove names from the first list. It includes links to
+    directories, but they are not followed.
     """
-    place, system = locate(top), filesystem_of(top)
-    entries = system.entries(str(place))
+    location, system = locate(top), filesystem_of(top)
+    entries = system.entries(str(location))
     directories = [name for name, is_directory in entries.items() if is_directory]
-    yield str(place), directories, [name for name in entries if not entries[name]]
+    yield str(location), directories, [name for name in entries if not entries[name]]
     for name in directories:
-        below = str(place.join(name))
+        below = str(location.join(name))
         if not system.is_link(below):
             yield from Walk(below)
 
 
 def MakeDirs(path: PathLike) -> None:
-    """Make a directory and those above it; one that is there already is fine."""
+    """Create a directory and its parents; an existing one is no error."""
     filesystem_of(path).make_directory(os.fspath(path), parents=True)
 
 
 def MakeDir(path: PathLike) -> None:
-    """Make one directory. Raises FileExistsError when it is there, FileNotFoundError for its parent."""
+    """Create one directory. Raises FileExistsError, or FileNotFoundError for a missing parent."""
     filesystem_of(path).make_directory(os.fspath(path), parents=False)
 
 
 def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
-    """Copy a file, within a scheme or across; the target appears whole."""
+    """Copy a file, within a scheme or between schemes; the target appears complete."""
     if not overwrite and Exists(target):
         raise failure(errno.EEXIST, "cannot copy: it already exists", os.fspath(target))
     if IsDirectory(source):
@@ -154,7 +155,7 @@ def Copy(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
 def Rename(source: PathLike, target: PathLike, overwrite: bool = False) -> None:
     """Rename a file or a directory within a scheme.
 
-    On this machine it is atomic; a store may copy and remove.
+    It is atomic for local paths; a store may copy and remove.
     """
     old, new = locate(source), locate(target)
     if (old.scheme, old.chain) != (new.scheme, new.chain):
@@ -168,9 +169,9 @@ def Remove(path: PathLike) -> None:
 
 
 def Sweep(path: PathLike) -> None:
-    """Remove what killed writers left in a directory; what is being written stays.
+    """Remove leftovers of killed writers from a directory; files being written stay.
 
-    What those of another machine left goes when it is a day old.
+    Leftovers of another machine are removed once they are a day old.
     """
     filesystem_of(path).sweep(os.fspath(path))
 
@@ -181,21 +182,21 @@ def DeleteRecursively(path: PathLike) -> None:
 
 
 def _verified(name: str, algorithm: str, *, last: bool = False) -> Any:
-    """Return a reader of the very bytes that were verified, at their beginning."""
-    place = locate(name)
-    beside = str(place.parent.join(f"{place.name}.{algorithm}"))
+    """Return a reader of exactly the bytes that were verified, at their beginning."""
+    location = locate(name)
+    checksum_path = str(location.parent.join(f"{location.name}.{algorithm}"))
     system = filesystem_of(name)
     with explained(f"cannot verify by {algorithm}", name), ExitStack() as opened:
-        # The file may be replaced at any moment: what is open here was listed before that, or after.
-        before = system.read_text(beside)
+        # The file may be replaced at any moment, but one of the two lists has the open version.
+        before = system.read_text(checksum_path)
         file = opened.enter_context(system.open_to_read(name))
-        found = checksums.digest(file, algorithm)
-        after = system.read_text(beside)
+        digest = checksums.digest(file, algorithm)
+        after = system.read_text(checksum_path)
         listed = [text for text in (before, after) if text is not None]
         if not listed:
-            raise failure(errno.ENOENT, f"no {algorithm} is listed for {name}", beside)
+            raise failure(errno.ENOENT, f"no {algorithm} is listed for {name}", checksum_path)
         try:
-            checksums.verify(name, found, "\n".join(listed), algorithm)
+            checksums.verify(name, digest, "\n".join(listed), algorithm)
         except ChecksumError:
             if last or before == after:
                 raise

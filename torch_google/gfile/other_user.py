@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second user, for tests: a forked process with another user id in a directory, once or in a loop."""
+"""A second user, for tests: a forked process with another user id, once or in a loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _is_mapped(kind: str, number: int) -> bool:
 
 needs_root = pytest.mark.skipif(
     os.geteuid() != 0 or not _is_mapped("uid", UID) or not _is_mapped("gid", GID),
-    reason="only root can start a process of a second user, where that user exists",
+    reason="only root can start a process of another user, and only if that user id exists",
 )
 
 
@@ -40,7 +40,7 @@ def run_as_other(
 def repeated_by_other(
     directory: str | os.PathLike[str], action: Callable[[], object]
 ) -> Iterator[None]:
-    """Repeat `action` in `directory` as the other user; what another process undoes is no failure."""
+    """Repeat `action` in `directory` as the other user, and ignore its OSErrors."""
 
     def repeat() -> None:
         while True:
@@ -66,14 +66,14 @@ def _fork(
         return child
     status = 1
     try:
-        os.chdir(directory)  # before it would need the permission to
+        os.chdir(directory)  # before setuid, which may take the permission
         os.setgroups([*groups])
         os.setgid(GID)
         os.setuid(UID)
         os.umask(0)
         action()
         status = 0
-    except BaseException:  # noqa: BLE001 - a fork of pytest must not go on as pytest
+    except BaseException:  # noqa: BLE001 - the fork must not continue as pytest
         traceback.print_exc()
     finally:
         os._exit(status)

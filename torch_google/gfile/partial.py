@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file of this machine that appears whole: written aside, synced, renamed.
+"""Atomic replacement of a local file: write a temporary file, sync it, rename it.
 
-While `DIR/NAME` is written it is `DIR/.NAME.partial-MACHINE-0/NAME`: the same filesystem, so that
-the rename is atomic, and the same last component, since some formats record it. The writer holds a lock
-on that directory. The lock dies with the process, so the next writer of the same file recognises the
-leftovers of a killed one, and takes its place; a live one's are left alone, and the next number used.
+While `DIR/NAME` is written it is `DIR/.NAME.partial-MACHINE-0/NAME`: on the same filesystem, so
+that the rename is atomic, and with the same last component, since some formats record it. The
+writer locks that directory. The lock ends with the process, so the next writer of the same file
+recognises the leftovers of a killed writer and reuses the directory. If the writer is alive, the
+next number is used.
 
-On NFS such a lock is known to its own machine only. So each machine, from one boot to the next, has names
-of its own, and leftovers with another machine's name are left alone until they are old.
+On NFS only the machine that took such a lock sees it. So each boot of each machine has its own
+names, and leftovers of another machine stay until they are old.
 
-DIR may be writable for others: `private_directory.py` has the rules. A name that is taken by anything but a
-private directory of this user is left alone as well.
+Other users may be able to write DIR: `private_directory.py` has the rules. A name that is taken by
+anything except a private directory of this user is left alone as well.
 """
 
 from __future__ import annotations
@@ -40,27 +41,27 @@ from torch_google.gfile.private_directory import (
 )
 
 _NAME = re.compile(r"\.(.*)\.partial-(?:(?:([0-9a-f]{12})-)?\d+|[0-9a-f]{32})", re.DOTALL)
-# Bytes of a name that most filesystems allow, less those that a partial one adds.
-_LONGEST_NAME = 255 - len("..partial-") - 32
+# The 255 bytes of a name that most filesystems allow, less those that the directory's name adds.
+_MAX_NAME_BYTES = 255 - len("..partial-") - 32
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# Names that are tried in order, then unpredictable ones, which nobody else can take first.
-_MOST_NUMBERED = 64
-_MOST_RANDOM = 64
-# As many links as the kernel follows.
-_MOST_LINKS = 40
-# Leftovers this old (seconds) are a dead writer's, if no lock can tell.
+# Numbered names are tried first, then random ones, which no other user can predict and take.
+_MAX_NUMBERED = 64
+_MAX_RANDOM = 64
+# The kernel's own limit.
+_MAX_LINKS = 40
+# Seconds after which leftovers count as a dead writer's, if no lock can tell.
 LITTER = 24 * 3600.0
 
 
 def is_partial(name: str) -> bool:
-    """Return whether a name is that of a directory of a file being written, or of its leftovers."""
+    """Return whether a name is that of a directory in which a file is, or was, being written."""
     return _NAME.fullmatch(name) is not None
 
 
 def sweep(directory: str) -> None:
     """Remove this user's leftovers of killed writers from a directory; files being written stay.
 
-    Those of another machine, or from before this one was last started, go when they are a day old.
+    Leftovers of another machine, or from before the last boot, are removed once they are a day old.
     """
     parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -82,14 +83,14 @@ def sweep(directory: str) -> None:
 
 
 def is_special(path: str) -> bool:
-    """Return whether a path leads to a descriptor of a process, not to a directory's entry."""
+    """Return whether a path names an open descriptor rather than a directory entry."""
     return os.path.abspath(path).startswith(("/proc/", "/dev/fd/", "/dev/std"))
 
 
 def open_in_place(target: str, mode: str) -> IO[bytes]:
-    """Open a file that is not replaced: one to append to, a pipe or a device.
+    """Open a file that is not replaced: to append to it, or because it is a pipe or a device.
 
-    Raises PermissionError for a link, or any other file, that another user put into a sticky directory.
+    Raises PermissionError for a file or link that another user put into a sticky directory.
     """
     parent, name = _follow(target)
     path = os.path.join(parent, name)
@@ -97,7 +98,7 @@ def open_in_place(target: str, mode: str) -> IO[bytes]:
         return open(path, mode)
     directory = open_directory(parent)
     try:
-        # First by name, because to open a pipe waits for its reader; then by descriptor, for a race.
+        # Check by name first, since opening a pipe blocks. The second check closes the race.
         with contextlib.suppress(FileNotFoundError):
             status = os.stat(name, dir_fd=directory, follow_symlinks=False)
             _check_owner(status, directory, target)
@@ -117,7 +118,7 @@ def open_in_place(target: str, mode: str) -> IO[bytes]:
 
 
 def refuse_planted(target: str) -> None:
-    """Raise PermissionError if another user put the file, or a link to it, into a sticky directory."""
+    """Raise PermissionError if another user put the file or link into a sticky directory."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         parent, name = _follow(target)
         if not is_special(os.path.join(parent, name)):
@@ -130,9 +131,9 @@ def refuse_planted(target: str) -> None:
 
 
 class Partial:
-    """The file at `path` may be written by any code; then either `commit` or `discard`.
+    """A temporary file that replaces its target: write to `path`, then `commit` or `discard`.
 
-    Raises what creating a directory next to the target raises: FileNotFoundError, PermissionError, ...
+    Raises the OSError of creating a directory next to the target: FileNotFoundError, ...
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
@@ -141,24 +142,24 @@ class Partial:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), target)
         if not target:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), target)
-        # A link stays a link: its target is replaced.
+        # Keep a link, and replace the file that it points to.
         parent, self._name = _follow(target)
         self.target = os.path.join(os.path.realpath(parent), self._name)
         self.owner = os.getpid()
         self._open = True
-        # Whatever becomes of the path, the file appears in the directory that was there at the beginning.
+        # The file appears in this directory even if the path leads to another one by then.
         self._parent = open_directory(parent)
         try:
             self._directory = _claim(self._parent, self._name, target)
         except BaseException:
             os.close(self._parent)
             raise
-        aside = os.path.join(parent, self._directory.name, self._name)
-        # For code that wants a path. Nobody else can write the directory that it leads through.
-        self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(aside))
+        temporary = os.path.join(parent, self._directory.name, self._name)
+        # For code that needs a path. No other user can write the directory that it leads through.
+        self.path = path_at(self._directory.descriptor, self._name, os.path.abspath(temporary))
 
     def create(self, *, copy: bool = False) -> int:
-        """Return a descriptor of the new file, which must not exist; with `copy`, of the target's copy."""
+        """Create the file and return a descriptor; with `copy`, start with the target's content."""
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         flags |= os.O_APPEND if copy else 0
         descriptor = os.open(self._name, flags, 0o666, dir_fd=self._directory.descriptor)
@@ -177,11 +178,11 @@ class Partial:
         return descriptor
 
     def reopen(self) -> int:
-        """Return a descriptor to read the file, however it was written."""
+        """Open the file, which other code may have created through `path`, to read."""
         return os.open(self._name, _READ, dir_fd=self._directory.descriptor)
 
     def commit(self, *, sync: bool, exclusive: bool = False) -> None:
-        """Give the file its name, replacing an older one; with `exclusive`, raise FileExistsError."""
+        """Replace the target by the file; with `exclusive`, raise FileExistsError if it exists."""
         name, lost = self._name, []
         ends = {"src_dir_fd": self._directory.descriptor, "dst_dir_fd": self._parent}
         try:
@@ -202,12 +203,12 @@ class Partial:
             self.discard()
 
     def discard(self) -> None:
-        """Discard the file. Idempotent. In a forked process the file is the parent's and stays."""
+        """Discard the file. Idempotent. In a forked process, keep it, since the parent owns it."""
         if not self._open:
             return
         self._open = False
         try:
-            # It is empty after a commit, unless native code left more in it.
+            # After a commit the directory is empty, unless native code left more files in it.
             if os.getpid() == self.owner and not self._directory.remove():
                 self._directory.clear(belongs=lambda name: True)
                 self._directory.remove()
@@ -218,17 +219,17 @@ class Partial:
 
 @cache
 def machine() -> str:
-    """Return an identifier of this machine from one start to the next."""
+    """Return an identifier of this machine, which changes at each boot."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            known = file.read().strip()
+            identity = file.read().strip()
     except OSError:
-        known = socket.gethostname()
-    return hashlib.sha256(known.encode()).hexdigest()[:12]
+        identity = socket.gethostname()
+    return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
 
 def _claim(parent: int, name: str, target: str) -> PrivateDirectory:
-    """Return an empty locked directory for a file, that no other process writes in."""
+    """Return an empty, locked directory for a file, in which no other process writes."""
     shown = _shown(name)
     for candidate in _candidates(f".{shown}.partial-"):
         directory, created = _make(parent, candidate)
@@ -237,7 +238,7 @@ def _claim(parent: int, name: str, target: str) -> PrivateDirectory:
         lock = directory.lock()
         if lock is Lock.UNSUPPORTED and not created:
             directory.close()
-            # Nothing is known of the others' directories: one with a name that none of them has.
+            # Without locks, an existing directory may be in use: create one with a unique name.
             directory, created = _make(parent, f".{shown}.partial-{uuid.uuid4().hex}")
             if directory is None:
                 continue
@@ -250,21 +251,21 @@ def _claim(parent: int, name: str, target: str) -> PrivateDirectory:
         directory.close()
     raise PermissionError(
         errno.EACCES,
-        "other users take each name that the file could have while it is written; use a directory "
-        "that only you can write",
+        "other users have taken every name for the temporary file; use a directory that only you "
+        "can write",
         target,
     )
 
 
 def _candidates(prefix: str) -> Iterator[str]:
-    for number in range(_MOST_NUMBERED):
+    for number in range(_MAX_NUMBERED):
         yield f"{prefix}{machine()}-{number}"
-    for _ in range(_MOST_RANDOM):
+    for _ in range(_MAX_RANDOM):
         yield f"{prefix}{machine()}-{secrets.randbelow(10**12)}"
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Return a private directory of that name, if it is or can be one, and whether it is new."""
+    """Create or open a private directory; return it, or None if it is foreign, and if it is new."""
     try:
         create_private(parent, name)
         created = True
@@ -273,16 +274,16 @@ def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
     try:
         directory = open_private(parent, name, created=created)
     except FileNotFoundError:
-        return None, False  # its owner was just done with it
+        return None, False  # its owner has just removed it
     if created and directory is None:
-        with contextlib.suppress(OSError):  # it stays if it is another user's by now
+        with contextlib.suppress(OSError):  # another user may have replaced it
             os.rmdir(name, dir_fd=parent)
     return directory, created
 
 
 def _sweep(leftover: PrivateDirectory, shown: str) -> None:
     lock = leftover.lock()
-    # Busy: the file is being written. Unsupported: nobody knows.
+    # BUSY: the file is being written. UNSUPPORTED: a writer may be alive.
     if (
         lock is Lock.TAKEN
         and leftover.is_in_place()
@@ -298,31 +299,31 @@ def _is_litter(directory: PrivateDirectory) -> bool:
 
 
 def _shown(name: str) -> str:
-    """Return how a file's name appears in that of its directory."""
-    if len(os.fsencode(name)) <= _LONGEST_NAME:
+    """Return the file's name, or its digest if it is too long, for the name of its directory."""
+    if len(os.fsencode(name)) <= _MAX_NAME_BYTES:
         return name
     return hashlib.sha1(os.fsencode(name), usedforsecurity=False).hexdigest()
 
 
 def _belongs(shown: str, name: str) -> bool:
-    """Return whether a file is the one of its directory; native code may add to the name."""
+    """Return whether a file belongs in the directory; native code may append to the name."""
     return name.startswith(shown) or _shown(name) == shown
 
 
 def _check_owner(status: os.stat_result, directory: int, target: str) -> None:
     if is_planted(status, os.fstat(directory)):
         raise PermissionError(
-            errno.EACCES, "a file of another user in a sticky directory; name another", target
+            errno.EACCES, "a file of another user in a sticky directory; name another file", target
         )
 
 
 def _follow(target: str) -> tuple[str, str]:
-    """Return the directory and the name that a path leads to, over links at its end.
+    """Resolve links at the end of a path; return the directory and the name.
 
     Raises PermissionError for a link in a sticky directory that belongs to another user.
     """
     path = target
-    for _ in range(_MOST_LINKS):
+    for _ in range(_MAX_LINKS):
         parent, name = os.path.split(path.rstrip("/"))
         link = os.path.join(parent, name)
         if is_special(link) or not os.path.islink(link):

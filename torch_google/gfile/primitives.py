@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of fsspec that take a name as it is.
+"""Calls of fsspec that take every name literally.
 
-fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` read `*`, `?` and `[...]` in a name as a pattern: to
-remove `run*` through them removes `run1` as well. So they are not called. A tree is listed, and then
-each of its files is removed or copied by its exact name.
+fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` expand `*`, `?` and `[...]` in a name: removing
+`run*` through them also removes `run1`. So this module never calls them. It lists a tree, then
+removes or copies each file by its exact name.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from inspect import signature
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
-# Requests that are under way at once, for a store whose client is asynchronous.
-_AT_ONCE = 64
+# Concurrent requests to a store with an asynchronous client.
+_CONCURRENCY = 64
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Everything below a directory, by fsspec's names; a directory before what is in it.
+    """All files and directories below a directory, by fsspec's names; parents come first.
 
-    `files` includes `markers`: empty objects such as `run1/`, which stand for a directory.
+    `files` includes `markers`: empty objects such as `run1/` that stand for a directory.
     """
 
     files: list[str]
@@ -33,20 +33,20 @@ class Tree:
 
     @property
     def empty_directories(self) -> list[str]:
-        """The directories with nothing in them."""
+        """The directories without entries."""
         used = {name.rstrip("/").rpartition("/")[0] for name in [*self.files, *self.directories]}
         return [name for name in self.directories if name.rstrip("/") not in used]
 
 
 class Primitives:
-    """The calls of one filesystem. `ask` makes a call, and makes it again after a transient failure."""
+    """Literal operations on one filesystem. `ask` makes a call and retries transient failures."""
 
     def __init__(self, system: Any, ask: Callable[[Callable[[], Any]], Any]) -> None:
         self._system = system
         self._ask = ask
 
     def tree(self, name: str) -> Tree:
-        """Return what is below a directory, or nothing if there is none."""
+        """Return the tree below a directory; it is empty if the directory does not exist."""
         self._system.invalidate_cache()
         try:
             if defines(self._system, "find"):
@@ -55,8 +55,8 @@ class Primitives:
                 entries = self._walked(name)
         except FileNotFoundError:
             entries = {}
-        # A store that lists by prefix may name `run10` among what is in `run1`. The directory itself is
-        # left out, and its marker is not: some stores have an empty file `run1/`.
+        # A store that lists by prefix may return `run10` for `run1`. Omit the directory itself, but
+        # keep its marker: some stores have an empty file `run1/`.
         own = name.strip("/")
         start = f"{own}/" if own else ""
         files, directories = [], []
@@ -71,24 +71,26 @@ class Primitives:
         return Tree(files, directories, frozenset(markers))
 
     def remove_files(self, names: list[str]) -> None:
-        """Remove files; one that is gone already is fine, since a lost answer looks like that."""
+        """Remove files. A missing one is no error, since a lost response looks the same."""
         if _is_asynchronous(self._system):
-            self._at_once([(name,) for name in names], self._system._rm_file, gone_is_fine=True)
+            self._run_concurrently(
+                [(name,) for name in names], self._system._rm_file, ignore_missing=True
+            )
             return
         for name in names:
             self._remove(self._system.rm_file, name)
 
     def remove_directories(self, names: list[str]) -> None:
-        """Remove empty directories, the last one first; those that a store only implies are gone."""
+        """Remove empty directories, last first. One that does not exist is no error."""
         for name in reversed(names):
             if defines(self._system, "rmdir"):
                 self._remove(self._system.rmdir, name)
             elif self.exists(name):
-                # webhdfs, for one, removes directories as it removes files.
+                # Some filesystems, such as webhdfs, have one call for files and directories.
                 self._remove(self._system.rm_file if has_magic(name) else self._system.rm, name)
 
     def exists(self, name: str) -> bool:
-        """Return whether there is a file or a directory. fsspec's `exists` says no if it cannot tell."""
+        """Return whether a name exists. fsspec's own `exists` hides failures as False."""
         try:
             self._ask(lambda: self._system.info(name))
         except FileNotFoundError:
@@ -96,35 +98,35 @@ class Primitives:
         return True
 
     def make_directory(self, name: str) -> None:
-        """Make one directory. Raises FileExistsError if the filesystem can tell that it exists."""
+        """Create one directory. Raises FileExistsError if the filesystem reports that it exists."""
         if defines(self._system, "mkdir"):
             self._ask(lambda: self._system.mkdir(name, create_parents=False))
         else:
             self._ask(lambda: self._system.makedirs(name, exist_ok=True))
 
     def copy_files(self, pairs: list[tuple[str, str]]) -> None:
-        """Copy files within the filesystem. Raises FileNotFoundError if one of them is not there."""
+        """Copy files within the filesystem. Raises FileNotFoundError if one does not exist."""
         if _is_asynchronous(self._system):
-            self._at_once(pairs, self._system._cp_file, gone_is_fine=False)
+            self._run_concurrently(pairs, self._system._cp_file, ignore_missing=False)
             return
         for old, new in pairs:
             self._ask(lambda old=old, new=new: self._system.cp_file(old, new))  # type: ignore[misc]
 
     @property
     def renames(self) -> bool:
-        """Whether the filesystem has a rename of its own, rather than fsspec's copy and removal."""
+        """Whether the filesystem has a native rename, rather than fsspec's copy and removal."""
         return not _is_asynchronous(self._system) and defines(self._system, "mv")
 
     def rename(self, old: str, new: str) -> None:
-        """Rename a file or a directory in one step, if `renames`."""
+        """Rename a file or a directory in one step. Requires `renames`."""
         rename = self._system.mv
-        # Some take a directory only if they are told that it is one.
-        whole = {"recursive": True} if "recursive" in signature(rename).parameters else {}
-        self._ask(lambda: rename(old, new, **whole))
+        # Some filesystems rename a directory only with `recursive`.
+        options = {"recursive": True} if "recursive" in signature(rename).parameters else {}
+        self._ask(lambda: rename(old, new, **options))
 
     def _walked(self, top: str) -> dict[str, dict[str, Any]]:
         """Return the entries below a directory, by name, with one listing for each directory."""
-        found: dict[str, dict[str, Any]] = {}
+        entries_by_name: dict[str, dict[str, Any]] = {}
         waiting = [top]
         while waiting:
             directory = waiting.pop()
@@ -138,10 +140,10 @@ class Primitives:
                 name = entry["name"]
                 if name.strip("/") == directory.strip("/"):
                     continue  # a directory's own marker
-                if entry["type"] == "directory" and name not in found:
+                if entry["type"] == "directory" and name not in entries_by_name:
                     waiting.append(name)
-                found[name] = entry
-        return found
+                entries_by_name[name] = entry
+        return entries_by_name
 
     def _remove(self, remove: Callable[[str], object], name: str) -> None:
         def removed() -> None:
@@ -152,44 +154,43 @@ class Primitives:
 
         self._ask(removed)
 
-    def _at_once(
+    def _run_concurrently(
         self,
         calls: Sequence[tuple[str, ...]],
         method: Callable[..., Awaitable[object]],
         *,
-        gone_is_fine: bool,
+        ignore_missing: bool,
     ) -> None:
-        """Make calls some at a time; those that fail by a transient failure are made again."""
+        """Make calls in concurrent batches, and repeat those with a transient failure."""
         from fsspec.asyn import sync
 
-        for begin in range(0, len(calls), _AT_ONCE):
-            waiting = calls[begin : begin + _AT_ONCE]
+        for begin in range(0, len(calls), _CONCURRENCY):
+            waiting = calls[begin : begin + _CONCURRENCY]
 
             async def gather() -> list[object]:
                 coroutines = (method(*call) for call in waiting)  # noqa: B023
                 return list(await asyncio.gather(*coroutines, return_exceptions=True))
 
-            def made() -> None:
+            def run_batch() -> None:
                 nonlocal waiting
                 results = sync(self._system.loop, gather)
                 failed = [
                     (call, result)
                     for call, result in zip(waiting, results, strict=True)
                     if isinstance(result, BaseException)
-                    and not (gone_is_fine and isinstance(result, FileNotFoundError))
+                    and not (ignore_missing and isinstance(result, FileNotFoundError))
                 ]
                 waiting = [call for call, _ in failed]
                 if failed:
                     raise failed[0][1]
 
-            self._ask(made)
+            self._ask(run_batch)
 
 
 def defines(system: Any, method: str) -> bool:
-    """Return whether a filesystem has a method of its own, rather than fsspec's general one.
+    """Return whether a filesystem implements a method, rather than inheriting fsspec's generic one.
 
-    A general one is made of other calls, and may read names as patterns or leave out what it could not
-    list.
+    A generic method combines other calls. It may expand patterns, or skip entries it cannot list.
     """
     from fsspec import AbstractFileSystem
     from fsspec.asyn import AsyncFileSystem
@@ -213,6 +214,6 @@ def _is_asynchronous(system: Any) -> bool:
 def _unwrapped(system: Any) -> Any:
     from fsspec.implementations.dirfs import DirFileSystem
 
-    while isinstance(system, DirFileSystem):  # it passes every call on
+    while isinstance(system, DirFileSystem):  # it forwards every call
         system = system.fs
     return system

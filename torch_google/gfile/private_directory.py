@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories that this user alone can write, held by a descriptor and a lock.
+"""Directories that only this user can write, held by a descriptor and a lock.
 
-A directory that others can write may have anything at any name: a link to elsewhere, another user's
-directory, and either may change at any moment. So every step is relative to an open descriptor, no link is
-followed, and only a directory that belongs to this user and that no other user can write is used.
+If other users can write a directory, any name in it may be a link or another user's directory, and
+may change at any moment. So every step is relative to an open descriptor and follows no link. Only
+a directory that belongs to this user and that no other user can write is used.
 
-In a directory without the sticky bit another user can also rename this user's other directories to such a
-name. So private directories are created with a mark, the sticky bit, and one without it is not used.
+Without the sticky bit, another user can also rename this user's other directories to such a name.
+So private directories are created with a mark, the sticky bit, and a directory without it is not
+used.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from enum import Enum, auto
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
-# The sticky bit is the mark: on a directory that its owner alone can write it has no other effect.
+# The sticky bit is the mark. It has no other effect if only the owner can write the directory.
 _MODE = stat.S_ISVTX | stat.S_IRWXU
-# Network filesystems without locks.
+# Errors of network filesystems without locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL})
 
 
 class Lock(Enum):
-    """The answer to a request for a directory's lock."""
+    """The result of trying to lock a directory."""
 
     TAKEN = auto()
     BUSY = auto()
@@ -38,16 +39,16 @@ class Lock(Enum):
 
 
 class PrivateDirectory:
-    """The directory `name` below the open directory `parent`; `close()` lets go of its lock, too."""
+    """The directory `name` in the open directory `parent`; `close()` also releases its lock."""
 
     def __init__(self, parent: int, name: str, descriptor: int) -> None:
-        """Take over `descriptor`; `parent` stays the caller's."""
+        """Take ownership of `descriptor`, but not of `parent`."""
         self.name = name
         self.descriptor = descriptor
         self._parent = parent
 
     def lock(self) -> Lock:
-        """Ask for the lock. It ends with the last process that has this descriptor."""
+        """Try to lock. The lock ends with the last process that holds this descriptor."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -59,36 +60,36 @@ class PrivateDirectory:
         return Lock.TAKEN
 
     def is_in_place(self) -> bool:
-        """Return whether its name still leads to this very directory."""
+        """Return whether its name still leads to this directory."""
         try:
-            named = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
+            status = os.stat(self.name, dir_fd=self._parent, follow_symlinks=False)
         except FileNotFoundError:
             return False
-        return os.path.samestat(named, os.fstat(self.descriptor))
+        return os.path.samestat(status, os.fstat(self.descriptor))
 
     def entries(self) -> dict[str, os.stat_result]:
-        """Return the names in it, with the status of each; a link has its own."""
-        named = {}
+        """Return the status of each entry, by name, without following links."""
+        statuses = {}
         for name in os.listdir(self.descriptor):
             with contextlib.suppress(FileNotFoundError):
-                named[name] = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
-        return named
+                statuses[name] = os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        return statuses
 
     def clear(self, *, belongs: Callable[[str], bool]) -> bool:
-        """Remove the files in it. Return False, with none removed, if one of its entries is foreign.
+        """Remove the files in it. If any entry is foreign, remove none and return False.
 
-        That is a directory, or a file whose name `belongs` rejects.
+        A foreign entry is a directory, or a file whose name `belongs` rejects.
         """
-        named = self.entries()
-        if not all(belongs(name) and not stat.S_ISDIR(named[name].st_mode) for name in named):
+        statuses = self.entries()
+        if not all(belongs(name) and not stat.S_ISDIR(statuses[name].st_mode) for name in statuses):
             return False
-        for name in named:
+        for name in statuses:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=self.descriptor)
         return True
 
     def remove(self) -> bool:
-        """Remove it if it is empty, and return whether; what else has its name by now stays."""
+        """Remove it and return True, unless it is not empty or no longer at its name."""
         if not self.is_in_place():
             return False
         try:
@@ -105,7 +106,7 @@ class PrivateDirectory:
 
 
 def open_directory(path: str) -> int:
-    """Return a descriptor of a directory, by which names in it are found; it cannot be listed."""
+    """Return a descriptor for access relative to a directory; it cannot list the directory."""
     return os.open(path or os.curdir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
@@ -117,8 +118,8 @@ def create_private(parent: int, name: str) -> None:
 def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDirectory | None:
     """Open a private directory, or return None.
 
-    None stands for a link, a file, a directory that others can write, or one without the mark. `created`
-    says that this process just created it. Raises FileNotFoundError.
+    None stands for a link, a file, a directory that other users can write, or one without the mark.
+    `created` means that this process has just created it. Raises FileNotFoundError.
     """
     try:
         descriptor = os.open(name, _OPEN, dir_fd=parent)
@@ -142,9 +143,10 @@ def open_private(parent: int, name: str, *, created: bool = False) -> PrivateDir
 
 
 def path_at(directory: int, name: str, otherwise: str) -> str:
-    """Return a path that leads through an open directory, whatever its own path leads to by now.
+    """Return a path through an open directory, which stays valid if the directory is renamed.
 
-    It holds in this process and its forks, while the descriptor is open. Without /proc it is `otherwise`.
+    It works in this process and its forks while the descriptor is open. Without /proc, return
+    `otherwise`.
     """
     through = f"/proc/self/fd/{directory}"
     return os.path.join(through, name) if os.path.isdir(through) else otherwise
@@ -155,10 +157,10 @@ def _is_private(status: os.stat_result, owner: int, ignored: int) -> bool:
 
 
 def _is_as_private(parent: int, status: os.stat_result) -> bool:
-    """Return whether a new directory looks as this user's do here.
+    """Return whether a new directory has the owner and permissions that this user's entries get.
 
-    NFS may show root's files as another user's, and FAT has neither owners nor permissions. A file that is
-    created exclusively cannot be anybody else's, so it shows the owner and the permissions to expect.
+    NFS may show root's files as another user's, and FAT has neither owners nor permissions. A file
+    created exclusively certainly belongs to this user, so it shows which owner and mode to expect.
     """
     name = f".{uuid.uuid4().hex}.partial-{uuid.uuid4().hex}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

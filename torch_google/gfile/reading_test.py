@@ -50,12 +50,12 @@ def _act(file: Any, step: tuple[str, int]) -> Any:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_any_order_is_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
-    with backend(name, tmp_path) as made:
+    with backend(name, tmp_path) as store:
 
         @settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
         @given(steps=_STEPS)
         def check(steps: list[tuple[str, int]]) -> None:
-            with gfile.Open(made.path("sub/a.bin"), "rb") as file:
+            with gfile.Open(store.path("sub/a.bin"), "rb") as file:
                 plain = io.BufferedReader(io.BytesIO(_CONTENT))
                 for step in steps:
                     assert _act(file, step) == _act(plain, step)
@@ -66,12 +66,12 @@ def test_any_order_is_as_with_a_file_of_this_machine(name: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("zip", "http")])
 def test_any_writes_are_as_with_a_file_of_this_machine(name: str, tmp_path: Path) -> None:
-    with backend(name, tmp_path) as made:
+    with backend(name, tmp_path) as store:
 
         @settings(max_examples=examples(20), deadline=None, suppress_health_check=list(HealthCheck))
         @given(sessions=_WRITES)
         def check(sessions: list[tuple[str, list[bytes]]]) -> None:
-            path, plain = made.path("new"), tmp_path / "plain"
+            path, plain = store.path("new"), tmp_path / "plain"
             plain.unlink(missing_ok=True)
             if gfile.Exists(path):
                 gfile.Remove(path)
@@ -89,18 +89,18 @@ def test_any_writes_are_as_with_a_file_of_this_machine(name: str, tmp_path: Path
 
 
 def test_a_reader_goes_on_where_it_was(tmp_path: Path) -> None:
-    with backend("flaky", tmp_path) as made:
-        system: Flaky = gfile.schemes.filesystem_of(made.root)._system  # type: ignore[attr-defined]
+    with backend("flaky", tmp_path) as store:
+        system: Flaky = gfile.schemes.filesystem_of(store.root)._system  # type: ignore[attr-defined]
         before = system.calls
-        with gfile.Open(made.path("sub/a.bin"), "rb") as file:
+        with gfile.Open(store.path("sub/a.bin"), "rb") as file:
             assert file.read() == _CONTENT
         assert system.calls - before > len(_CONTENT) // 1000 + 2, (
-            "in pieces, and some of them twice"
+            "it must read in pieces and repeat some"
         )
 
 
 class _Changing(AbstractFileSystem):
-    """Loses the connection after 1,000 bytes, and has another file then."""
+    """A filesystem that loses the connection after 1,000 bytes, and then has another version."""
 
     cachable = False
     versions: tuple[bytes, ...] = (b"a" * 3000, b"b" * 3001)
@@ -137,7 +137,7 @@ def test_a_file_that_changes_while_it_is_read() -> None:
 
 
 class _Blocks(Objects):
-    """Gets each block of a file by name alone, as gcsfs does."""
+    """A store whose reader requests each block by name alone, as gcsfs does."""
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> Any:
         return _BlockReader(self, path, mode, block_size=1000)
@@ -151,14 +151,14 @@ class _BlockReader(AbstractBufferedFile):
 
 @pytest.mark.parametrize("scheme", ["blocks", "s3", "gs"])
 def test_two_versions_are_not_mixed(scheme: str) -> None:
-    """No failure makes the reader open the file again, but each block is a request of its own."""
+    """Without a failure the reader never reopens the file, but each block is a separate request."""
     if scheme == "blocks":
         gfile.register_scheme("blocks", _Blocks(), overwrite=True)
         path, size = "blocks://bucket/file", 3 << 20
     else:
         if missing(scheme):
             pytest.skip(f"not installed: {', '.join(missing(scheme))}")
-        # More than s3fs reads ahead.
+        # The size must exceed s3fs's read-ahead.
         path, size = f"{new_bucket(scheme)}/file", (60 if scheme == "s3" else 20) << 20
     for read in (lambda file: file.read(), lambda file: [*iter(lambda: file.read(1000), b"")]):
         with gfile.Open(path, "wb") as file:
@@ -184,7 +184,7 @@ def test_a_failure_that_does_not_pass() -> None:
 
 
 class _Short(_Changing):
-    """A connection that ends early without an error."""
+    """A filesystem whose connection ends early without an error."""
 
     versions = (b"a" * 3000,)
 
@@ -215,7 +215,7 @@ def _quick() -> Any:
 def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"content")
     with served(tmp_path) as (url, server):
-        # fsspec looks at a file by HEAD, then by GET: two of its looks fail.
+        # To stat a file, fsspec sends HEAD, then GET, so the first two attempts fail.
         server.fail = 4
         with gfile.Open(f"{url}/file", "rb") as file:
             server.fail = 2
@@ -224,8 +224,8 @@ def test_a_server_that_is_busy_is_asked_again(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="503") as raised:
             gfile.Open(f"{url}/file", "rb")
         assert not isinstance(raised.value, FileNotFoundError)
-        asked = 1000 - server.fail
-        assert asked >= QUICK.attempts
+        requests = 1000 - server.fail
+        assert requests >= QUICK.attempts
 
 
 def test_what_is_not_there_is_asked_for_once(tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_a_forked_process_reads_as_well(tmp_path: Path, scheme: str) -> None:
 
 
 class _Mirror:
-    """Makes a filesystem in which paths are below an address."""
+    """A factory of a filesystem whose paths are below a URL."""
 
     def __init__(self, url: str, base: Any) -> None:
         self._url, self._base = url, base
@@ -307,12 +307,12 @@ def test_big_files_pass_through_little_memory(tmp_path: Path) -> None:
     size = 96 << 20
     with open(tmp_path / "big", "wb") as file:
         file.truncate(size)
-    with backend("registered", tmp_path) as made:
+    with backend("registered", tmp_path) as store:
         tracemalloc.start()
         try:
-            gfile.Copy(tmp_path / "big", made.path("big"))
-            gfile.Copy(made.path("big"), tmp_path / "copy")
-            with gfile.Open(made.path("big"), "rb", checksum=None) as reader:
+            gfile.Copy(tmp_path / "big", store.path("big"))
+            gfile.Copy(store.path("big"), tmp_path / "copy")
+            with gfile.Open(store.path("big"), "rb", checksum=None) as reader:
                 assert len(reader.read(1 << 20)) == 1 << 20
             peak = tracemalloc.get_traced_memory()[1]
         finally:
@@ -345,7 +345,7 @@ def test_links_are_listed_and_not_followed(tmp_path: Path) -> None:
     names = ["away", "file", "real", "real/file", "self"]
     assert gfile.Glob(f"{top}/**") == [str(top), *(f"{top}/{name}" for name in names)]
     assert gfile.Glob(f"{top}/**/file") == [f"{top}/file", f"{top}/real/file"]
-    assert gfile.Glob(f"{top}/a*/file") == [f"{top}/away/file"], "a link that is named is"
+    assert gfile.Glob(f"{top}/a*/file") == [f"{top}/away/file"], "a link before a name is followed"
     assert gfile.ListDir(top / "away") == ["file"]
     for directory, _, files in gfile.GPath(top).walk(top_down=False):
         for name in files:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking again: exponential backoff with jitter, for failures that pass by themselves."""
+"""Retries of transient failures, with exponential backoff and jitter."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _log = logging.getLogger("torch_google.gfile")
 
 @dataclass(frozen=True)
 class Retry:
-    """How often and how soon to ask again. Delays are seconds; `attempts=1` never asks again.
+    """A retry policy. Delays are in seconds; `attempts=1` never retries.
 
-    The n-th delay is `first * factor ** n`, at most `longest`, less a random part of up to `jitter` of
-    it, so that many programs do not come back at once.
+    The n-th delay is `first * factor ** n`, at most `longest`, minus a random fraction of up to
+    `jitter`, so that many programs do not retry at the same time.
     """
 
     attempts: int = 6
@@ -35,12 +35,12 @@ class Retry:
         if self.attempts < 1 or self.first < 0 or self.factor < 1 or not 0 <= self.jitter <= 1:
             raise ValueError(
                 f"{self}: attempts are at least 1, delays not negative, the factor at least 1 and "
-                "the jitter between 0 and 1; give such figures"
+                "the jitter between 0 and 1; correct the values"
             )
 
     def delay(self, attempt: int) -> float:
         """Return the seconds to wait after the failure of an attempt, counted from 0."""
-        # Beyond some 60 doublings every delay is the longest one, and the power would overflow.
+        # After 60 doublings every delay is the longest, and a larger power would overflow.
         whole = min(self.longest, self.first * self.factor ** min(attempt, 60))
         return whole * (1 - self.jitter * random.random())
 
@@ -52,10 +52,10 @@ class Retry:
         reset: Callable[[], None] | None = None,
         settled: Callable[[Exception], _T] | None = None,
     ) -> _T:
-        """Return what `action` does, asked again while its failures are transient.
+        """Return the result of `action`, which is repeated while its failures are transient.
 
-        `reset` runs before each new attempt. `settled` decides about a permanent failure of a later
-        attempt: the first one may have done the work and lost only its answer.
+        `reset` runs before each new attempt. `settled` handles a permanent failure of a later
+        attempt: an earlier one may have done the work and lost only the response.
         """
         handled = sys.exc_info()[1]
         for attempt in range(self.attempts):

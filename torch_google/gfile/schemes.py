@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which filesystem keeps a path: this machine, one registered here, or one that fsspec knows."""
+"""Select the filesystem of a path: the local one, a registered one, or one of fsspec's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_google.gfile.location import Location, PathLike, locate
 from torch_google.gfile.retry import Retry
 from torch_google.gfile.store import StoreFilesystem
 
-# What must be installed for a scheme that fsspec knows by name only.
+# Packages to install for schemes that fsspec knows only by name.
 PACKAGES = {
     "abfs": "adlfs",
     "abfss": "adlfs",
@@ -35,7 +35,7 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# Elsewhere an upload appears whole; here it grows in sight, and a rename makes it whole.
+# Here readers can see a file while it grows, so it is uploaded under another name and renamed.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 
@@ -59,14 +59,15 @@ def register_scheme(
     rename_commits: bool = False,
     overwrite: bool = False,
 ) -> None:
-    """Let `scheme://...` be kept by a filesystem, for everything that takes a path.
+    """Register a filesystem for paths `scheme://...`, for everything that takes a path.
 
-    `filesystem` is an `fsspec.AbstractFileSystem`, a class of them, a `Filesystem` of this package, or a
-    function that makes one when the scheme is first used. A class is made known to fsspec too, and so
-    to whatever opens paths by it (tensorboard). `rename_commits` is for those where a file being
-    written can be seen: it is written aside then, and renamed.
+    `filesystem` is an `fsspec.AbstractFileSystem`, a subclass of it, a `Filesystem` of this
+    package, or a function that creates one when the scheme is first used. A class is also
+    registered with fsspec, and so with every library that opens paths through fsspec (tensorboard).
+    Set `rename_commits` if readers of the filesystem can see a file while it is being written:
+    gfile then writes to a temporary name and renames.
 
-    Raises ValueError for a name that is no scheme, or one that is taken, unless `overwrite`.
+    Raises ValueError for an invalid scheme, or for one that is taken, unless `overwrite`.
     """
     if not _NAME.fullmatch(scheme):
         raise ValueError(f"register_scheme('{scheme}'): give lower-case letters, as in 'memory'")
@@ -83,113 +84,114 @@ def register_scheme(
 
 
 def filesystem_of(path: PathLike) -> Filesystem:
-    """Return what keeps a path.
+    """Return the filesystem of a path.
 
-    Raises ModuleNotFoundError that names the package which the scheme needs, ValueError for a scheme
-    that nobody knows.
+    Raises ModuleNotFoundError, which names the package that the scheme needs, or ValueError for an
+    unknown scheme.
     """
-    place = locate(path)
-    if not place.scheme:
+    location = locate(path)
+    if not location.scheme:
         return _local
-    registered = _registered.get(place.scheme)
+    registered = _registered.get(location.scheme)
     if registered is None:
-        return _of_fsspec(place)
-    made = registered.make()
-    if isinstance(made, Filesystem):
-        return made
+        return _of_fsspec(location)
+    system = registered.make()
+    if isinstance(system, Filesystem):
+        return system
     return StoreFilesystem(
-        made,
-        lambda path: _inside(made, locate(path)),
+        system,
+        lambda path: _inside(system, locate(path)),
         retry=registered.retry,
         rename_commits=registered.rename_commits,
     )
 
 
-def _of_fsspec(place: Location) -> Filesystem:
-    package = PACKAGES.get(place.scheme)
+def _of_fsspec(location: Location) -> Filesystem:
+    package = PACKAGES.get(location.scheme)
     try:
-        system, target = _system_of(place)
+        system, target = _system_of(location)
     except ImportError as error:
-        needed = package or error.name or place.scheme
+        needed = package or error.name or location.scheme
         raise ModuleNotFoundError(
-            f"{place}: {place.scheme}:// needs the package {needed}, which is not here ({error}); "
-            f"pip install {needed}, or add @pypi//{needed.replace('_', '-')} to the deps of the PAR",
+            f"{location}: {location.scheme}:// needs the package {needed}, which is not installed "
+            f"({error}); pip install {needed}, or add @pypi//{needed.replace('_', '-')} to the deps "
+            "of the PAR",
             name=needed,
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"{place}: unknown scheme {place.scheme}:// ({error}); correct the scheme, or give it a "
-            "filesystem with gfile.register_scheme"
+            f"{location}: unknown scheme {location.scheme}:// ({error}); correct the scheme, or "
+            "register a filesystem for it with gfile.register_scheme"
         ) from error
 
     def inside(path: str) -> str:
-        asked = locate(path)
-        if asked.chain:  # the filesystem is one archive, and a path is a member's name
-            return asked.inner or target
-        if asked.scheme in ("http", "https") and "/" not in asked.inner:
+        member = locate(path)
+        if member.chain:  # the filesystem is one archive, and the path is that of a member
+            return member.inner or target
+        if member.scheme in ("http", "https") and "/" not in member.inner:
             return f"{path}/"
-        return _stripped(system, asked)
+        return _stripped(system, member)
 
     return StoreFilesystem(
         system,
         inside,
-        rename_commits=place.scheme in _RENAME_COMMITS,
-        read_only=place.scheme in _READ_ONLY,
+        rename_commits=location.scheme in _RENAME_COMMITS,
+        read_only=location.scheme in _READ_ONLY,
     )
 
 
-def _system_of(place: Location) -> tuple[Any, str]:
-    """Return fsspec's filesystem of a path, and its name for the path that ends a chain."""
+def _system_of(location: Location) -> tuple[Any, str]:
+    """Return fsspec's filesystem for a path; for a chain, also its own name for the last path."""
     import fsspec
     from fsspec.core import url_to_fs
 
-    if place.chain:
-        system, target = url_to_fs(str(place))
-        return system, "" if place.inner else str(target)
+    if location.chain:
+        system, target = url_to_fs(str(location))
+        return system, "" if location.inner else str(target)
     # url_to_fs would split a name at `::`.
-    kind = fsspec.get_filesystem_class(place.scheme)
-    return kind(**kind._get_kwargs_from_urls(str(place))), ""
+    filesystem_class = fsspec.get_filesystem_class(location.scheme)
+    return filesystem_class(**filesystem_class._get_kwargs_from_urls(str(location))), ""
 
 
-def _inside(system: Any, place: Location) -> str:
-    # A filesystem that is registered is its own, so what looks like a chain is part of a name.
-    inner = f"{place.inner}::{place.chain}" if place.chain else place.inner
+def _inside(system: Any, location: Location) -> str:
+    # Registered filesystems take no chains, so `::` is part of a name.
+    inner = f"{location.inner}::{location.chain}" if location.chain else location.inner
     own = system.protocol
-    known = place.scheme in ((own,) if isinstance(own, str) else own)
-    return _stripped(system, Location(place.scheme if known else "", inner))
+    is_own_scheme = location.scheme in ((own,) if isinstance(own, str) else own)
+    return _stripped(system, Location(location.scheme if is_own_scheme else "", inner))
 
 
-def _stripped(system: Any, place: Location) -> str:
+def _stripped(system: Any, location: Location) -> str:
     """Return a filesystem's own name for a path.
 
-    Some filesystems parse a path as a URL, and drop `?...` from a name. They are given the first
-    component only, which has the host or the bucket.
+    Some filesystems parse a path as a URL and drop `?...` from a name. So `_strip_protocol` gets
+    only the first component, which has the host or the bucket.
     """
-    pages = place.scheme in ("http", "https")
-    if pages or not any(mark in place.inner for mark in ("?", "#", "::", "://")):
-        return str(system._strip_protocol(str(place)))
-    host, slash, rest = place.inner.partition("/")
+    pages = location.scheme in ("http", "https")
+    if pages or not any(mark in location.inner for mark in ("?", "#", "::", "://")):
+        return str(system._strip_protocol(str(location)))
+    host, slash, rest = location.inner.partition("/")
     if not slash:
         host, rest = "", host
-    root = str(system._strip_protocol(str(Location(place.scheme, host + slash)))).rstrip("/")
+    root = str(system._strip_protocol(str(Location(location.scheme, host + slash)))).rstrip("/")
     rest = rest.rstrip("/")
     return f"{root}/{rest}" if root or system.root_marker else rest
 
 
 def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    made: list[Any] = []
+    instances: list[Any] = []
     lock = threading.Lock()
     owner = os.getpid()
 
     def get() -> Any:
         nonlocal owner
         with lock:
-            # What talks to a server by a thread of its own has lost it in a forked process.
-            if made and owner != os.getpid() and getattr(made[0], "async_impl", False):
-                made.clear()
-            if not made:
-                made.append(make())
+            # An asynchronous client has a thread of its own, which a forked process lacks.
+            if instances and owner != os.getpid() and getattr(instances[0], "async_impl", False):
+                instances.clear()
+            if not instances:
+                instances.append(make())
                 owner = os.getpid()
-            return made[0]
+            return instances[0]
 
     return get

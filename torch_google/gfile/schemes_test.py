@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which filesystem has a path, what is said when none has, and how often it is asked."""
+"""The filesystem of a path, the error if there is none, and the retries of its calls."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def test_what_is_remote(path: object, remote: bool) -> None:
 @given(st.lists(st.text("ab. ä", min_size=1, max_size=3), min_size=1, max_size=4))
 def test_paths_come_apart_and_together(names: list[str]) -> None:
     for root in ("/r", "memory://r", "zip://r::/x.zip", "zip://r::memory://x.zip"):
-        place = locate(root).join(*names)
-        assert locate(str(place)) == place
+        location = locate(root).join(*names)
+        assert locate(str(location)) == location
         if not any(name.strip(".") == "" for name in names):
-            assert place.name == names[-1]
-            assert place.parent == locate(root).join(*names[:-1])
+            assert location.name == names[-1]
+            assert location.parent == locate(root).join(*names[:-1])
 
 
 def test_a_file_url_is_of_this_machine(tmp_path: Path) -> None:
@@ -92,18 +92,18 @@ def test_a_scheme_that_nobody_knows() -> None:
 
 
 def test_schemes_are_registered() -> None:
-    made: list[Any] = []
+    created: list[Any] = []
 
     def make() -> Any:
-        made.append(MemoryFileSystem(global_store=False, skip_instance_cache=True))
-        return made[-1]
+        created.append(MemoryFileSystem(global_store=False, skip_instance_cache=True))
+        return created[-1]
 
     gfile.register_scheme("mine", make)
-    assert not made, "it is made when it is used"
+    assert not created, "it must be created on first use"
     with gfile.Open("mine://a", "w") as file:
         file.write("x")
     assert gfile.ListDir("mine://") == ["a"]
-    assert len(made) == 1
+    assert len(created) == 1
     assert not gfile.Exists("memory://a")
     with pytest.raises(ValueError, match="say overwrite=True"):
         gfile.register_scheme("mine", make)
@@ -119,7 +119,7 @@ def test_a_class_is_known_to_fsspec_as_well() -> None:
 
 
 class _Numbers(gfile.Filesystem):
-    """A filesystem of this package: a file for each number, with its square in it."""
+    """A Filesystem subclass with a file for each number, which contains its square."""
 
     def status(self, path: str) -> gfile.FileStatus:
         inner = locate(path).inner
@@ -133,7 +133,7 @@ class _Numbers(gfile.Filesystem):
         return io.BytesIO(b"%d" % int(locate(path).inner) ** 2)
 
     def _refuse(self, path: str, *_: object, **__: object) -> Any:
-        raise OSError(errno.EROFS, "numbers are as they are", path)
+        raise OSError(errno.EROFS, "numbers are read-only", path)
 
     open_to_write = make_directory = remove = remove_tree = rename = _refuse  # type: ignore[assignment]
 
@@ -147,7 +147,7 @@ def test_a_filesystem_of_ones_own() -> None:
     assert gfile.Glob("number://[12]") == ["number://1", "number://2"]
     with pytest.raises(FileNotFoundError, match="number://x"):
         gfile.Open("number://x")
-    with pytest.raises(OSError, match="numbers are as they are"):
+    with pytest.raises(OSError, match="numbers are read-only"):
         gfile.Open("number://1", "w")
 
 
@@ -187,7 +187,7 @@ def test_colons_in_a_name_of_a_store() -> None:
     gfile.DeleteRecursively("memory://colons")
 
 
-# GPath, beside the table.
+# GPath: tests outside the table.
 
 
 def test_a_path_is_epaths() -> None:
@@ -200,33 +200,35 @@ def test_a_path_is_epaths() -> None:
     assert (path / "c").relative_to(path) == gfile.GPath("c")
     assert len({gfile.GPath("memory://a/b"), path}) == 1
     assert gfile.GPath("memory://a") != gfile.GPath("/memory/a")
-    assert type(epath.Path("gs://bucket/key")).__name__ == "PosixGPath", "epath's own stay"
+    assert type(epath.Path("gs://bucket/key")).__name__ == "PosixGPath", (
+        "epath keeps its own schemes"
+    )
 
 
 def test_a_path_writes_and_removes(tmp_path: Path) -> None:
     for root in (gfile.GPath(tmp_path), gfile.GPath("memory://gpath")):
-        below = root / "made" / "below"
+        directory = root / "made" / "below"
         with pytest.raises(FileNotFoundError):
             (root / "no" / "parent").mkdir()
-        below.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         with pytest.raises(FileExistsError):
-            below.mkdir()
-        (below / "file").write_bytes(b"x")
-        assert (below / "file").stat().length == 1
+            directory.mkdir()
+        (directory / "file").write_bytes(b"x")
+        assert (directory / "file").stat().length == 1
         with pytest.raises(OSError, match="not empty"):
-            below.rmdir()
-        (below / "file").rename(below / "renamed")
-        (below / "renamed").copy(below / "copy")
-        assert [each.name for each in below.iterdir()] == ["copy", "renamed"]
-        found = [(top.name, files) for top, _, files in (root / "made").walk(top_down=False)]
-        assert found == [("below", ["copy", "renamed"]), ("made", [])]
-        (below / "copy").unlink()
-        (below / "copy").unlink(missing_ok=True)
+            directory.rmdir()
+        (directory / "file").rename(directory / "renamed")
+        (directory / "renamed").copy(directory / "copy")
+        assert [each.name for each in directory.iterdir()] == ["copy", "renamed"]
+        listing = [(top.name, files) for top, _, files in (root / "made").walk(top_down=False)]
+        assert listing == [("below", ["copy", "renamed"]), ("made", [])]
+        (directory / "copy").unlink()
+        (directory / "copy").unlink(missing_ok=True)
         with pytest.raises(FileNotFoundError):
-            (below / "copy").unlink()
+            (directory / "copy").unlink()
         (root / "made").rmtree()
         (root / "made").rmtree(missing_ok=True)
-        assert not below.exists()
+        assert not directory.exists()
 
 
 def test_a_directory_is_removed_only_when_empty(tmp_path: Path) -> None:
@@ -258,9 +260,9 @@ def test_a_directory_that_is_written_in_stays(tmp_path: Path) -> None:
     (path / "file").unlink()
     child = os.fork()
     if child == 0:
-        kept = gfile.Open(path / "killed", "w")
+        writer = gfile.Open(path / "killed", "w")
         os.kill(os.getpid(), signal.SIGKILL)
-        kept.close()
+        writer.close()
     os.waitpid(child, 0)
     assert os.listdir(path)
     path.rmdir()
@@ -280,9 +282,9 @@ def test_a_link_to_an_empty_directory_is_none(tmp_path: Path) -> None:
 
 def test_delays_grow_and_differ() -> None:
     retry = gfile.Retry(first=1.0, factor=2.0, longest=5.0, jitter=0.5)
-    for attempt, most in enumerate((1.0, 2.0, 4.0, 5.0, 5.0)):
+    for attempt, longest in enumerate((1.0, 2.0, 4.0, 5.0, 5.0)):
         delays = [retry.delay(attempt) for _ in range(100)]
-        assert most / 2 <= min(delays) <= max(delays) <= most
+        assert longest / 2 <= min(delays) <= max(delays) <= longest
         assert len(set(delays)) > 50
     with pytest.raises(ValueError, match="attempts are at least 1"):
         gfile.Retry(attempts=0)
@@ -295,7 +297,7 @@ class _Answered(Exception):
 
 
 @pytest.mark.parametrize(
-    ("error", "again"),
+    ("error", "transient"),
     [
         (TimeoutError(), True),
         (ConnectionResetError(), True),
@@ -313,7 +315,7 @@ class _Answered(Exception):
         (ValueError("wrong"), False),
     ],
 )
-def test_what_is_asked_again(error: Exception, again: bool) -> None:
+def test_what_is_asked_again(error: Exception, transient: bool) -> None:
     calls = 0
 
     def fail() -> None:
@@ -323,8 +325,8 @@ def test_what_is_asked_again(error: Exception, again: bool) -> None:
 
     with pytest.raises(type(error)):
         gfile.Retry(attempts=3, first=0.0).call(fail, "it")
-    assert calls == (3 if again else 1)
-    assert gfile.is_transient(error) is again
+    assert calls == (3 if transient else 1)
+    assert gfile.is_transient(error) is transient
 
 
 @pytest.mark.parametrize(
@@ -346,5 +348,5 @@ def test_the_door_is_light() -> None:
         "import sys; from torch_google import gfile; gfile.Open;"
         "print([name for name in ('torch', 'fsspec', 'etils', 'absl') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "[]\n", done.stderr
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert result.stdout == "[]\n", result.stderr

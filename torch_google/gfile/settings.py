@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program may set about files, for the whole process."""
+"""Settings of gfile for the whole process."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ def _network() -> bool:
 
 @dataclass(frozen=True)
 class Settings:
-    """`configure` changes them.
+    """The settings; `configure` changes them.
 
-    retry: how often and how soon stores are asked again.
-    sync: whether a file of this machine is on the disk (fsync) before it takes its name.
-    stage_mapped: whether torch.load(mmap=True) copies a file of a store to this machine first, or
-        refuses it.
-    network: whether torch.hub may download from http, https and ftp; TORCH_GOOGLE_NETWORK=1 says so too.
+    retry: how often and how soon to repeat a request to a store.
+    sync: whether to fsync a local file before it gets its name.
+    stage_mapped: whether torch.load(mmap=True) first copies a store's file to this machine
+        (if not, it raises).
+    network: whether torch.hub may download from http, https and ftp, as with
+        TORCH_GOOGLE_NETWORK=1.
     """
 
     retry: Retry = field(default_factory=Retry)
@@ -35,30 +36,30 @@ class Settings:
     network: bool = field(default_factory=_network)
 
 
-_now: Settings | None = None
+_current: Settings | None = None
 
 
 def settings() -> Settings:
     """Return the settings of this process."""
-    global _now
-    if _now is None:
-        _now = Settings()
-    return _now
+    global _current
+    if _current is None:
+        _current = Settings()
+    return _current
 
 
 def configure(**changes: object) -> None:
-    """Change settings by name, from now on. Raises TypeError for a name that is none."""
-    global _now
-    _now = replace(settings(), **changes)  # type: ignore[arg-type]
+    """Change settings by name. Raises TypeError for an unknown name."""
+    global _current
+    _current = replace(settings(), **changes)  # type: ignore[arg-type]
 
 
 @contextmanager
 def configured(**changes: object) -> Iterator[Settings]:
     """Change settings by name within a `with`, for every thread."""
-    global _now
+    global _current
     before = settings()
     configure(**changes)
     try:
         yield settings()
     finally:
-        _now = before
+        _current = before

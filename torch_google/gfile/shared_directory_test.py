@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers and sweeps in a directory in which other users write, too."""
+"""Writers and sweeps in a directory that other users can write."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _write_by_path(path: Path, content: bytes) -> None:
-    """Write as torch's native code does: it is given a path, and follows links."""
-    with answers.writing_by_name(path) as aside:
-        Path(aside).write_bytes(content)
+    """Write like torch's native code, which gets a path and follows links."""
+    with answers.writing_by_name(path) as temporary:
+        Path(temporary).write_bytes(content)
 
 
 def _append(path: Path, content: bytes) -> None:
@@ -48,7 +48,7 @@ def _sweep(path: Path, content: bytes) -> None:
 
 
 def _remove_directory(path: Path, content: bytes) -> None:
-    with contextlib.suppress(OSError):  # it is not empty
+    with contextlib.suppress(OSError):  # raises if it is not empty
         gfile.GPath(path.parent).rmdir()
     _write(path, content)
 
@@ -58,21 +58,21 @@ _ACTIONS = [_write, _write_by_path, _sweep, _remove_directory]
 
 @pytest.fixture
 def victim(tmp_path: Path) -> Path:
-    """A directory elsewhere that must stay as it is."""
-    made = tmp_path / "victim"
-    made.mkdir(mode=0o755)
-    (made / "file").write_bytes(b"precious")
-    (made / "other").write_bytes(b"precious")
-    return made
+    """A directory elsewhere that must not change."""
+    directory = tmp_path / "victim"
+    directory.mkdir(mode=0o755)
+    (directory / "file").write_bytes(b"precious")
+    (directory / "other").write_bytes(b"precious")
+    return directory
 
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Path:
     """A directory like /tmp."""
-    made = tmp_path / "shared"
-    made.mkdir()
-    made.chmod(0o1777)
-    return made
+    directory = tmp_path / "shared"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
 
 
 def _check(victim: Path) -> None:
@@ -156,7 +156,7 @@ def test_another_user_who_plants_links_again_and_again(
                 os.unlink(f"{_aside(number)}/file")
                 os.rmdir(_aside(number))
 
-    (shared / "present").touch()  # or rmdir would succeed
+    (shared / "present").touch()  # keeps rmdir from succeeding
     end = time.monotonic() + _RACE_SECONDS
     turns = 0
     with repeated_by_other(shared, plant), gfile.configured(sync=False):
@@ -176,7 +176,7 @@ def test_another_user_who_plants_links_again_and_again(
 def test_a_directory_that_another_user_moves_away(
     shared: Path, victim: Path, by_path: bool
 ) -> None:
-    """Without the sticky bit others may rename anything, also while it is written."""
+    """Without the sticky bit, other users may rename an entry even while it is written."""
     shared.chmod(0o777)
 
     def swap() -> None:
@@ -185,9 +185,9 @@ def test_a_directory_that_another_user_moves_away(
         os.symlink(victim / "file", f"{_aside()}/file")
 
     if by_path:
-        with answers.writing_by_name(shared / "file") as aside:
+        with answers.writing_by_name(shared / "file") as temporary:
             run_as_other(shared, swap)
-            Path(aside).write_bytes(b"content")
+            Path(temporary).write_bytes(b"content")
     else:
         with gfile.Open(shared / "file", "wb") as file:
             run_as_other(shared, swap)
@@ -210,9 +210,9 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
         parent.symlink_to(victim)
 
     if by_path:
-        with answers.writing_by_name(parent / "file") as aside:
+        with answers.writing_by_name(parent / "file") as temporary:
             swap()
-            Path(aside).write_bytes(b"content")
+            Path(temporary).write_bytes(b"content")
     else:
         with gfile.Open(parent / "file", "wb") as file:
             swap()
@@ -227,7 +227,7 @@ def test_a_parent_that_is_replaced_while_a_file_is_written(
 def test_a_link_of_another_user_is_not_written_through(
     shared: Path, victim: Path, action: Callable[[Path, bytes], None]
 ) -> None:
-    """Whatever it leads to, and also if the kernel's fs.protected_symlinks is off."""
+    """The target does not matter, nor does the kernel's fs.protected_symlinks."""
     os.mkfifo(victim.parent / "pipe")
     reader = os.open(victim.parent / "pipe", os.O_RDWR | os.O_NONBLOCK)
     targets = (victim / "file", victim.parent / "new", victim.parent / "pipe", "/dev/null")
@@ -248,7 +248,7 @@ def test_a_link_of_another_user_is_not_written_through(
 
 @needs_root
 def test_a_file_of_another_user_is_not_written_in_place(shared: Path) -> None:
-    """As with the kernel's fs.protected_fifos and fs.protected_regular."""
+    """The rule is that of the kernel's fs.protected_fifos and fs.protected_regular."""
 
     def plant() -> None:
         os.mkfifo("pipe")
@@ -283,7 +283,7 @@ def test_a_link_that_is_planted_while_a_file_is_appended_to(shared: Path, victim
 
 
 def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
-    """As a container's log is that leads to /dev/stdout."""
+    """For example, a container's log may be a link to /dev/stdout."""
     reader, writer = os.pipe()
     (tmp_path / "log").symlink_to(f"/proc/self/fd/{writer}")
     for action in (_write, _append):
@@ -299,7 +299,7 @@ def test_a_descriptor_behind_a_link_is_written_to(tmp_path: Path) -> None:
 def test_a_directory_that_another_user_renames_keeps_its_files(
     shared: Path, action: Callable[[Path, bytes], None], name: str
 ) -> None:
-    """Without the sticky bit others may give any directory the name of a leftover."""
+    """Without the sticky bit, other users may give any directory the name of a leftover."""
     shared.chmod(0o777)
     (shared / "checkpoint").mkdir(mode=0o700)
     (shared / "checkpoint" / "file").write_bytes(b"precious")
@@ -324,7 +324,7 @@ def test_names_that_are_all_taken(shared: Path) -> None:
 def test_a_filesystem_that_shows_another_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As NFS does to root, and FAT to all but one."""
+    """NFS does this for root, and FAT for every user except one."""
     monkeypatch.setattr(os, "geteuid", lambda: UID)
     for content in (b"content", b"more"):
         _write(tmp_path / "file", content)
@@ -387,7 +387,7 @@ def test_a_tree_is_removed_while_another_user_plants_links(shared: Path, victim:
         while time.monotonic() < end:
             (shared / "tree").mkdir(exist_ok=True)
             (shared / "tree").chmod(0o777)
-            with contextlib.suppress(OSError):  # new entries keep coming
+            with contextlib.suppress(OSError):  # the other user keeps adding entries
                 gfile.DeleteRecursively(shared / "tree")
             with contextlib.suppress(OSError):
                 gfile.Sweep(shared)

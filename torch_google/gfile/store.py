@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of a store, through a filesystem of fsspec.
 
-Whatever is written waits on this machine until it is closed, and then goes up in one piece: the store's
-own commit (an object appears whole), or a rename where files grow in sight. So a failed upload can be
-done again, and an abandoned one has left nothing.
+A written file is buffered on this machine until it is closed, and then uploaded in one piece.
+Either the store commits it in one step, as object stores do, or gfile renames a temporary file. So
+a failed upload can be repeated, and an abandoned one leaves nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch_google.gfile.upload import is_uploaded, upload
 _T = TypeVar("_T")
 _log = logging.getLogger("torch_google.gfile")
 _PIECE = 8 << 20
-# Small reads ask for this much, since a read may cost a request to see whether the file changed.
+# Bytes of the smallest read, since each read may need a second request to check for a change.
 _READ_AHEAD = 1 << 20
 _MODIFIED = ("mtime", "LastModified", "last_modified", "updated", "modified", "created")
 _IDENTITY = ("ETag", "etag", "generation")
@@ -40,7 +40,7 @@ _VERSION = ("ETag", "etag", "generation", *_MODIFIED)
 
 
 class StoreFilesystem(Filesystem):
-    """One filesystem of fsspec. `inside` makes its own path of a whole one."""
+    """A filesystem on one of fsspec's. `inside` maps a full path to the store's own path."""
 
     def __init__(
         self,
@@ -58,10 +58,10 @@ class StoreFilesystem(Filesystem):
         self._own_retry = retry
         self._rename_commits = rename_commits
         self._read_only = read_only
-        # Its open files are the stored ones, with one position for everybody.
         own = system.protocol
         self._protocols = {own} if isinstance(own, str) else {*own}
         self._has_pages = not self._protocols.isdisjoint({"http", "https"})
+        # Every open file of MemoryFileSystem is the stored object itself, with one shared position.
         self._in_memory = getattr(type(system), "_open", None) is MemoryFileSystem._open
 
     def open_to_read(self, path: str) -> Any:
@@ -128,20 +128,20 @@ class StoreFilesystem(Filesystem):
         inner = self._inside(path)
         with explained("cannot list", path):
             self._system.invalidate_cache(inner)
-            found = self._call(lambda: self._system.ls(inner, detail=True), path)
+            listing = self._call(lambda: self._system.ls(inner, detail=True), path)
             own = inner.strip("/")
-            if [entry["name"].strip("/") for entry in found] == [own] and (
-                found[0]["type"] == "file"
+            if [entry["name"].strip("/") for entry in listing] == [own] and (
+                listing[0]["type"] == "file"
             ):
                 raise failure(errno.ENOTDIR, "it is a file", path)
-        named = {
+        is_directory = {
             entry["name"].rstrip("/").rpartition("/")[2]: entry["type"] == "directory"
-            for entry in found
-            # Some stores list a directory's own marker in it.
+            for entry in listing
+            # Some stores list a directory's own marker among its entries.
             if entry["name"].strip("/") != own
         }
         hidden = is_partial if self._rename_commits else lambda name: False
-        return {name: named[name] for name in sorted(named) if not hidden(name)}
+        return {name: is_directory[name] for name in sorted(is_directory) if not hidden(name)}
 
     def make_directory(self, path: str, *, parents: bool) -> None:
         self._check_writable(path)
@@ -160,7 +160,7 @@ class StoreFilesystem(Filesystem):
             if parents:
                 self._call(lambda: self._system.makedirs(inner, exist_ok=True), path)
                 return
-            # If only the answer was lost, the second attempt sees the directory of the first one.
+            # After a lost response, the second attempt finds the directory of the first.
             primitives = self._primitives(path, ask_again=False)
             self._call(lambda: primitives.make_directory(inner), path, settled=_ignore_present)
 
@@ -170,7 +170,8 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # It was there a moment ago. If it is gone, an answer to its removal may have been lost.
+            # It existed a moment ago. If it is missing now, the response to its removal may be
+            # lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
@@ -181,74 +182,74 @@ class StoreFilesystem(Filesystem):
             is_directory = self.status(path).is_directory
             files = primitives.tree(inner).files
             primitives.remove_files(files if is_directory else [*files, inner])
-            # Directories remain if they exist without files, and so do files whose name a directory
-            # had as well: the first listing shows only the directory.
-            left = primitives.tree(inner)
-            primitives.remove_files(left.files)
-            directories = left.directories
+            # Directories remain if the store has real ones. Files remain if a directory has the
+            # same name, since the first listing shows only the directory.
+            remaining = primitives.tree(inner)
+            primitives.remove_files(remaining.files)
+            directories = remaining.directories
             primitives.remove_directories([inner, *directories] if is_directory else directories)
 
     def rename(self, source: str, target: str, *, overwrite: bool) -> None:
         self._check_writable(target)
         old, new = self._inside(source), self._inside(target)
         with explained("cannot rename", source):
-            whole = self.status(source).is_directory
+            is_directory = self.status(source).is_directory
             present = self._present(target)
-            if not whole and _names_directory(target):
-                raise failure(errno.ENOTDIR, "a file is renamed to the name of a directory", target)
+            if not is_directory and _names_directory(target):
+                raise failure(errno.ENOTDIR, "a file's name cannot end with a slash", target)
             if present is not None and not overwrite:
                 raise failure(errno.EEXIST, "it already exists", target)
-            if present is not None and (present.is_directory or whole):
+            if present is not None and (present.is_directory or is_directory):
                 raise failure(errno.ENOTEMPTY, "it already exists", target)
             if old == new:
                 return
-            if whole and new.startswith(f"{old.rstrip('/')}/"):
+            if is_directory and new.startswith(f"{old.rstrip('/')}/"):
                 raise failure(
                     errno.EINVAL, f"a directory cannot be moved into itself: {source}", target
                 )
             if self._primitives(source).renames:
                 self._rename_at_once(source, target, old, new)
-            elif whole:
+            elif is_directory:
                 self._move_tree(source, old, new)
             else:
                 self._primitives(source).copy_files([(old, new)])
                 self._primitives(source).remove_files([old])
 
     def _rename_at_once(self, source: str, target: str, old: str, new: str) -> None:
-        def arrived(error: Exception) -> None:
+        def check_target(error: Exception) -> None:
             if not isinstance(error, FileNotFoundError) or self._present(target) is None:
                 raise error
 
         primitives = self._primitives(source, ask_again=False)
-        self._call(lambda: primitives.rename(old, new), source, settled=arrived)
+        self._call(lambda: primitives.rename(old, new), source, settled=check_target)
 
     def _move_tree(self, source: str, old: str, new: str) -> None:
-        """Copy a whole tree, then remove exactly the files that were copied.
+        """Copy a tree, then remove exactly the files that were copied.
 
-        Markers of directories are removed and not copied, since clients drop the slash at the end of a
-        copy's source. An object with such a name that has content is refused before anything changes.
+        Directory markers are removed without being copied, since clients drop the trailing slash of
+        a copy's source. A marker with content raises EINVAL before anything changes.
         """
         primitives = self._primitives(source)
         tree = primitives.tree(old)
         files = [name for name in tree.files if name not in tree.markers]
         for name in files:
             if name.endswith("/"):
-                what = f"cannot copy {name!r}, an object with content whose name ends with a slash"
-                raise failure(errno.EINVAL, what, source)
+                reason = f"cannot copy {name!r}: it has content, and its name ends with a slash"
+                raise failure(errno.EINVAL, reason, source)
 
-        def moved(name: str) -> str:
+        def moved_name(name: str) -> str:
             # One slash only: `a//b` and `a/b` are two objects.
             below = name.lstrip("/").removeprefix(old.strip("/")).removeprefix("/")
             return f"{new.rstrip('/')}/{below}"
 
-        primitives.copy_files([(name, moved(name)) for name in files])
+        primitives.copy_files([(name, moved_name(name)) for name in files])
         for name in tree.empty_directories or ([] if files else [old]):
-            made = moved(name).rstrip("/")
-            self._call(lambda: self._system.makedirs(made, exist_ok=True), source)  # noqa: B023
+            directory = moved_name(name).rstrip("/")
+            self._call(lambda: self._system.makedirs(directory, exist_ok=True), source)  # noqa: B023
         primitives.remove_files(tree.files)
-        left = set(primitives.tree(old).directories)
-        listed = [name for name in tree.directories if name in left]
-        primitives.remove_directories([old, *listed])
+        remaining = set(primitives.tree(old).directories)
+        directories = [name for name in tree.directories if name in remaining]
+        primitives.remove_directories([old, *directories])
 
     @property
     def _retry(self) -> Retry:
@@ -269,7 +270,7 @@ class StoreFilesystem(Filesystem):
         )
 
     def _first_opened(self, path: str, inner: str) -> Any:
-        """Open a file for the first time. Raises IsADirectoryError, NotADirectoryError."""
+        """Open a file for the first time. Raises IsADirectoryError or NotADirectoryError."""
         if _names_directory(path) and not self._has_pages:
             self.status(path)
             raise failure(errno.EISDIR, "it is a directory", path)
@@ -277,7 +278,7 @@ class StoreFilesystem(Filesystem):
         try:
             file = self._call(lambda: self._system.open(inner, "rb"), path)
         except Exception as error:
-            # Some filesystems say of a directory that it does not exist, or fail in another way.
+            # For a directory, some filesystems raise FileNotFoundError or another error.
             if not is_transient(error, handled=handled) and self.is_directory(path):
                 raise failure(errno.EISDIR, "it is a directory", path) from error
             raise
@@ -290,8 +291,8 @@ class StoreFilesystem(Filesystem):
     def _change_check(self, path: str, inner: str, file: Any) -> Callable[[], None] | None:
         """Return a function that raises if the file changed since it was opened.
 
-        gcsfs and fsspec's http get each block by name alone, so that the blocks of two versions would be
-        mixed. s3fs asks for the ETag that it opened.
+        gcsfs and fsspec's http request each block by name alone, which could mix the blocks of two
+        versions. s3fs requests the ETag that it opened.
         """
         details = getattr(file, "details", None)
         if not hasattr(file, "_fetch_range") or not isinstance(details, dict):
@@ -310,7 +311,7 @@ class StoreFilesystem(Filesystem):
 
     def _stored(self, inner: str) -> bytes:
         try:
-            # Shared, not copied: bytes never change.
+            # No copy is needed, since bytes are immutable.
             return self._system.store[self._system._strip_protocol(inner)].getvalue()
         except KeyError:
             raise FileNotFoundError(inner) from None
@@ -319,7 +320,7 @@ class StoreFilesystem(Filesystem):
         inner = self._inside(path)
         self._system.invalidate_cache(inner)
         info = self._call(lambda: self._system.info(inner), path)
-        # Over HTTP a directory is a page whose address, after redirections, ends in a slash.
+        # Over HTTP, a directory is a page whose URL ends with a slash after redirects.
         is_directory = info["type"] == "directory" or str(info.get("url", "")).endswith("/")
         return FileStatus(0 if is_directory else info["size"] or 0, is_directory, _modified(info))
 
@@ -333,10 +334,10 @@ class StoreFilesystem(Filesystem):
 
     def _check_writable(self, path: str) -> None:
         if self._read_only:
-            raise failure(errno.EROFS, f"{locate(path).scheme} is only read", path)
+            raise failure(errno.EROFS, f"{locate(path).scheme}:// is read-only", path)
 
     def _has(self, path: str, inner: str, spool: IO[bytes]) -> bool:
-        """Return whether the store has these bytes, which an answer that was lost could not say."""
+        """Return whether the store has these bytes, in case the response to the upload was lost."""
         self._system.invalidate_cache()
         try:
             info = self._call(lambda: self._system.info(inner), path)
@@ -345,7 +346,7 @@ class StoreFilesystem(Filesystem):
         return is_uploaded(spool, info, lambda: self.open_to_read(path))
 
     def _spooled(self, path: str, inner: str, first: Any) -> IO[bytes]:
-        """Copy a stream that cannot be read twice into an unnamed file of this machine."""
+        """Copy a stream that cannot be read twice to an unnamed local file."""
         spool: IO[bytes] = tempfile.TemporaryFile(prefix="gfile-")  # noqa: SIM115 - returned
         waiting = [first]
 
@@ -369,40 +370,40 @@ class StoreFilesystem(Filesystem):
     def _commit(self, path: str, spool: IO[bytes], algorithm: str | None) -> None:
         inner = self._inside(path)
 
-        def appear() -> None:
+        def upload_once() -> None:
             if not self._rename_commits:
                 upload(self._system, inner, spool)
                 return
             head, slash, name = inner.rpartition("/")
-            aside = f"{head}{slash}.{name}.partial-{uuid.uuid4().hex}"
+            temporary = f"{head}{slash}.{name}.partial-{uuid.uuid4().hex}"
             primitives = self._primitives(path, ask_again=False)
             try:
-                upload(self._system, aside, spool)
+                upload(self._system, temporary, spool)
                 if primitives.renames:
-                    primitives.rename(aside, inner)
+                    primitives.rename(temporary, inner)
                 else:
-                    primitives.copy_files([(aside, inner)])
-                    primitives.remove_files([aside])
+                    primitives.copy_files([(temporary, inner)])
+                    primitives.remove_files([temporary])
             except BaseException:
-                primitives.remove_files([aside])
+                primitives.remove_files([temporary])
                 raise
 
-        def committed() -> None:
+        def upload_with_retries() -> None:
             try:
-                self._call(appear, path)
+                self._call(upload_once, path)
             except Exception as error:
                 if not is_absence(error) or not self._has(path, inner, spool):
                     raise
-                _log.info("%s: it was written, although the store answered %r", path, error)
+                _log.info("%s: it was written, although the store returned %r", path, error)
 
         if algorithm is None:
-            committed()
+            upload_with_retries()
             return
-        made = checksums.digest(spool, algorithm)
-        beside = str(locate(path).parent.join(f"{locate(path).name}.{algorithm}"))
+        digest = checksums.digest(spool, algorithm)
+        checksum_path = str(locate(path).parent.join(f"{locate(path).name}.{algorithm}"))
         checksums.replace(
-            *(committed, locate(path).name, made, self.read_text(beside)),
-            lambda text: self.write_text(beside, text),
+            *(upload_with_retries, locate(path).name, digest, self.read_text(checksum_path)),
+            lambda text: self.write_text(checksum_path, text),
         )
 
 
@@ -412,8 +413,8 @@ def _buffered(raw: StoreReader) -> io.BufferedReader:
 
 def _version(file: Any) -> tuple[object, ...]:
     details = getattr(file, "details", None)
-    told = details if isinstance(details, dict) else {}
-    return (getattr(file, "size", None), *(str(told.get(key)) for key in _VERSION))
+    details = details if isinstance(details, dict) else {}
+    return (getattr(file, "size", None), *(str(details.get(key)) for key in _VERSION))
 
 
 def _modified(info: dict[str, Any]) -> float | None:
@@ -427,12 +428,12 @@ def _modified(info: dict[str, Any]) -> float | None:
             try:
                 return datetime.fromisoformat(value).timestamp()
             except ValueError:
-                continue  # a format of its own
+                continue  # not an ISO format
     return None
 
 
 def _names_directory(path: str) -> bool:
-    """Return whether a path ends with a slash, as only a directory's does."""
+    """Return whether a path ends with a slash, which only a directory's may."""
     inner = locate(path).inner
     return inner.endswith("/") and inner.strip("/") != ""
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open files: writers that commit when they are closed, and readers that survive a lost connection.
+"""Open files: writers that commit on close, and readers that survive a lost connection.
 
-A writer that leaves its `with` by an exception, or is dropped without `close()`, commits nothing.
+A writer commits nothing if an exception leaves its `with`, or if it is dropped without `close()`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from torch_google.gfile.partial import Partial
 from torch_google.gfile.retry import Retry
 
 _log = logging.getLogger("torch_google.gfile")
-# A store is asked for no more at once, so that memory stays bounded whatever the reader asks for.
-_MOST = 8 << 20
-# What is written to a store waits in memory up to here, then in an unnamed file of this machine.
+# Bytes of the largest request to a store, so that memory stays bounded for any size of a read.
+_MAX_READ = 8 << 20
+# Bytes to buffer in memory for a store; a larger file is spooled to an unnamed local file.
 _IN_MEMORY = 16 << 20
 
 
 class _Committing:
-    """What all writers share: only an orderly `close()` commits, in the process that opened the file.
+    """Base of all writers: only a regular `close()` in the process that opened the file commits.
 
-    A forked process has a copy of what was not written yet. There it is dropped, and the parent's stays.
+    A forked process inherits a copy of the buffered data. It drops the copy; the parent keeps its
+    own.
     """
 
     def __exit__(
@@ -42,7 +43,7 @@ class _Committing:
         self.close()
 
     def __del__(self: Any) -> None:
-        # Not there when __init__ itself failed.
+        # The attribute is missing if __init__ itself failed.
         if getattr(self, "_commit", None) is not None and not self.closed:
             if self.owner == os.getpid():
                 _log.warning(
@@ -54,13 +55,13 @@ class _Committing:
         if self.owner != os.getpid():
             self.discard()
             raise ValueError(
-                f"{self.name}: closed in process {os.getpid()}, a fork of {self.owner}, which has it "
-                "open and alone can write it; open it again"
+                f"{self.name}: closed in process {os.getpid()}, a fork of {self.owner}, and only the "
+                "process that opened it can write it; open it again"
             )
 
 
 class LocalWriter(_Committing, io.BufferedWriter):
-    """A file of this machine; `name` is where it will be, and `fileno()` and `seek` work."""
+    """A writer of a local file. `name` is the target; `fileno()` and `seek` work."""
 
     def __init__(
         self, partial: Partial, commit: Callable[[Partial], None], mode: str = "w"
@@ -98,7 +99,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
         """Close, and leave the target as it was."""
         self._commit = None
         try:
-            self.raw.close()  # what is still buffered is not wanted
+            self.raw.close()  # drops the buffered data
         finally:
             self._partial.discard()
 
@@ -107,7 +108,7 @@ class LocalWriter(_Committing, io.BufferedWriter):
 
 
 class StoreWriter(_Committing, io.BufferedIOBase):
-    """What a store will have once this is closed; nothing of it is there before."""
+    """A writer of a store's file, which is uploaded on close and does not exist before."""
 
     def __init__(
         self, name: str, commit: Callable[[IO[bytes]], None], *, spool: bool = True
@@ -161,7 +162,7 @@ class StoreWriter(_Committing, io.BufferedIOBase):
 
 
 class TextWriter(_Committing, io.TextIOWrapper):
-    """Text over a writer that commits."""
+    """A text layer over a writer that commits."""
 
     _commit = True
 
@@ -182,7 +183,7 @@ class TextWriter(_Committing, io.TextIOWrapper):
     def close(self) -> None:
         """Commit. Raises ValueError in a forked process."""
         if not self.closed:
-            self._check_owner()  # before anything that waits here goes to the file
+            self._check_owner()  # before super().close() flushes this buffer into the file
         super().close()
 
     def discard(self) -> None:
@@ -191,10 +192,10 @@ class TextWriter(_Committing, io.TextIOWrapper):
 
 
 class StoreReader(io.RawIOBase):
-    """A file of a store, read from where it was after every failure that passes.
+    """A reader of a store's file that continues at the same position after a transient failure.
 
-    `open_again` opens it again. `length` may be None: then an early end cannot be told from the end.
-    `check` runs after each read, and raises if the bytes may be those of another version.
+    `open_again` reopens the file. If `length` is None, a truncated read cannot be told from the
+    end. `check` runs after each read and raises if the bytes may be those of another version.
     """
 
     def __init__(
@@ -228,7 +229,7 @@ class StoreReader(io.RawIOBase):
             offset += self._position
         elif whence == os.SEEK_END:
             if self._length is None:
-                raise io.UnsupportedOperation(f"{self.name}: its length is not known")
+                raise io.UnsupportedOperation(f"{self.name}: its length is unknown")
             offset += self._length
         if offset < 0:
             raise ValueError(f"{self.name}: seek to {offset}; give a position that is not negative")
@@ -246,9 +247,9 @@ class StoreReader(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        # The inherited one reads 8 KiB at a time, and each read may be a request.
+        # The inherited method reads 8 KiB at a time, and each read may be a request.
         pieces = []
-        while piece := self.read(_MOST):
+        while piece := self.read(_MAX_READ):
             pieces.append(piece)
         return b"".join(pieces)
 
@@ -257,12 +258,12 @@ class StoreReader(io.RawIOBase):
             self._drop()
         super().close()
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         file = self._opened()
         if file.tell() != self._position:
             file.seek(self._position)
-        data: bytes = file.read(min(most, _MOST))
-        if not data and most and self._length is not None:
+        data: bytes = file.read(min(size, _MAX_READ))
+        if not data and size and self._length is not None:
             raise TransientError(f"it ended at {self._position} of {self._length} bytes")
         if self._check is not None:
             self._check()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One table of behaviours, on every backend: who keeps a file makes no difference."""
+"""One table of behaviours that must hold on every backend."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from torch_google.gfile.backends import CONTENT, NAMES, WRITABLE, Backend, backe
 
 @pytest.fixture(params=NAMES)
 def any_backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    with backend(request.param, tmp_path) as made:
-        yield made
+    with backend(request.param, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture(params=WRITABLE)
 def writable(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    with backend(request.param, tmp_path) as made:
-        yield made
+    with backend(request.param, tmp_path) as store:
+        yield store
 
 
 def _read(path: str) -> bytes:
@@ -38,7 +38,7 @@ def _write(path: str, content: bytes) -> None:
         assert file.write(content) == len(content)
 
 
-# Reading: every backend.
+# Reading, on every backend.
 
 
 @pytest.mark.parametrize("name", CONTENT)
@@ -81,8 +81,8 @@ def test_a_reader_cannot_write(any_backend: Backend) -> None:
 
 
 def test_status(any_backend: Backend) -> None:
-    found = gfile.Stat(any_backend.path("sub/a.bin"))
-    assert (found.length, found.is_directory) == (len(CONTENT["sub/a.bin"]), False)
+    status = gfile.Stat(any_backend.path("sub/a.bin"))
+    assert (status.length, status.is_directory) == (len(CONTENT["sub/a.bin"]), False)
 
 
 def test_existence(any_backend: Backend) -> None:
@@ -101,8 +101,8 @@ def test_a_directory_is_listed(any_backend: Backend) -> None:
 
 def test_a_tree_is_walked(any_backend: Backend) -> None:
     top = any_backend.path("")
-    found = [(directories, files) for _, directories, files in gfile.Walk(top)]
-    assert found == [(["sub"], ["hello.txt"]), (["deep"], ["a.bin", "b.bin"]), ([], ["c.txt"])]
+    entries = [(directories, files) for _, directories, files in gfile.Walk(top)]
+    assert entries == [(["sub"], ["hello.txt"]), (["deep"], ["a.bin", "b.bin"]), ([], ["c.txt"])]
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_a_tree_is_walked(any_backend: Backend) -> None:
     ],
 )
 def test_a_pattern_finds_paths(any_backend: Backend, pattern: str, names: list[str]) -> None:
-    found = gfile.Glob(any_backend.path(pattern))
-    assert [path.rstrip("/") for path in found] == [any_backend.path(name) for name in names]
+    paths = gfile.Glob(any_backend.path(pattern))
+    assert [path.rstrip("/") for path in paths] == [any_backend.path(name) for name in names]
 
 
 @pytest.mark.parametrize(
@@ -176,22 +176,22 @@ def test_an_encoding_that_is_none(any_backend: Backend) -> None:
 
 @pytest.mark.parametrize("name", ["zip", "http"])
 def test_what_is_only_read_says_so(name: str, tmp_path: Path) -> None:
-    with backend(name, tmp_path) as made:
+    with backend(name, tmp_path) as store:
         for action in (
             lambda path: gfile.Open(path, "wb"),
             lambda path: gfile.Open(path, "a"),
             gfile.Remove,
             gfile.DeleteRecursively,
             gfile.MakeDirs,
-            lambda path: gfile.Rename(path, made.path("other")),
+            lambda path: gfile.Rename(path, store.path("other")),
             lambda path: gfile.Copy("memory://never", path, overwrite=True),
         ):
             with pytest.raises(OSError) as raised:
-                action(made.path("hello.txt"))
+                action(store.path("hello.txt"))
             assert raised.value.errno in (errno.EROFS, errno.ENOENT)
 
 
-# Writing: every backend that can.
+# Writing, on every writable backend.
 
 
 def test_a_file_is_written_and_replaced(writable: Backend) -> None:
@@ -347,7 +347,7 @@ def test_renaming(writable: Backend) -> None:
 
 
 def test_a_missing_directory(writable: Backend) -> None:
-    """On this machine directories are made first; elsewhere a file's name implies them."""
+    """A local directory must be created first; in a store, a file's name implies it."""
     path = writable.path("not/made/file")
     if writable.real_directories:
         with pytest.raises(FileNotFoundError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch with gfile plugged in: paths of every scheme, and files that appear whole or not at all."""
+"""torch with gfile plugged in: paths of every scheme, and atomic writes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from torch_google.plugs import files as plugs
 
 _KILLS = 12
 _V2_6 = torch.__version__ < (2, 7)
-# A checkpoint of one process; v2.6 sees by itself that there is no other.
+# Options for a checkpoint of one process; v2.6 detects that case itself.
 _ALONE: dict[str, Any] = {} if _V2_6 else {"no_dist": True}
 _WRITABLE = [name for name in NAMES if name not in ("zip", "http")]
 
@@ -43,8 +43,8 @@ def _plugged() -> Iterator[None]:
 
 @pytest.fixture(params=_WRITABLE)
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    with backend(request.param, tmp_path) as made:
-        yield made
+    with backend(request.param, tmp_path) as store:
+        yield store
 
 
 class _Doubled(torch.nn.Module):
@@ -59,7 +59,7 @@ def _same(one: Any, other: Any) -> bool:
 _STATE = {"a": torch.arange(1000.0), "b": torch.ones(3, 5, dtype=torch.int64), "ä": torch.ones(0)}
 
 
-# The table: every backend that can be written.
+# The table, on every writable backend.
 
 
 def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_mapping(kept: Backend) -> None:
     assert _same(loaded, _STATE)
 
 
-@pytest.mark.skipif(_V2_6, reason="torch.load of v2.6 reads none")
+@pytest.mark.skipif(_V2_6, reason="torch.load of v2.6 does not read safetensors")
 def test_safetensors(kept: Backend) -> None:
     safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
     path = kept.path("model.safetensors")
@@ -151,10 +151,10 @@ def test_a_distributed_checkpoint(kept: Backend) -> None:
         assert _same(loaded["model"], _STATE)
     names = gfile.ListDir(path)
     assert names[0] == ".metadata"
-    assert len(names) == 2, "the data of older saves is gone"
+    assert len(names) == 2, "the data of older saves must be removed"
 
 
-@pytest.mark.skipif(_V2_6, reason="v2.6 wants a process group for it")
+@pytest.mark.skipif(_V2_6, reason="v2.6 needs a process group for it")
 @pytest.mark.filterwarnings("ignore")
 def test_an_asynchronous_checkpoint(kept: Backend) -> None:
     state = {"weight": torch.arange(100.0)}
@@ -219,28 +219,28 @@ def _save_part(rank: int, meet: str, path: str, step: int) -> None:
     torch.distributed.destroy_process_group()
 
 
-# What is read only.
+# Read-only filesystems.
 
 
 @pytest.mark.parametrize("name", ["zip", "http"])
 def test_load_from_what_is_read_only(name: str, tmp_path: Path) -> None:
-    with backend(name, tmp_path) as made:
-        path = made.path("sub/a.bin")
+    with backend(name, tmp_path) as store:
+        path = store.path("sub/a.bin")
         with pytest.raises(_pickle().UnpicklingError):
             torch.load(path)
-        with pytest.raises(OSError, match="is only read"):
+        with pytest.raises(OSError, match="is read-only"):
             torch.save(1, path)
         with pytest.raises(FileNotFoundError, match=r"none\.pt"):
-            torch.load(made.path("none.pt"))
+            torch.load(store.path("none.pt"))
 
 
 def test_hub_refuses_the_network_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.hub, "_hub_dir", str(tmp_path / "hub"))
-    with backend("http", tmp_path) as made:
+    with backend("http", tmp_path) as store:
         torch.save(_STATE, tmp_path / "served" / "model.pt")
-        url = made.path("model.pt")
+        url = store.path("model.pt")
         with pytest.raises(PermissionError, match="TORCH_GOOGLE_NETWORK=1"):
             torch.hub.load_state_dict_from_url(url, progress=False)
         with gfile.configured(network=True):
@@ -249,7 +249,7 @@ def test_hub_refuses_the_network_unless_allowed(
         torch.hub.set_dir("memory://hub")
 
 
-# This machine: what upstream does, and nothing half.
+# Local files: the same as upstream, but atomic.
 
 
 def test_the_bytes_are_upstreams(tmp_path: Path) -> None:
@@ -295,11 +295,11 @@ def test_what_is_no_file_is_opened_as_it_is(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["open.pt"]
 
 
-# Killed.
+# Killed processes.
 
 
 def _killed(action: Callable[[int], None], first: int) -> None:
-    """Fork a process that acts again and again, and kill it at some moment."""
+    """Fork a process that repeats `action`, and kill it after a random time."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -324,18 +324,18 @@ def _state(step: int) -> dict[str, Any]:
 
 
 def _is_whole(state: dict[str, Any], least: float) -> float:
-    found = {value for tensor in state.values() for value in tensor.unique().tolist()}
-    assert len(found) == 1, "a mixture of two checkpoints"
-    assert max(found) >= least, "older than what was there before the kill"
-    return found.pop()
+    values = {value for tensor in state.values() for value in tensor.unique().tolist()}
+    assert len(values) == 1, "a mixture of two checkpoints"
+    assert max(values) >= least, "older than the checkpoint before the kill"
+    return values.pop()
 
 
 @pytest.mark.parametrize("by", ["path", "open file", "store"])
 def test_killed_while_saving(tmp_path: Path, by: str) -> None:
     path = str(tmp_path / "model.pt")
     if by == "store":
-        below = DirFileSystem(str(tmp_path), LocalFileSystem())
-        gfile.register_scheme("kept", below, rename_commits=True, overwrite=True)
+        system = DirFileSystem(str(tmp_path), LocalFileSystem())
+        gfile.register_scheme("kept", system, rename_commits=True, overwrite=True)
         path = "kept://model.pt"
 
     def save(step: int) -> None:
@@ -352,7 +352,9 @@ def test_killed_while_saving(tmp_path: Path, by: str) -> None:
             _killed(save, int(step) + 1)
             step = _is_whole(torch.load(path), step)
             if by != "store":
-                assert len(os.listdir(tmp_path)) <= 2, "the next writer takes a killed one's place"
+                assert len(os.listdir(tmp_path)) <= 2, (
+                    "the next writer must reuse the leftovers of a killed one"
+                )
         save(int(step) + 1)
     assert gfile.ListDir(path.removesuffix("model.pt")) == ["model.pt"]
     assert by == "store" or os.listdir(tmp_path) == ["model.pt"]
@@ -373,7 +375,7 @@ def test_killed_while_saving_a_distributed_checkpoint(tmp_path: Path) -> None:
             loaded = _state(-1)
             dcp.load(loaded, checkpoint_id=path, **_ALONE)
             step = _is_whole(loaded, step)
-    # What the killed ones left goes once it is a day old.
+    # Leftovers of killed processes are removed once they are a day old.
     for entry in os.scandir(path):
         os.utime(entry.path, (0, 0))
     save(int(step) + 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sending a file to a store in one piece, and telling whether it got there."""
+"""Upload a file to a store, and check whether an upload has arrived."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ETAG = re.compile(r'"?([0-9a-f]{32})(?:-(\d+))?"?')
 
 
 def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
-    """Send all of `spool`. If it fails, nothing of it can be seen in a store that commits."""
+    """Upload all of `spool`. A store that commits shows nothing of a failed upload."""
     spool.seek(0)
     if isinstance(spool, io.BytesIO):
         system.pipe_file(inner, spool.getvalue())
         return
     if defines(system, "put_file"):
-        # A store's own upload in parts takes a file by name, and this one has only a number.
+        # A store's own multipart upload takes a file name, and the spool has only a descriptor.
         spool.flush()
         system.put_file(f"/proc/self/fd/{spool.fileno()}", inner)
         return
@@ -34,7 +34,7 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
             file.write(piece)
         file.close()
     except BaseException:
-        # close(), which fsspec's own `with` calls here, would complete the half of it.
+        # close(), which fsspec's own `with` would call here, would commit a truncated file.
         file.closed = True
         if hasattr(file, "discard"):
             file.discard()
@@ -44,9 +44,9 @@ def upload(system: Any, inner: str, spool: IO[bytes]) -> None:
 def is_uploaded(
     spool: IO[bytes], info: dict[str, Any], open_stored: Callable[[], IO[bytes]]
 ) -> bool:
-    """Return whether a stored file, of which fsspec says `info`, has exactly the bytes of `spool`.
+    """Return whether a stored file with fsspec's `info` has exactly the bytes of `spool`.
 
-    The size decides first, then an ETag that is a digest; if neither does, the file is read back.
+    Compare the size, then an ETag if it is a digest; if that does not decide, read the file back.
     """
     size = spool.seek(0, io.SEEK_END)
     if info["type"] != "file" or info["size"] != size:
@@ -62,7 +62,7 @@ def is_uploaded(
 
 
 def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
-    """Return whether S3's ETag is that of the bytes: their MD5, or that of their parts' MD5s."""
+    """Return whether S3's ETag matches the bytes: their MD5, or the MD5 of their parts' MD5s."""
     match = _ETAG.fullmatch(etag)
     if match is None:
         return False
@@ -71,14 +71,14 @@ def _has_etag(spool: IO[bytes], size: int, etag: str) -> bool:
         return _md5(spool, size).hexdigest() == match[1]
     parts = int(match[2])
     if parts != max(1, -(-size // _S3_PART)):
-        return False  # parts of another size
+        return False  # the parts have another size
     digests = b"".join(_md5(spool, _S3_PART).digest() for _ in range(parts))
     return hashlib.md5(digests, usedforsecurity=False).hexdigest() == match[1]
 
 
-def _md5(file: IO[bytes], most: int) -> Any:
+def _md5(file: IO[bytes], length: int) -> Any:
     state = hashlib.md5(usedforsecurity=False)
-    while most > 0 and (piece := file.read(min(most, 1 << 20))):
+    while length > 0 and (piece := file.read(min(length, 1 << 20))):
         state.update(piece)
-        most -= len(piece)
+        length -= len(piece)
     return state

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers: several at once, killed ones, uploads that fail half-way, checksums at every step."""
+"""Writers: concurrent, killed, and with failed uploads; checksums at every step."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _write(path: object, content: bytes, **options: Any) -> None:
         file.write(content)
 
 
-# This machine.
+# Local files.
 
 
 def test_two_writers_at_once(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_two_writers_at_once(tmp_path: Path) -> None:
         other.write(b"other")
         assert sorted(os.listdir(tmp_path)) == [_partial("file", 0), _partial("file", 1)]
         assert gfile.ListDir(tmp_path) == []
-    assert path.read_bytes() == b"one", "the outer one ended last"
+    assert path.read_bytes() == b"one", "the outer writer closed last"
     assert os.listdir(tmp_path) == ["file"]
 
 
@@ -124,7 +124,7 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
             file.write(b"x")
             os.kill(os.getpid(), signal.SIGKILL)
         os.waitpid(child, 0)
-    (tmp_path / _partial("file", 7)).write_bytes(b"a file of that name")
+    (tmp_path / _partial("file", 7)).write_bytes(b"a file with that name")
     with gfile.Open(tmp_path / "three", "wb") as file:
         assert len(os.listdir(tmp_path)) == 4
         gfile.Sweep(tmp_path)
@@ -138,10 +138,10 @@ def test_sweeping_takes_only_what_nobody_writes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["0123456789ab-", ""])
 def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner: str) -> None:
-    """Its locks are not seen here; nor is it known whose a name without a machine is."""
+    """Another machine's locks are invisible here; a name without a machine may be any machine's."""
     other = tmp_path / f".file.partial-{owner}0"
     other.mkdir()
-    other.chmod(0o1700)  # as a writer's are
+    other.chmod(0o1700)  # the mode that a writer sets
     (other / "file").write_bytes(b"unfinished")
     with gfile.Open(tmp_path / "file", "wb") as file:
         file.write(b"whole")
@@ -153,14 +153,14 @@ def test_what_another_machine_writes_stays_until_it_is_old(tmp_path: Path, owner
     long_ago = time.time() - LITTER - 60
     os.utime(other, (long_ago, long_ago))
     gfile.Sweep(tmp_path)
-    assert other.exists(), "its file is being written"
+    assert other.exists(), "its file is not old yet"
     os.utime(other / "file", (long_ago, long_ago))
     gfile.Sweep(tmp_path)
     assert os.listdir(tmp_path) == ["file"]
 
 
 def test_a_filesystem_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then nothing can be taken over, and everybody has a name of his own."""
+    """Without locks no leftover can be reused, so each writer uses a unique name."""
 
     def flock(*_: object) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
@@ -200,12 +200,12 @@ def test_a_file_through_a_link(tmp_path: Path) -> None:
 
 def test_a_pipe_is_written_through(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    got: list[bytes] = []
-    reader = threading.Thread(target=lambda: got.append((tmp_path / "pipe").read_bytes()))
+    received: list[bytes] = []
+    reader = threading.Thread(target=lambda: received.append((tmp_path / "pipe").read_bytes()))
     reader.start()
     _write(tmp_path / "pipe", b"through")
     reader.join(10)
-    assert got == [b"through"]
+    assert received == [b"through"]
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
@@ -240,22 +240,22 @@ def _parts(root: str) -> Parts:
 
 
 def test_an_upload_that_fails_half_way_is_done_again(tmp_path: Path) -> None:
-    with backend("parts", tmp_path) as made:
-        system = _parts(made.root)
+    with backend("parts", tmp_path) as store:
+        system = _parts(store.root)
         for part in range(4):
             system.fail_part = part
             content = os.urandom(20 << 20)
-            _write(made.path("big"), content)
-            assert vars(system)["fail_part"] is None, "it did fail"
-            with gfile.Open(made.path("big"), "rb") as file:
+            _write(store.path("big"), content)
+            assert vars(system)["fail_part"] is None, "the upload must have failed once"
+            with gfile.Open(store.path("big"), "rb") as file:
                 assert file.read() == content
         assert system.uploads == {}
 
 
 def test_an_upload_that_is_given_up_leaves_the_older_file(tmp_path: Path) -> None:
-    with backend("parts", tmp_path) as made:
-        system = _parts(made.root)
-        _write(made.path("big"), b"older")
+    with backend("parts", tmp_path) as store:
+        system = _parts(store.root)
+        _write(store.path("big"), b"older")
         upload = type(system)._open
 
         def fail(self: Parts, path: str, mode: str = "rb", **options: Any) -> Any:
@@ -264,18 +264,18 @@ def test_an_upload_that_is_given_up_leaves_the_older_file(tmp_path: Path) -> Non
 
         system._open = fail.__get__(system)  # type: ignore[method-assign]
         with pytest.raises(TimeoutError, match="the part was not acknowledged"):
-            _write(made.path("big"), os.urandom(20 << 20))
+            _write(store.path("big"), os.urandom(20 << 20))
         del system._open
-        with gfile.Open(made.path("big"), "rb") as file:
+        with gfile.Open(store.path("big"), "rb") as file:
             assert file.read() == b"older"
         assert system.uploads == {}
 
 
 def test_what_grows_in_sight_is_renamed(tmp_path: Path) -> None:
-    with backend("registered", tmp_path) as made:
-        below = tmp_path / "kept" / "box"
-        _write(made.path("file"), b"older")
-        system: Any = filesystem_of(made.root)
+    with backend("registered", tmp_path) as store:
+        directory = tmp_path / "kept" / "box"
+        _write(store.path("file"), b"older")
+        system: Any = filesystem_of(store.root)
         put = type(system._system).put_file
 
         def cut(*_: object, **__: object) -> None:
@@ -284,11 +284,11 @@ def test_what_grows_in_sight_is_renamed(tmp_path: Path) -> None:
         type(system._system).put_file = cut
         try:
             with pytest.raises(OSError, match="make room"):
-                _write(made.path("file"), os.urandom(1 << 20))
+                _write(store.path("file"), os.urandom(1 << 20))
         finally:
             type(system._system).put_file = put
-        assert (below / "file").read_bytes() == b"older"
-        assert not list(below.glob(".file.partial-*"))
+        assert (directory / "file").read_bytes() == b"older"
+        assert not list(directory.glob(".file.partial-*"))
 
 
 # Checksums.
@@ -297,8 +297,8 @@ def test_what_grows_in_sight_is_renamed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("algorithm", checksum.ALGORITHMS)
 def test_checksums_are_those_of_the_usual_programs(tmp_path: Path, algorithm: str) -> None:
     _write(tmp_path / "file", b"content", checksum=algorithm)
-    made = checksum.digest(io.BytesIO(b"content"), algorithm)
-    assert (tmp_path / f"file.{algorithm}").read_text() == f"{made}  file\n"
+    digest = checksum.digest(io.BytesIO(b"content"), algorithm)
+    assert (tmp_path / f"file.{algorithm}").read_text() == f"{digest}  file\n"
 
 
 @pytest.mark.parametrize("stop", range(4))
@@ -311,16 +311,16 @@ def test_a_file_verifies_wherever_its_writer_is_stopped(stop: int) -> None:
             raise InterruptedError
         state[name] = value
 
-    made = checksum.digest(io.BytesIO(b"new"), "sha256")
+    new = checksum.digest(io.BytesIO(b"new"), "sha256")
     listed = str(state["listed"])
     try:
         checksum.replace(
-            lambda: step("file", b"new"), "f", made, listed, lambda text: step("listed", text)
+            lambda: step("file", b"new"), "f", new, listed, lambda text: step("listed", text)
         )
     except InterruptedError:
         assert stop < 3
-    found = checksum.digest(io.BytesIO(state["file"]), "sha256")  # type: ignore[arg-type]
-    checksum.verify("f", found, state["listed"], "sha256")  # type: ignore[arg-type]
+    digest = checksum.digest(io.BytesIO(state["file"]), "sha256")  # type: ignore[arg-type]
+    checksum.verify("f", digest, state["listed"], "sha256")  # type: ignore[arg-type]
     assert state["file"] == (b"older" if stop < 2 else b"new")
 
 
@@ -337,31 +337,31 @@ def test_what_is_replaced_while_it_is_opened_verifies(
     after: list[bytes],
     content: bytes,
 ) -> None:
-    """Others commit before and after the file is opened; the bytes are those that were verified."""
+    """Other writers commit before and after the open; the reader gets the verified bytes."""
     path = f"{scheme}{tmp_path}/file"
     _write(path, b"older", checksum="sha256")
-    kind = type(filesystem_of(path))
-    really = kind.open_to_read
+    filesystem_class = type(filesystem_of(path))
+    original = filesystem_class.open_to_read
 
     def open_to_read(self: Any, name: str) -> Any:
         if name != path:
-            return really(self, name)
+            return original(self, name)
         while before:
             _write(path, before.pop(), checksum="sha256")
-        file = really(self, name)
+        file = original(self, name)
         while after:
             _write(path, after.pop(), checksum="sha256")
         return file
 
-    # Parametrized lists are shared by the schemes.
+    # Copy, since all schemes share the parametrized lists.
     before, after = [*before], [*after]
-    monkeypatch.setattr(kind, "open_to_read", open_to_read)
+    monkeypatch.setattr(filesystem_class, "open_to_read", open_to_read)
     with gfile.Open(path, "rb", checksum="sha256") as file:
         assert file.read() == content
 
 
 def test_a_checksum_that_is_wrong_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A list that changes is no excuse for a file that no list names."""
+    """A file that no version of the checksum file lists fails, even if that file keeps changing."""
     lists = iter(["a  file\n", "b  file\n", "b  file\n", "c  file\n"])
     (tmp_path / "file").write_bytes(b"damaged")
     monkeypatch.setattr(LocalFilesystem, "read_text", lambda *_: next(lists))
