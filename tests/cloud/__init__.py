@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of paths in stores, against real servers on loopback."""
+"""Tests of store paths against real servers on loopback."""

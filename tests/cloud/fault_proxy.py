@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An HTTP proxy on loopback that forwards to one server, and fails as a network does when told to."""
+"""An HTTP proxy on loopback that forwards to one server and injects network faults."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "content-leng
 
 
 class Kind(enum.Enum):
-    """What happens to a request."""
+    """The effect of a fault on a request."""
 
-    UNAVAILABLE = "503 is answered, and the server sees nothing"
-    FORBIDDEN = "403 is answered, and the server sees nothing"
+    UNAVAILABLE = "the proxy returns 503, and the server gets no request"
+    FORBIDDEN = "the proxy returns 403, and the server gets no request"
     RESET_REQUEST = "the connection is reset in the middle of the request's body"
     RESET_RESPONSE = "the connection is reset in the middle of the response's body"
-    LOST_ANSWER = "the server does it, and the connection is reset before any answer"
-    SLOW = "the response's body comes in small pieces, over a second"
-    HANG = "nothing is answered, and the server sees nothing, until the proxy ends"
+    LOST_ANSWER = "the server handles the request, and the connection is reset before the response"
+    SLOW = "the response's body arrives in small pieces, over a second"
+    HANG = "the server gets no request, and the client no response until the proxy closes"
 
 
 @dataclass
 class Fault:
-    """The next `times` requests of `method` with `path` somewhere in the target have it.
+    """A fault of the next `times` requests with `method` and with `path` anywhere in the target.
 
-    Bodies of requests shorter than `least` bytes are spared.
+    It skips requests with a body of less than `least` bytes.
     """
 
     kind: Kind
@@ -49,7 +49,7 @@ class Fault:
 
 
 class FaultProxy:
-    """Where it listens is `url`. `requests` has the method and target of each request seen."""
+    """A proxy that listens on `url` and records the method and target of `requests`."""
 
     def __init__(self, server: tuple[str, int]) -> None:
         self.server = server
@@ -64,11 +64,11 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """For clients."""
+        """The proxy's URL."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
     def close(self) -> None:
-        """Stop listening; a request that hangs is let go."""
+        """Stop listening, and reset hanging requests."""
         self.closed.set()
         self._http.shutdown()
         self._http.server_close()
@@ -76,7 +76,7 @@ class FaultProxy:
 
     @contextmanager
     def faults(self, *faults: Fault) -> Iterator[None]:
-        """Have the faults while inside, and none after."""
+        """Inject faults within the context."""
         with self._lock:
             self._faults = list(faults)
         try:
@@ -86,7 +86,7 @@ class FaultProxy:
                 self._faults = []
 
     def take(self, method: str, target: str, length: int) -> Fault | None:
-        """Note a request; return the fault that it is to have."""
+        """Record a request; return the fault to inject, if any."""
         with self._lock:
             self.requests.append((method, target))
             for fault in self._faults:
@@ -107,7 +107,7 @@ class _Server(ThreadingHTTPServer):
     proxy: FaultProxy
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is killed is no error here."""
+        """Ignore errors: a killed client is expected."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def forward(self) -> None:
-        """Forward a request of any method, or fail."""
+        """Forward a request of any method, or inject a fault."""
         proxy = self.server.proxy
         length = int(self.headers.get("Content-Length") or 0)
         fault = proxy.take(self.command, self.path, length)
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - http.server's names
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
         """Keep quiet."""
 
     def _body(self, length: int) -> bytes:
@@ -166,10 +166,12 @@ class _Handler(BaseHTTPRequestHandler):
         response = connection.getresponse()
         content = response.read()
         connection.close()
-        kept = [(key, value) for key, value in response.getheaders() if key.lower() not in _HOP]
+        response_headers = [
+            (key, value) for key, value in response.getheaders() if key.lower() not in _HOP
+        ]
         if self.command == "HEAD":
-            kept.append(("Content-Length", response.getheader("Content-Length") or "0"))
-        return response.status, kept, content
+            response_headers.append(("Content-Length", response.getheader("Content-Length") or "0"))
+        return response.status, response_headers, content
 
     def _answer(
         self, status: int, headers: list[tuple[str, str]], content: bytes, kind: Kind | None
@@ -196,10 +198,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
 
     def _reset(self) -> None:
-        """End the connection by RST, as a machine that went away does."""
+        """Reset the connection (RST), like a machine that crashed."""
         linger = struct.pack("ii", 1, 0)
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self.close_connection = True
-        # The buffered files hold the socket open as well.
+        # The buffered files also keep the socket open.
         self.rfile.close()
         self.connection.close()

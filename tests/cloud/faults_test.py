@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves and loads in this process, through a network that fails."""
+"""Saves and loads in this process, through a faulty network."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_load_goes_through(store: Store, kind: Kind, form: str) -> None:
     fault = Fault(kind, "GET", _READ[store.scheme], times=2)
     with store.proxy.faults(fault):
         assert _load(directory, form) == 2
-    # A slow answer is no failure, and is not asked for again.
+    # A slow response is not a failure, so it is not requested again.
     assert fault.hits >= (1 if kind is Kind.SLOW else 2)
 
 
@@ -72,15 +72,15 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
     directory = store.path(f"stays/{form}")
     _save(directory, form, steps=1)
     fault = Fault(Kind.FORBIDDEN, _UPLOAD[store.scheme], times=10_000)
-    # The distributed checkpoint's own error has the text of gfile's.
-    kind = OSError if form == "single" else CheckpointException
-    with store.proxy.faults(fault), pytest.raises(kind, match=re.escape(directory)):
+    # The error of a distributed checkpoint includes the text of gfile's.
+    expected = OSError if form == "single" else CheckpointException
+    with store.proxy.faults(fault), pytest.raises(expected, match=re.escape(directory)):
         _save(directory, form, steps=2)
     assert _load(directory, form) == 1
 
 
 def test_a_large_upload_is_whole_after_a_reset(store: Store) -> None:
-    """More than 16 MiB go up in parts; a reset in one is not the end of it."""
+    """A file of more than 16 MiB is uploaded in parts, and one of them is reset."""
     path = store.path("large.bin")
     data = os.urandom(1 << 20) * 20
     fault = Fault(Kind.RESET_REQUEST, _UPLOAD[store.scheme], least=1 << 20)
@@ -99,7 +99,7 @@ def _save(directory: str, form: str, *, steps: int) -> None:
 
 
 def _load(directory: str, form: str) -> int:
-    """Load; return the step, after a comparison with what such a training gives."""
+    """Load a checkpoint, compare it with a fresh training run, and return its step."""
     loaded, expected = (cloud_checkpoint.Trainer(_WIDTH) for _ in range(2))
     assert cloud_checkpoint.load(loaded, directory, form)
     expected.train(loaded.step)

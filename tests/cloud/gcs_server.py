@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Google Cloud Storage by gcp-storage-emulator, in memory, on a free port, which is printed."""
+"""Serve Google Cloud Storage from memory with gcp-storage-emulator; print the port."""
 
 from __future__ import annotations
 

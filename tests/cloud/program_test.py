@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cloud_checkpoint, as a user starts it: it goes on where it was, also after kill -9 of a save."""
+"""cloud_checkpoint as a user starts it: it resumes, even after kill -9 during a save."""
 
 from __future__ import annotations
 
@@ -15,8 +15,6 @@ from tests.cloud.stores import Store
 
 # The method of the request that stores a file.
 _UPLOAD = {"s3": "PUT", "gs": "POST"}
-# What the second start must not replace until it is whole: the file, or the names of the data.
-_COMMIT = {"single": "checkpoint.pt", "distributed": ".metadata"}
 
 
 @pytest.fixture(name="store", scope="module", params=stores.SCHEMES)
@@ -29,7 +27,7 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
-    # All of the second save has begun, and the server has not seen its end.
+    # Hang every upload of the second start, then kill it: the server gets nothing of its save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:

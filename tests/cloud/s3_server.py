@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""S3 by moto, in the memory of this process, on a free port of loopback, which is printed."""
+"""Serve S3 from memory with moto on a free loopback port; print the port."""
 
 from __future__ import annotations
 

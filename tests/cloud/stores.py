@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real server, the faulty network before it, and the program under test."""
+"""A real server, the fault proxy in front of it, and the program under test."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PAR = Path("examples/cloud_checkpoint.par")
 
 @dataclass(frozen=True)
 class Store:
-    """A bucket that is reached by `scheme` through `proxy`; `environment` says so to clients."""
+    """A bucket with URLs of `scheme`. `environment` directs clients through `proxy`."""
 
     scheme: str
     proxy: FaultProxy
     environment: dict[str, str] = field(default_factory=dict)
 
     def path(self, name: str) -> str:
-        """The path of a name in the bucket."""
+        """Return the path of a name in the bucket."""
         return f"{self.scheme}://{BUCKET}/{name}"
 
     def start(self, checkpoint: str, *flags: str) -> subprocess.Popen[str]:
@@ -56,7 +56,7 @@ class Store:
 
 @contextmanager
 def serve(scheme: str) -> Iterator[Store]:
-    """Start a server with an empty bucket; it ends with the block."""
+    """Run a server with an empty bucket during the context."""
     with subprocess.Popen(
         [sys.executable, "-m", _SERVERS[scheme]],
         stdout=subprocess.PIPE,
@@ -77,10 +77,10 @@ def serve(scheme: str) -> Iterator[Store]:
 
 
 def _environment(scheme: str, url: str) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     if scheme == "s3":
         return {
-            **kept,
+            **inherited,
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_DEFAULT_REGION": "us-east-1",
@@ -88,7 +88,7 @@ def _environment(scheme: str, url: str) -> dict[str, str]:
             "AWS_ENDPOINT_URL": url,
         }
     return {
-        **kept,
+        **inherited,
         "STORAGE_EMULATOR_HOST": url,
         "FSSPEC_GS_TOKEN": "anon",
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",
@@ -96,7 +96,7 @@ def _environment(scheme: str, url: str) -> dict[str, str]:
 
 
 def _command() -> list[str]:
-    if "TEST_SRCDIR" not in os.environ:  # Not under Bazel: from the sources.
+    if "TEST_SRCDIR" not in os.environ:  # Without Bazel, run from the sources.
         return [sys.executable, "-m", "examples.cloud_checkpoint"]
     root = Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
     return [str((root / _PAR).resolve(strict=True))]
