@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that show one idea each and use public doors only."""
+"""Programs that show one idea each and use public APIs only."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small model from its last checkpoint on, which may be in a bucket of S3 or Google Cloud Storage.
+"""Trains a small model from its last checkpoint, which may be in S3 or Google Cloud Storage.
 
 Each start loads the newest checkpoint below --checkpoint, if there is one, trains a few steps and
-replaces it. --format says how: `single`, one file of torch.save, or `distributed`, the directory of
-torch.distributed.checkpoint. Credentials and endpoints are those of the environment:
-AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST name servers other than Amazon's and Google's.
+replaces it. --format is `single`, one file of torch.save, or `distributed`, a directory of
+torch.distributed.checkpoint. Credentials and endpoints come from the environment:
+AWS_ENDPOINT_URL and STORAGE_EMULATOR_HOST select servers other than Amazon's and Google's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.distributed import checkpoint as distributed_checkpoint
 from torch_google import gfile
 
 _CHECKPOINT = flags.DEFINE_string(
-    "checkpoint", None, "Directory for the checkpoint: s3://..., gs://... or of this machine."
+    "checkpoint", None, "Directory for the checkpoint: s3://..., gs://... or a local path."
 )
 _FORMAT = flags.DEFINE_enum(
     "format", "single", ["single", "distributed"], "One file, or torch.distributed.checkpoint's."
@@ -30,7 +30,7 @@ _READ_ONLY = flags.DEFINE_bool("read_only", False, "Load and train, but write no
 
 
 class Trainer:
-    """A linear model and its optimizer. `step` counts from the first start on."""
+    """A linear model and its optimizer. `step` counts all steps since the first start."""
 
     def __init__(self, width: int) -> None:
         torch.manual_seed(0)
@@ -40,7 +40,7 @@ class Trainer:
         self._width = width
 
     def train(self, steps: int) -> float:
-        """Train and return the loss of the present weights."""
+        """Train, and return the loss of the final weights."""
         for _ in range(steps):
             self.optimizer.zero_grad()
             self._loss().backward()
@@ -50,7 +50,7 @@ class Trainer:
             return self._loss().item()
 
     def state_dict(self) -> dict[str, object]:
-        """The state, with the optimizer's momentum also before the first step."""
+        """Return the state; before the first step, the optimizer's momentum is zero."""
         momentum = {
             name: self.optimizer.state[value].get("momentum_buffer", torch.zeros_like(value))
             for name, value in self.model.named_parameters()
@@ -59,7 +59,7 @@ class Trainer:
         return {"step": step, "model": self.model.state_dict(), "momentum": momentum}
 
     def load_state_dict(self, state: dict[str, object]) -> None:
-        """The inverse of `state_dict`."""
+        """Restore the result of `state_dict`."""
         step, model, momentum = state["step"], state["model"], state["momentum"]
         assert isinstance(step, torch.Tensor)
         assert isinstance(model, dict)
@@ -93,7 +93,7 @@ def load(trainer: Trainer, directory: str, form: str) -> bool:
 
 
 def save(trainer: Trainer, directory: str, form: str) -> None:
-    """Replace the checkpoint: a reader sees the older one or this one, whole."""
+    """Replace the checkpoint atomically: a reader sees the old one or the new one."""
     gfile.MakeDirs(directory)
     if form == "single":
         with gfile.Open(f"{directory}/checkpoint.pt", "wb") as file:
@@ -104,7 +104,7 @@ def save(trainer: Trainer, directory: str, form: str) -> None:
 
 
 def main(argv: list[str]) -> None:
-    """Load, train, save."""
+    """Load, train and save."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     torch.set_num_threads(1)

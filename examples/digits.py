@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handwritten digits: 8x8 grey pictures and their labels, read from CSV.
+"""Handwritten digits: 8x8 greyscale images and their labels, read from CSV.
 
-The packed file is the UCI "Optical Recognition of Handwritten Digits" test set (1797 rows), as
-scikit-learn's wheel carries it. A user's own file has the same format; see README.md.
+The packed file is the UCI "Optical Recognition of Handwritten Digits" test set (1797 rows), from
+scikit-learn's wheel. A user's own file has the same format; see README.md.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ PIXELS = SIDE * SIDE
 COLUMNS = PIXELS + 1
 BRIGHTEST = 16
 CLASSES = 10
-FEWEST_ROWS = 10  # The split keeps one row in five for the test; fewer rows leave it empty.
+FEWEST_ROWS = 10  # The test part is one row in five, so this leaves two.
 
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class DataError(ValueError):
-    """A data file that cannot be used; the message is one line for its owner."""
+    """An invalid data file; the message is one line for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Digits:
-    """`images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper); `labels` is int64 [n] in 0..9."""
+    """Digits: `images` is float32 [n, 1, 8, 8] in 0..1 (0 = paper), `labels` int64 [n] in 0..9."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -49,12 +49,12 @@ class Digits:
 
 
 def packed() -> Traversable:
-    """The data file that was built into this program."""
+    """Return the data file that is packed into this program."""
     return importlib.resources.files("examples") / "data" / "digits.csv.gz"
 
 
 def read(source: Traversable | pathlib.Path) -> Digits:
-    """Reads a CSV or gzipped CSV file of 65 integer columns. Raises `DataError`."""
+    """Read a CSV or gzipped CSV file of 65 integer columns. Raises `DataError`."""
     pixels: list[list[int]] = []
     labels: list[int] = []
     for number, line in _lines(source):
@@ -71,14 +71,14 @@ def read(source: Traversable | pathlib.Path) -> Digits:
 
 
 def split(digits: Digits, *, seed: int) -> tuple[Digits, Digits]:
-    """(training part, test part): one row in five is for the test, chosen by `seed` alone."""
+    """Return (training part, test part). `seed` alone chooses one row in five for the test."""
     order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(seed))
     held_out = len(digits) // 5
     return digits.select(order[held_out:]), digits.select(order[:held_out])
 
 
 def _lines(source: Traversable | pathlib.Path) -> Iterator[tuple[int, str]]:
-    """(line number, text) of every line that is not blank."""
+    """Yield (line number, text) of every line that is not blank."""
     for number, line in enumerate(_text(source).splitlines(), start=1):
         if line.strip():
             yield number, line
@@ -91,7 +91,7 @@ def _text(source: Traversable | pathlib.Path) -> str:
         raise DataError(
             f"{source}: cannot be read: {error.strerror}. Give --data the path of a CSV file."
         ) from error
-    # The content decides, not the name: a browser drops or adds ".gz" as it likes.
+    # Check the content, not the name, since browsers may drop or add ".gz".
     if content.startswith(_GZIP_MAGIC):
         try:
             content = gzip.decompress(content)
@@ -116,10 +116,10 @@ def _row(line: str, *, where: str) -> list[int]:
             "label, separated by commas). Correct this line."
         )
     for column, cell in enumerate(cells, start=1):
-        what, most = ("pixel", BRIGHTEST) if column < COLUMNS else ("label", CLASSES - 1)
-        if not cell.strip().isdecimal() or int(cell) > most:
+        kind, largest = ("pixel", BRIGHTEST) if column < COLUMNS else ("label", CLASSES - 1)
+        if not cell.strip().isdecimal() or int(cell) > largest:
             raise DataError(
-                f"{where}: found {cell.strip()[:20]!r} in column {column}, expected a {what}: "
-                f"an integer from 0 to {most}. Correct this line."
+                f"{where}: found {cell.strip()[:20]!r} in column {column}, expected a {kind}: "
+                f"an integer from 0 to {largest}. Correct this line."
             )
     return [int(cell) for cell in cells]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains on handwritten digits in several processes, with flags, log, files and processes of torch_google.
+"""Trains on handwritten digits in several processes, with the libraries of torch_google.
 
-After each epoch the first worker keeps a checkpoint in its memory; at the end one goes to --output,
+After each epoch the first worker saves a checkpoint in memory. At the end it saves one to --output,
 which may be any path of torch_google.gfile.
 """
 
@@ -20,7 +20,7 @@ _EPOCHS = absl_flags.DEFINE_integer(
     "epochs", 5, "How many times to go over the training digits.", lower_bound=1
 )
 _OUTPUT = absl_flags.DEFINE_string(
-    "output", "", "Directory for the checkpoint, of this machine or a URL; empty: write none."
+    "output", "", "Directory for the checkpoint, a local path or a URL; empty: write none."
 )
 flags.define()
 
@@ -31,7 +31,7 @@ _LEARNING_RATE = 3e-3
 
 
 def main(argv: list[str]) -> None:
-    """Start the workers and say how it went."""
+    """Start the workers and log the accuracy."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     start = time.monotonic()
@@ -41,12 +41,12 @@ def main(argv: list[str]) -> None:
     seconds = time.monotonic() - start
     logging.info("test accuracy %.4f, %d workers, %.1f s", accuracies[0], len(accuracies), seconds)
     if _OUTPUT.value:
-        logging.info("%s has %s", _OUTPUT.value, ", ".join(gfile.ListDir(_OUTPUT.value)))
+        logging.info("%s contains %s", _OUTPUT.value, ", ".join(gfile.ListDir(_OUTPUT.value)))
 
 
 def train(epochs: int, output: str) -> float:
-    """One worker: train on its share of the digits; return the accuracy on the test part, 0..1."""
-    # Here, not above: the flags, which are parsed by now, say how torch is imported.
+    """Train as one worker on its share of the digits; return the test accuracy, 0..1."""
+    # Import here, not above: the parsed flags affect the import of torch.
     import torch
     from torch import distributed, nn
     from torch.nn.parallel import DistributedDataParallel

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small convolutional network on handwritten digits.
 
-The digits are packed into this program; --data=PATH trains on a file of yours instead. The run
-writes checkpoint.pt and loss.svg into --output and nothing anywhere else.
+The digits are packed into this program; --data=PATH trains on your own file instead. The run writes
+checkpoint.pt and loss.svg to --output, and no other files.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _LEARNING_RATE = flags.DEFINE_float(
     "learning_rate", 1e-3, "Step size of the Adam optimizer.", lower_bound=0.0
 )
 _SEED = flags.DEFINE_integer(
-    "seed", 0, "Decides the split, the first weights and the order of digits.", lower_bound=0
+    "seed", 0, "Determines the split, the initial weights and the order of digits.", lower_bound=0
 )
 _DEVICE = flags.DEFINE_string(
-    "device", "cpu", "Where to compute: cpu, tpu, or another device that torch knows."
+    "device", "cpu", "Device to compute on: cpu, tpu, or another one that torch knows."
 )
 _MODE = flags.DEFINE_enum(
     "mode",
     None,
     training.MODES,
-    "How --device=tpu runs operators: one by one (strict), gathered to larger programs (fused), "
-    "waiting for each (debug); compile, on any device: the network as one program.",
+    "How --device=tpu executes operators: one by one (strict), in larger programs (fused), or "
+    "waiting for each (debug). On any device, compile uses torch.compile for the network.",
 )
 _DATA = flags.DEFINE_string(
     "data",
@@ -49,7 +49,9 @@ _DATA = flags.DEFINE_string(
     "(0 to 16, row by row) and the label (0 to 9).",
 )
 _OUTPUT = flags.DEFINE_string(
-    "output", "train_output", "Directory for the checkpoint and the picture; empty: write nothing."
+    "output",
+    "train_output",
+    "Directory for the checkpoint and the loss curve; empty: write nothing.",
 )
 
 
@@ -76,7 +78,7 @@ def _run() -> None:
     )
     origin = _DATA.value or "packed with the program"
     directory = _from_here(_OUTPUT.value) if _OUTPUT.value else None
-    training.usable_device(options.device)  # Refuse before anything is written.
+    training.usable_device(options.device)  # Raise before anything is written.
     if directory:
         output.prepare(directory)
     data = digits.read(_from_here(_DATA.value) if _DATA.value else digits.packed())
@@ -95,8 +97,8 @@ def _run() -> None:
 
 
 def _train_with_progress(data: digits.Digits, options: training.Options) -> training.Result:
-    # tqdm's own lock is a semaphore shared between processes, which lives in /dev/shm; one
-    # process needs none. disable=None: no bar where stderr is not a terminal.
+    # By default tqdm locks a semaphore in /dev/shm to synchronise processes; one process does not
+    # need that. With disable=None it shows no bar if stderr is not a terminal.
     tqdm.set_lock(threading.RLock())
     with tqdm(total=options.epochs, unit="epoch", disable=None) as bar:
 
@@ -108,7 +110,7 @@ def _train_with_progress(data: digits.Digits, options: training.Options) -> trai
 
 
 def _from_here(path: str) -> pathlib.Path:
-    """`path` as the user's shell sees it: `bazel run` starts programs elsewhere and says so."""
+    """Return `path` relative to the shell's directory, which `bazel run` passes in a variable."""
     return pathlib.Path(os.environ.get("BUILD_WORKING_DIRECTORY", ""), path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`train.par --device=tpu`, as a user runs it: one file, which registers the device by itself."""
+"""`train.par --device=tpu` as a user runs it: one file, which registers the device itself."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _PAR = Path(__file__).with_name("train.par")
 
 
 def _train(*flags: str) -> str:
-    done = subprocess.run(
+    result = subprocess.run(
         [str(_PAR), "--output=", *flags], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert result.returncode == 0, result.stderr
+    return result.stdout
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug", "compile"])
 def test_it_trains_on_the_device(mode: str) -> None:
-    found = re.search(r"test accuracy (0\.\d+) .* on tpu", _train("--device=tpu", f"--mode={mode}"))
-    assert found is not None
-    assert float(found[1]) >= 0.97
+    match = re.search(r"test accuracy (0\.\d+) .* on tpu", _train("--device=tpu", f"--mode={mode}"))
+    assert match is not None
+    assert float(match[1]) >= 0.97
 
 
 def test_on_the_cpu_it_starts_no_device() -> None:
-    done = subprocess.run(
+    result = subprocess.run(
         [
             str(_PAR),
             "-c",
@@ -39,4 +39,4 @@ def test_on_the_cpu_it_starts_no_device() -> None:
         text=True,
         check=False,
     )
-    assert done.stdout == "False False\n", done.stderr
+    assert result.stdout == "False False\n", result.stderr

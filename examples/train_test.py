@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole program, in process: what it prints, writes and refuses."""
+"""The complete program, run in this process: its messages, output files and errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_it_learns_the_digits_and_leaves_two_files(
     out, err = capsys.readouterr()
     assert "1797 digits" in out
     assert f"test accuracy {saved['metadata']['accuracy']:.4f}" in out
-    assert err == "", "stderr is no terminal here: no progress bar"
+    assert err == "", "stderr is not a terminal, so it must have no progress bar"
 
 
 def test_the_same_seed_gives_the_same_weights(tmp_path: pathlib.Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training on the device tpu: in every mode what the CPU learns."""
+"""Training on the device tpu: every mode learns as well as the CPU."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import torch
 from examples import digits, output, training
 from torch_google.tpu import autoload
 
-autoload()  # where the package is not installed
+autoload()  # needed if the package, with its entry point, is not installed
 
 _OPTIONS = training.Options(epochs=20, batch_size=32, learning_rate=1e-3, seed=0, device="cpu")
-# Random numbers differ between devices: the network drops other values. Of 359 digits, so many may
-# be named differently for that.
+# Random numbers differ between devices, so dropout drops other values. This many of the 359 test
+# digits may be classified differently.
 _DIGITS = 3
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training loop: Adam on cross entropy, the same result for the same seed."""
+"""The training loop: Adam on cross entropy, deterministic for a seed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from examples import digits, model
 
 
 class TrainingError(RuntimeError):
-    """Training went wrong because of how it was asked for; the message is one line."""
+    """A failure that the user's options cause; the message is one line."""
 
 
-# How the device tpu runs operators; with "compile", torch.compile makes the network one program.
+# How the device tpu executes operators; "compile" uses torch.compile for the network.
 MODES = ("strict", "fused", "debug", "compile")
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What decides the result, with the data and the machine's arithmetic."""
+    """The options that, with the data and the machine's arithmetic, determine the result."""
 
     epochs: int
     batch_size: int
@@ -37,7 +37,7 @@ class Options:
 
 @dataclasses.dataclass(frozen=True)
 class Result:
-    """`losses` has one mean training loss per epoch; `accuracy` is on the test part, 0..1."""
+    """A trained network, its mean training loss per epoch, and its test accuracy, 0..1."""
 
     network: model.DigitNet
     losses: list[float]
@@ -45,12 +45,12 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """The device of that name, after one sum on it. Raises `TrainingError`."""
+    """Return the device of that name, after a sum on it worked. Raises `TrainingError`."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
-    # Each backend says "not here" with an exception of its own choice: torch.device() raises
-    # RuntimeError, CUDA AssertionError, meta tensors RuntimeError, others NotImplementedError.
+    # Each backend has its own exception for "not available": torch.device() and meta tensors raise
+    # RuntimeError, CUDA AssertionError, others NotImplementedError.
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         raise TrainingError(
             f"--device={name}: this program cannot compute there ({_first_sentence(error)}). "
@@ -67,11 +67,11 @@ def train(
     *,
     on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
 ) -> Result:
-    """Trains on four rows in five, tests on the rest. `on_epoch(epoch, loss)` sees progress."""
+    """Train on four rows in five and test on the rest. Call `on_epoch(epoch, loss)` after each."""
     device = usable_device(options.device)
-    # One, unless asked: batches this small gain nothing from a second thread, and threads that wait
-    # for each other on a busy machine take twenty times as long. It also gives the same sums for any
-    # number of cores.
+    # One thread by default: batches this small gain nothing from a second one, and on a busy
+    # machine threads that wait for each other take twenty times as long. Also, one thread gives the
+    # same sums for any number of cores.
     torch.set_num_threads(options.threads)
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(options.seed)
@@ -96,16 +96,16 @@ def train(
 
 @torch.no_grad()
 def accuracy(network: nn.Module, data: digits.Digits) -> float:
-    """The part of `data` that `network` names right, 0..1."""
+    """Return the fraction of `data` that `network` classifies correctly, 0..1."""
     network.eval()
-    right = network(data.images).argmax(dim=1) == data.labels
-    return float(right.float().mean())
+    correct = network(data.images).argmax(dim=1) == data.labels
+    return float(correct.float().mean())
 
 
 def _epoch(
     network: nn.Module, optimizer: torch.optim.Optimizer, batches: Iterator[digits.Digits]
 ) -> float:
-    """One pass over the data; the mean loss per row."""
+    """Train for one pass over the data; return the mean loss per row."""
     network.train()
     total, rows = 0.0, 0
     for batch in batches:
@@ -119,7 +119,7 @@ def _epoch(
 
 
 def _batches(data: digits.Digits, size: int, shuffle: torch.Generator) -> Iterator[digits.Digits]:
-    # A DataLoader would copy row by row what one indexing operation copies at once.
+    # One indexing operation per batch, since a DataLoader would copy row by row.
     order = torch.randperm(len(data), generator=shuffle).to(data.labels.device)
     for rows in torch.split(order, size):
         yield data.select(rows)
@@ -130,7 +130,7 @@ def _mode(device: torch.device, mode: str | None) -> contextlib.AbstractContextM
         return contextlib.nullcontext()
     if device.type != "tpu":
         raise TrainingError(
-            f"--mode={mode}: only the device tpu has it, and --device is {device.type}. "
+            f"--mode={mode}: only the device tpu has it, but --device is {device.type}. "
             "Use --device=tpu, or leave --mode out."
         )
     eager: contextlib.AbstractContextManager[None] = torch.tpu.eager_mode(mode)
