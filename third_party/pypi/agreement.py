@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the lock is what its inputs ask for. Needs no network."""
+"""Check that the lock matches its inputs, without a network."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ UPDATE = "Run third_party/pypi/update.py."
 
 
 def problems(lock: Lock, *, requirements: str, annotations: str, torch_pin: str) -> list[str]:
-    """One line for each disagreement; the arguments are the texts of the input files."""
+    """Return one line for each disagreement. The arguments are the texts of the input files."""
     lines = requirement_lines(requirements)
-    found = [problem for line in lines for problem in _line_problems(lock, line)]
+    disagreements = [problem for line in lines for problem in _line_problems(lock, line)]
     alone = data_only(annotations)
-    found += _edge_problems(lock, lock)
+    disagreements += _edge_problems(lock, lock)
     roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
-    found += [
-        f"lock.json: '{key}' is needed by nothing in requirements.in. {UPDATE}"
+    disagreements += [
+        f"lock.json: nothing in requirements.in needs '{key}'. {UPDATE}"
         for key in sorted(unreachable(lock, roots))
     ]
-    found += [
-        f"lock.json: '{key}' is data only (annotations.json) but has requirements. {UPDATE}"
+    disagreements += [
+        f"lock.json: '{key}' is data only (annotations.json) but requires packages. {UPDATE}"
         for key in sorted(alone & set(lock.packages))
         if lock.packages[key].requires
     ]
     expected = digest([*lines, torch_requirement(torch_pin)], alone)
     if lock.inputs != expected:
-        found.append(
+        disagreements.append(
             f"lock.json: resolved from inputs {lock.inputs[:12]}, but requirements.in,"
             f" annotations.json and third_party/torch/pin.json are {expected[:12]}. {UPDATE}"
         )
-    return found
+    return disagreements
 
 
 def group_problems(
@@ -54,36 +54,36 @@ def group_problems(
     requirements: str,
     others: Mapping[str, Lock] | None = None,
 ) -> list[str]:
-    """The same for a group of requirements. `base` is the main lock, `others` are other groups'."""
+    """Return the same for a group. `base` is the main lock, `others` are those of other groups."""
     others = others or {}
     file = f"groups/{name}.lock.json"
     lines = requirement_lines(requirements)
-    shared = {key: row for other in others.values() for key, row in other.packages.items()}
-    both = Lock(group.inputs, (), {**shared, **base.packages, **group.packages})
-    found = [
+    other_packages = {key: row for other in others.values() for key, row in other.packages.items()}
+    all_packages = Lock(group.inputs, (), {**other_packages, **base.packages, **group.packages})
+    disagreements = [
         f"{file}: '{key}' is in lock.json. {UPDATE}"
         for key in sorted(base.packages.keys() & group.packages.keys())
     ]
-    found += [
+    disagreements += [
         f"{file}: '{key}' is in groups/{other}.lock.json. {UPDATE}"
         for other, value in sorted(others.items())
         for key in sorted(value.packages.keys() & group.packages.keys())
     ]
     for line in lines:
-        found += _line_problems(both, line, f"groups/{name}.in")
-    found += _edge_problems(group, both, file)
+        disagreements += _line_problems(all_packages, line, f"groups/{name}.in")
+    disagreements += _edge_problems(group, all_packages, file)
     roots = [normalise(Requirement(line).name) for line in lines if _is_valid(line)]
-    found += [
-        f"{file}: '{key}' is needed by nothing in groups/{name}.in. {UPDATE}"
-        for key in sorted(unreachable(both, roots) & group.packages.keys())
+    disagreements += [
+        f"{file}: nothing in groups/{name}.in needs '{key}'. {UPDATE}"
+        for key in sorted(unreachable(all_packages, roots) & group.packages.keys())
     ]
     expected = digest(lines, [])
     if group.inputs != expected:
-        found.append(
+        disagreements.append(
             f"{file}: resolved from inputs {group.inputs[:12]}, but groups/{name}.in is"
             f" {expected[:12]}. {UPDATE}"
         )
-    return found
+    return disagreements
 
 
 def _line_problems(lock: Lock, line: str, file: str = "requirements.in") -> list[str]:
@@ -110,10 +110,10 @@ def _edge_problems(lock: Lock, known: Lock, file: str = "lock.json") -> Iterable
             yield f"{where} {package.version}: '{package.filename}' is another package. {UPDATE}"
         for needed in package.requires:
             if needed not in known.packages:
-                yield f"{where} requires '{needed}', which is not there. {UPDATE}"
+                yield f"{where} requires '{needed}', which is not locked. {UPDATE}"
     for needed in lock.torch_requires:
         if needed not in lock.packages:
-            yield f"lock.json: torch requires '{needed}', which is not there. {UPDATE}"
+            yield f"lock.json: torch requires '{needed}', which is not locked. {UPDATE}"
 
 
 def _is_valid(line: str) -> bool:

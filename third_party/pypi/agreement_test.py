@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock is what its inputs ask for, and each way to break that is told."""
+"""The lock matches its inputs, and every kind of mismatch is reported."""
 
 from __future__ import annotations
 
@@ -54,27 +54,29 @@ def test_what_torch_needs_is_there() -> None:
     ],
 )
 def test_an_edit_of_the_requirements_is_noticed(change: str, message: str) -> None:
-    found = _problems(requirements=f"{_INPUTS['requirements']}{change}\n")
-    assert any(message in problem for problem in found)
-    assert any("third_party/pypi/update.py" in problem for problem in found)
+    problems = _problems(requirements=f"{_INPUTS['requirements']}{change}\n")
+    assert any(message in problem for problem in problems)
+    assert any("third_party/pypi/update.py" in problem for problem in problems)
 
 
 def test_a_requirement_that_goes_leaves_its_wheels_unneeded() -> None:
     without = _INPUTS["requirements"].replace("hypothesis\n", "")
-    found = _problems(requirements=without)
-    assert any("'sortedcontainers' is needed by nothing" in problem for problem in found)
+    problems = _problems(requirements=without)
+    assert any(
+        "nothing in requirements.in needs 'sortedcontainers'" in problem for problem in problems
+    )
 
 
 def test_another_torch_is_noticed() -> None:
     name = "torch-9.9.9+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
-    found = _problems(torch_pin=json.dumps({"wheel": {"filename": name}}))
-    assert [problem for problem in found if "resolved from inputs" in problem]
+    problems = _problems(torch_pin=json.dumps({"wheel": {"filename": name}}))
+    assert [problem for problem in problems if "resolved from inputs" in problem]
 
 
 def test_a_package_that_turns_data_only_is_noticed() -> None:
     rows = {**json.loads(_INPUTS["annotations"]), "jax": {"data_only": True, "why": "."}}
-    found = _problems(annotations=json.dumps(rows))
-    assert any("'jax' is data only" in problem for problem in found)
+    problems = _problems(annotations=json.dumps(rows))
+    assert any("'jax' is data only" in problem for problem in problems)
 
 
 @pytest.mark.parametrize(
@@ -92,22 +94,22 @@ def test_a_package_that_turns_data_only_is_noticed() -> None:
     ],
 )
 def test_a_damaged_lock_is_noticed(value: lock.Lock, message: str) -> None:
-    found = _problems(value)
-    assert any(message in problem for problem in found)
-    assert all("Run third_party/pypi/update.py." in problem for problem in found)
+    problems = _problems(value)
+    assert any(message in problem for problem in problems)
+    assert all("Run third_party/pypi/update.py." in problem for problem in problems)
 
 
 @pytest.mark.parametrize("group", lock.groups(), ids=lambda group: group.name)
 def test_a_group_agrees_with_its_inputs_and_the_lock(group: lock.Group) -> None:
     others = {name: value for name, value in _GROUPS.items() if name != group.name}
-    found = agreement.group_problems(
+    problems = agreement.group_problems(
         group.name,
         _GROUPS[group.name],
         _LOCK,
         requirements=group.requirements.read_text(),
         others=others,
     )
-    assert found == []
+    assert problems == []
     text = group.file.read_text()
     assert lock.loads(text).dumps() == text, "run third_party/pypi/update.py"
     assert "://" not in text
@@ -122,7 +124,7 @@ def _package(key: str, *requires: str) -> lock.Package:
     [
         ("a\nc\n", "groups/g.in: 'c' is not in lock.json"),
         ("a==2\n", "groups/g.in: 'a==2', but lock.json has 1"),
-        ("numpy\n", "groups/g.lock.json: 'a' is needed by nothing in groups/g.in"),
+        ("numpy\n", "groups/g.lock.json: nothing in groups/g.in needs 'a'"),
         ("a>=1\n", "groups/g.lock.json: resolved from inputs "),
     ],
 )
@@ -130,27 +132,27 @@ def test_a_group_that_disagrees_is_noticed(requirements: str, message: str) -> N
     rows = {"a": _package("a", "b", "numpy"), "b": _package("b")}
     group = lock.Lock(lock.digest(["a"], []), (), rows)
     assert agreement.group_problems("g", group, _LOCK, requirements="a\n") == []
-    found = agreement.group_problems("g", group, _LOCK, requirements=requirements)
-    assert any(problem.startswith(message) for problem in found)
+    problems = agreement.group_problems("g", group, _LOCK, requirements=requirements)
+    assert any(problem.startswith(message) for problem in problems)
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (_package("a", "gone"), "groups/g.lock.json: 'a' requires 'gone', which is not there"),
+        (_package("a", "gone"), "groups/g.lock.json: 'a' requires 'gone', which is not locked"),
         (_package("numpy"), "groups/g.lock.json: 'numpy' is in lock.json"),
     ],
 )
 def test_a_damaged_group_is_noticed(row: lock.Package, message: str) -> None:
     rows = {"a": _package("a", "numpy"), row.distribution: row}
     group = lock.Lock(lock.digest(["a"], []), (), rows)
-    found = agreement.group_problems("g", group, _LOCK, requirements="a\n")
-    assert any(problem.startswith(message) for problem in found)
+    problems = agreement.group_problems("g", group, _LOCK, requirements="a\n")
+    assert any(problem.startswith(message) for problem in problems)
 
 
 def test_two_groups_with_one_package_are_noticed() -> None:
     group = lock.Lock(lock.digest(["a"], []), (), {"a": _package("a")})
-    found = agreement.group_problems("g", group, _LOCK, requirements="a\n", others={"h": group})
-    assert found == [
+    problems = agreement.group_problems("g", group, _LOCK, requirements="a\n", others={"h": group})
+    assert problems == [
         "groups/g.lock.json: 'a' is in groups/h.lock.json. Run third_party/pypi/update.py."
     ]

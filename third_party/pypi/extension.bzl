@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `pypi`: the hub `@pypi`, and one repository for each wheel of the lock."""
+"""The module extension `pypi`: the hub `@pypi`, and one repository for each locked wheel."""
 
 load(":repositories.bzl", "hub_repository", "wheel_repository", "wheel_repository_name")
 
-# The groups have what few targets need: wheels that no other lock has.
+# No two locks have the same wheel. Groups are for wheels that few targets need.
 _LOCKS = [
     Label("//third_party/pypi:lock.json"),
     Label("//third_party/pypi:groups/cloud.lock.json"),
@@ -45,5 +45,5 @@ def _pypi_impl(mctx):
 
 pypi = module_extension(
     implementation = _pypi_impl,
-    doc = "Makes the lock's wheels available as `@pypi//NAME`.",
+    doc = "Makes the locked wheels available as `@pypi//NAME`.",
 )

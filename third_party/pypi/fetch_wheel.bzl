@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fetching a pinned wheel from within a repository rule."""
+"""Fetch a pinned wheel in a repository rule."""
 
-# Named here so that an edit of any of them fetches anew.
+# Listed so that an edit of any of them runs the repository rule again.
 _SCRIPT = Label("//third_party/pypi:fetch_wheel.py")
 _MODULES = [
     Label("//third_party/pypi:host_pip.py"),
@@ -9,7 +9,7 @@ _MODULES = [
     Label("//third_party/pypi:unpack_wheel.py"),
 ]
 
-# torch is 190 MB and some lines are slow; pip has time limits of its own for a dead one.
+# torch is 190 MB, and some connections are slow. pip has its own timeouts for dead ones.
 _TIMEOUT_SECONDS = 3600
 
 def fetch_wheel(
@@ -21,16 +21,16 @@ def fetch_wheel(
         extra_index = None,
         source = "third_party/pypi/lock.json",
         unpack = True):
-    """Fetches a wheel into the repository's directory `site`, unpacked.
+    """Fetches a wheel and unpacks it into the repository's directory `site`.
 
     Args:
       rctx: the repository rule's context.
       requirement: `NAME==VERSION`.
-      filename: the wheel's file name; any other file is refused.
+      filename: the wheel's file name; any other file is an error.
       sha256: the wheel's hash.
-      extra_index: an index to ask when the ones that the user configured do not have the wheel.
-      source: the file that holds the pin, for messages.
-      unpack: False to have the wheel itself, as `filename`, in place of `site`.
+      extra_index: an index to ask if the user's configured ones lack the wheel.
+      source: the file with the pin, for messages.
+      unpack: False to write the wheel itself, as `filename`, instead of `site`.
     """
     python = rctx.which("python3")
     if not python:
@@ -39,8 +39,8 @@ def fetch_wheel(
         rctx.path(module)
     rctx.report_progress("Fetching %s" % requirement)
     result = rctx.execute(
-        # -E, -s, -S: the user's Python settings and packages do not bear on the script;
-        # -B: it leaves nothing beside the sources.
+        # -E, -s, -S: ignore the user's Python settings and packages.
+        # -B: write no bytecode next to the sources.
         [python, "-E", "-s", "-S", "-B", rctx.path(_SCRIPT)] + [
             "--%s=%s" % (flag, value)
             for flag, value in {

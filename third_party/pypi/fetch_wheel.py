@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fetches one pinned wheel with pip, checks it and unpacks it. Standard library only.
+"""Fetch one pinned wheel with pip, verify it and unpack it. Standard library only.
 
     fetch_wheel.py --requirement numpy==2.4.6 --filename numpy-...whl --sha256 ... --site DIR
 
-The host's python3 runs this for repository rules. The wheel is for the target below whatever the
-host's version is, and pip looks wherever the user told it to (pip.conf, PIP_*).
+The host's python3 runs this for repository rules. The wheel is for the platform of target.py, not
+for the host, and pip uses the user's configuration (pip.conf, PIP_*).
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # Started by its path: imports are from the workspace's root.
+if not __package__:  # Started by its path, so imports need the workspace's root.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, target, unpack_wheel
 
-# pip retries each request; these are for what it gives up on, such as a mirror's bad minute.
+# Seconds before each retry after pip's own retries, for example if a mirror is down for a minute.
 _PAUSES = (2.0, 8.0)
 
-# The extra index may be out of reach, which must cost seconds.
+# The extra index may be unreachable, and then it must fail within seconds.
 _EXTRA_INDEX_PATIENCE = ("--timeout=20", "--retries=1")
 
-# torch's +cpu wheels are on PyTorch's own index alone; this replaces the address of that index.
+# torch's +cpu wheels are only on PyTorch's own index; this variable replaces its URL.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 _CHUNK = 1 << 20
 
 
 class FetchError(Exception):
-    """No such wheel to be had; the message says what was asked, what was found, what to do."""
+    """A wheel that cannot be fetched; the message has the request, the result and the next step."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """One wheel, to the byte. `source` is the file that pins it, for messages."""
+    """One wheel with its hash. `source` is the file that pins it, for messages."""
 
     requirement: str
     filename: str
@@ -63,9 +63,9 @@ def main() -> int:
     parser.add_argument("--filename", required=True, help="the wheel's file name")
     parser.add_argument("--sha256", required=True)
     parser.add_argument("--source", required=True, help="the file that holds the pin")
-    place = parser.add_mutually_exclusive_group(required=True)
-    place.add_argument("--site", type=Path, help="directory to make, with the unpacked wheel")
-    place.add_argument("--wheel", type=Path, help="file to make, the wheel itself")
+    outputs = parser.add_mutually_exclusive_group(required=True)
+    outputs.add_argument("--site", type=Path, help="directory to create, with the unpacked wheel")
+    outputs.add_argument("--wheel", type=Path, help="file to create, the wheel itself")
     parser.add_argument(
         "--extra-index",
         help=f"asked when the user's own indexes fail; {_EXTRA_INDEX_VARIABLE} replaces it",
@@ -100,10 +100,10 @@ def fetch(
     run: Runner | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Path:
-    """Leaves the wheel in `directory` and returns its path. `run` stands in for pip in tests.
+    """Download the wheel to `directory` and return its path. Tests replace pip by `run`.
 
-    The indexes that the user configured are asked first; a dead `extra_index` costs nothing as
-    long as they have the wheel, and about a minute otherwise.
+    The user's configured indexes are asked first. A dead `extra_index` costs nothing if they have
+    the wheel, and about a minute otherwise.
     """
     platforms = target.platforms(pin.filename)
     if platforms is None:
@@ -123,12 +123,12 @@ def fetch(
     result = _attempt(pip, command, directory, sleep)
     extra_index = extra_index and os.environ.get(_EXTRA_INDEX_VARIABLE, extra_index)
     if result.returncode and extra_index and not _mismatch(result):
-        own = result
+        user_result = result
         extra = [*command, f"--index-url={extra_index}", *_EXTRA_INDEX_PATIENCE]
         result = pip(extra, directory)
         if result.returncode and not _mismatch(result):
             raise FetchError(
-                f"neither the configured indexes ({_last_error(own)}) nor {extra_index}"
+                f"neither the configured indexes ({_last_error(user_result)}) nor {extra_index}"
                 f" ({_last_error(result)}) gave '{pin.filename}'. Point pip at an index or"
                 " a find-links folder that has it (pip.conf, PIP_FIND_LINKS)."
             )
@@ -150,8 +150,8 @@ def _attempt(
 
 def _pip_runner() -> Runner:
     pip = host_pip.find()
-    # Nothing is installed and the hash decides: a user's wish for a virtualenv, or for other
-    # versions, has no bearing.
+    # Ignore a user's virtualenv and constraints: this installs nothing, and the hash fixes the
+    # version.
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": ""}
 
     def run(arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
@@ -168,19 +168,19 @@ def _pip_runner() -> Runner:
 
 
 def _checked(pin: Pin, directory: Path) -> Path:
-    """Checks once more what pip checked: this holds whatever pip's version and configuration are."""
+    """Verify the wheel independently of pip's version and configuration; return its path."""
     wheels = sorted(directory.glob("*.whl"))
     if [wheel.name for wheel in wheels] != [pin.filename]:
         names = ", ".join(wheel.name for wheel in wheels) or "no wheel"
         raise FetchError(f"expected '{pin.filename}', pip brought {names}. {_update_hint(pin)}.")
-    found = sha256(wheels[0])
-    if found != pin.sha256:
-        raise _mismatch_error(pin, found)
+    actual = sha256(wheels[0])
+    if actual != pin.sha256:
+        raise _mismatch_error(pin, actual)
     return wheels[0]
 
 
 def sha256(path: Path) -> str:
-    """The file's SHA-256, in hexadecimal."""
+    """Return a file's SHA-256 in hexadecimal."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
@@ -189,18 +189,18 @@ def sha256(path: Path) -> str:
 
 
 def _failure(pin: Pin, result: subprocess.CompletedProcess[str]) -> FetchError:
-    found = _mismatch(result)
-    if found:
-        return _mismatch_error(pin, found)
+    actual = _mismatch(result)
+    if actual:
+        return _mismatch_error(pin, actual)
     return FetchError(
         f"pip exited {result.returncode} looking for '{pin.filename}': {_last_error(result)}."
         f" Check the indexes that pip is set to use, or {_update_hint(pin)}."
     )
 
 
-def _mismatch_error(pin: Pin, found: str) -> FetchError:
+def _mismatch_error(pin: Pin, actual: str) -> FetchError:
     return FetchError(
-        f"sha256 of '{pin.filename}' is {found}, the pin says {pin.sha256}."
+        f"sha256 of '{pin.filename}' is {actual}, the pin says {pin.sha256}."
         f" Distrust the index; if the new bytes are the right ones, {_update_hint(pin)}."
     )
 
@@ -219,7 +219,7 @@ def _mismatch(result: subprocess.CompletedProcess[str]) -> str | None:
 
 
 def _is_transient(result: subprocess.CompletedProcess[str]) -> bool:
-    """Whether pip met a connection's failure: it then ends with 'No matching distribution' too."""
+    """Return whether a connection failed. Even then, pip ends with 'No matching distribution'."""
     marks = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "IncompleteRead")
     return not _mismatch(result) and any(mark in result.stdout + result.stderr for mark in marks)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fetch() against a pip that answers from a script: what it asks, in which order, what it says."""
+"""fetch() with a fake pip: its commands, their order, and its errors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXTRA = "http://127.0.0.1:9/simple"
 
 @dataclass
 class _Pip:
-    """Gives one answer a call: bytes are a wheel, a string is what a failure prints."""
+    """A fake pip with one answer per call: the bytes of a wheel, or the text of a failure."""
 
     answers: list[bytes | str]
     filename: str = _PIN.filename
@@ -55,8 +55,8 @@ def test_asks_for_the_hash_and_the_target_only(tmp_path: Path) -> None:
     pip = _Pip([_BYTES])
     assert _fetch(pip, tmp_path).read_bytes() == _BYTES
     (call,) = pip.calls
-    wanted = ("--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version=3.11")
-    assert set(wanted) <= set(call)
+    options = ("--require-hashes", "--no-deps", "--only-binary=:all:", "--python-version=3.11")
+    assert set(options) <= set(call)
     requirement = (tmp_path / "requirements.txt").read_text()
     assert requirement == f"numpy==2.4.6 --hash=sha256:{_PIN.sha256}\n"
 
@@ -72,7 +72,7 @@ def test_wrong_hash(tmp_path: Path, answer: bytes | str, found: str) -> None:
     assert found in str(caught.value)
     assert _PIN.sha256 in str(caught.value)
     assert "third_party/pypi/update.py" in str(caught.value)
-    assert len(pip.calls) == 1, "another index is no answer to a wrong hash"
+    assert len(pip.calls) == 1, "a wrong hash must not lead to another index"
 
 
 def test_wrong_platform_is_refused_before_anything_is_fetched(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds a pip to run on the host, and fetches a private one where the host has none.
+"""Find a pip on the host, or fetch a private one if the host has none.
 
-A fresh Debian has python3 without pip and without ensurepip. Nothing is installed there: Debian's
-own `python3-pip-whl` package is unpacked under the user's cache and pip runs out of that wheel.
+A fresh Debian has python3 without pip and without ensurepip. This module installs nothing: it
+unpacks Debian's own `python3-pip-whl` package in the user's cache and runs pip from that wheel.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _DEBIAN_WHEELS = Path("/usr/share/python-wheels")
 
 
 class NoPipError(Exception):
-    """No pip on this machine and none could be fetched; the message says what was tried."""
+    """A host without pip, on which none could be fetched; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Pip:
-    """How to start pip, and the wheel it runs from (None: the interpreter's own module)."""
+    """A command that starts pip, and its wheel (None: the interpreter's own module)."""
 
     argv: tuple[str, ...]
     wheel: Path | None = None
 
 
 def find(*, cache: Path | None = None) -> Pip:
-    """The first that works: python3's own, a wheel on the disk, one fetched from Debian."""
+    """Return the first pip that works: python3's own, a wheel on disk, or one from Debian."""
     if _runs((sys.executable, "-m", "pip")):
         return Pip((sys.executable, "-m", "pip"))
     cache = cache or cache_directory() / "pip"
@@ -48,13 +48,13 @@ def find(*, cache: Path | None = None) -> Pip:
 
 
 def cache_directory() -> Path:
-    """The user's cache for this project; nothing outside it is written."""
+    """Return this project's cache of the user. pip is fetched to no other directory."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "torch_google"
 
 
 def ensurepip_wheels() -> Path | None:
-    """Where ensurepip keeps its wheel, if this interpreter has ensurepip."""
+    """Return the directory of ensurepip's wheel, or None if this interpreter lacks ensurepip."""
     spec = importlib.util.find_spec("ensurepip")
     return Path(spec.origin).parent / "_bundled" if spec and spec.origin else None
 
@@ -62,7 +62,7 @@ def ensurepip_wheels() -> Path | None:
 def _from_directory(directory: Path | None) -> Pip | None:
     wheels = sorted(directory.glob("pip-*.whl")) if directory and directory.is_dir() else []
     for wheel in reversed(wheels):
-        # A wheel is a zip file, and pip's runs as one.
+        # pip's wheel is a zip file that Python can run.
         argv = (sys.executable, f"{wheel}/pip")
         if _runs(argv):
             return Pip(argv, wheel)
@@ -71,7 +71,7 @@ def _from_directory(directory: Path | None) -> Pip | None:
 
 def _runs(argv: tuple[str, ...]) -> bool:
     command = [*argv, "--version"]
-    # A working directory of our own: `-m` would import a pip that lies in the caller's.
+    # Use an empty working directory, since `-m` would import a pip from the caller's.
     with tempfile.TemporaryDirectory() as directory:
         result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
     return result.returncode == 0
@@ -81,12 +81,12 @@ def _fetch(cache: Path) -> Pip:
     for tool in ("apt-get", "dpkg-deb"):
         if not shutil.which(tool):
             raise NoPipError(
-                f"{sys.executable} has no pip and no ensurepip, and there is no {tool} to fetch"
-                f" Debian's {_DEBIAN_PACKAGE} with. Install pip for this python3."
+                f"{sys.executable} has no pip and no ensurepip, and fetching Debian's"
+                f" {_DEBIAN_PACKAGE} needs {tool}, which is missing. Install pip for this python3."
             )
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock"):
-        pip = _from_directory(cache)  # Another start may have fetched it while we waited.
+        pip = _from_directory(cache)  # Another process may have fetched it during the wait.
         if pip:
             return pip
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
@@ -102,18 +102,18 @@ def _fetch(cache: Path) -> Pip:
 
 
 def _download(scratch: Path) -> Path:
-    """Debian's package by apt, with apt's own checks; the system's apt state is only read."""
+    """Fetch Debian's package with apt, which verifies it, and keep the system's apt state."""
     download = _apt_download(scratch, ())
     if download.returncode:
-        # No package lists on the system (a fresh image), or stale ones: private lists.
+        # The system has no package lists (a fresh image) or stale ones, so fetch private lists.
         private = _private_state(scratch)
         update = _apt(scratch, [*private, "update"])
         download = _apt_download(scratch, private)
         if download.returncode:
-            said = (update.stderr + download.stderr).strip().splitlines()
+            error_lines = (update.stderr + download.stderr).strip().splitlines()
             raise NoPipError(
                 f"{sys.executable} has no pip, and `apt-get download {_DEBIAN_PACKAGE}` exited"
-                f" {download.returncode}: {said[-1] if said else 'no message'}."
+                f" {download.returncode}: {error_lines[-1] if error_lines else 'no message'}."
                 " Install pip for this python3, or give apt a mirror it can reach."
             )
     (deb,) = scratch.glob("*.deb")
@@ -143,7 +143,7 @@ def _apt_download(scratch: Path, options: tuple[str, ...]) -> subprocess.Complet
 
 
 def _apt(scratch: Path, arguments: list[str]) -> subprocess.CompletedProcess[str]:
-    # As root, apt would drop to a user that cannot write to our directory.
+    # Otherwise apt, run as root, switches to a user that cannot write to this directory.
     command = ["apt-get", "-q", "-o", "APT::Sandbox::User=root", *arguments]
     return subprocess.run(command, cwd=scratch, capture_output=True, text=True, check=False)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host without pip. Stand-ins for apt-get and dpkg-deb give a wheel that answers --version."""
+"""A host without pip, on which fake apt-get and dpkg-deb provide a wheel."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ cp "$FAKE_WHEEL" "$3/usr/share/python-wheels/"
 
 @pytest.fixture
 def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No pip module, no wheels on the disk, and only our stand-ins on PATH beside sh."""
+    """A host without pip modules and wheels, with only the fake tools and sh on PATH."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name, text in {"apt-get": _APT_GET, "dpkg-deb": _DPKG_DEB}.items():
@@ -41,7 +41,7 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     wheel = tmp_path / "pip-23.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pip/__main__.py", "print('pip 23.0')")
-    # What a python3 does with `WHEEL/pip` is its own affair; that the wheel is whole is ours.
+    # Check only that the wheel is complete, without running it.
     monkeypatch.setattr(host_pip, "_runs", lambda argv: zipfile.is_zipfile(Path(argv[1]).parent))
     monkeypatch.setattr(host_pip, "_DEBIAN_WHEELS", tmp_path / "none")
     monkeypatch.setattr(host_pip, "ensurepip_wheels", lambda: None)
@@ -80,17 +80,17 @@ def test_debians_is_fetched_once(
 
 
 def test_starts_at_once_fetch_once(bare_host: Path) -> None:
-    found: list[host_pip.Pip] = []
+    pips: list[host_pip.Pip] = []
     threads = [
-        threading.Thread(target=lambda: found.append(host_pip.find(cache=bare_host / "cache")))
+        threading.Thread(target=lambda: pips.append(host_pip.find(cache=bare_host / "cache")))
         for _ in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 4
-    assert len(set(found)) == 1
+    assert len(pips) == 4
+    assert len(set(pips)) == 1
     assert len((bare_host / "log").read_text().splitlines()) == 1
 
 
@@ -102,7 +102,7 @@ def test_a_dead_mirror_is_told(bare_host: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_no_apt_is_told(bare_host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(bare_host / "none"))
-    with pytest.raises(host_pip.NoPipError, match="there is no apt-get"):
+    with pytest.raises(host_pip.NoPipError, match="needs apt-get, which is missing"):
         host_pip.find(cache=bare_host / "cache")
 
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The aliases that make up one package of the hub."""
+"""The aliases of one package of the hub."""
 
 load(":wheel_targets.bzl", "WHEEL_GROUPS")
 
 def hub_aliases(*, name, repository, files):
-    """`@pypi//NAME` is the wheel; `@pypi//NAME:GROUP` and `@pypi//NAME:FILE` are its files.
+    """Declares `@pypi//NAME` for the wheel, `@pypi//NAME:GROUP` and `@pypi//NAME:FILE` for files.
 
     Args:
       name: the wheel's normalised name.
-      repository: the repository that holds the wheel.
+      repository: the wheel's repository.
       files: names of the wheel's single-file targets.
     """
     _alias(name, "@%s//:wheel" % repository)

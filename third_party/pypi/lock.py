@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lock file: every wheel to the byte, and which wheel needs which.
+"""The lock file: the hash of every wheel, and the dependencies between wheels.
 
-Keys are normalised names (`absl_py`): they are Bazel package names too.
+Keys are normalised names (`absl_py`), which are also Bazel package names.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _GROUPS = Path(__file__).parent / "groups"
 
 @dataclass(frozen=True)
 class Group:
-    """Requirements that only some tests have: their wheels are in a lock beside the main one."""
+    """Requirements that only few targets have, with a separate lock for their wheels."""
 
     requirements: Path
 
@@ -32,13 +32,13 @@ class Group:
 
     @property
     def file(self) -> Path:
-        """Its lock: the wheels that the main lock does not have."""
+        """Its lock, with the wheels that are not in the main lock."""
         return self.requirements.with_suffix(".lock.json")
 
 
 @dataclass(frozen=True)
 class Package:
-    """One wheel. `distribution` is the name as published, `requires` are keys of the lock."""
+    """One wheel. `distribution` is its published name, `requires` are keys of the lock."""
 
     distribution: str
     version: str
@@ -49,10 +49,11 @@ class Package:
 
 @dataclass(frozen=True)
 class Lock:
-    """`inputs` is `digest(...)` of what the lock was resolved from; torch itself is not in it.
+    """The content of a lock file, which does not list torch itself.
 
-    `requirements` are the lines of the input file, and `torch_needs` the Requires-Dist lines of
-    torch's wheel: with them an update asks pip only about what is new, and fetches no torch.
+    `inputs` is the `digest(...)` of the inputs it was resolved from. `requirements` are the lines
+    of the input file, and `torch_needs` the Requires-Dist lines of torch's wheel. With both, an
+    update asks pip only about new lines, and does not fetch torch.
     """
 
     inputs: str
@@ -62,7 +63,7 @@ class Lock:
     torch_needs: tuple[str, ...] = ()
 
     def dumps(self) -> str:
-        """Equal locks give equal bytes."""
+        """Return the canonical text: equal locks give equal bytes."""
         packages = {
             key: {**asdict(package), "requires": sorted(package.requires)}
             for key, package in self.packages.items()
@@ -78,7 +79,7 @@ class Lock:
 
 
 def loads(text: str) -> Lock:
-    """The inverse of `Lock.dumps`."""
+    """Parse the result of `Lock.dumps`."""
     document = json.loads(text)
     packages = {
         key: Package(**{**row, "requires": tuple(row["requires"])})
@@ -94,52 +95,52 @@ def loads(text: str) -> Lock:
 
 
 def groups() -> list[Group]:
-    """Every group, by name."""
+    """Return all groups, sorted by name."""
     return [Group(path) for path in sorted(_GROUPS.glob("*.in"))]
 
 
 def normalise(name: str) -> str:
-    """A distribution's name as the lock's key, whatever its spelling."""
+    """Return the lock's key for any spelling of a distribution's name."""
     return re.sub(r"[-_.]+", "_", name).lower()
 
 
 def requirement_lines(text: str) -> list[str]:
-    """The requirements of a requirements file, without comments and blank lines."""
+    """Return the lines of a requirements file without comments and blank lines."""
     lines = (line.split("#", 1)[0].strip() for line in text.splitlines())
     return [line for line in lines if line]
 
 
 def requirement_key(line: str) -> str:
-    """The key of the package that a requirement line names."""
+    """Return the key of the package that a requirement line names."""
     return normalise(re.split(r"[^\w.-]", line, maxsplit=1)[0])
 
 
 def torch_requirement(pin: str) -> str:
-    """`torch==VERSION` from the text of the torch room's pin."""
+    """Return `torch==VERSION` from the text of third_party/torch/pin.json."""
     filename: str = json.loads(pin)["wheel"]["filename"]
     distribution, version = filename.split("-")[:2]
     return f"{distribution}=={version}"
 
 
 def data_only(annotations: str) -> frozenset[str]:
-    """Keys of the packages that are taken for their files, without what they need to run."""
+    """Return the keys of packages that are used only for their files, without dependencies."""
     rows = json.loads(annotations)
     return frozenset(key for key, row in rows.items() if row.get("data_only"))
 
 
 def digest(lines: Iterable[str], without_needs: Iterable[str]) -> str:
-    """Stands for everything that decides a lock: the requirements, and who comes alone."""
+    """Return a hash of all inputs of a lock: requirements, and keys of data-only packages."""
     document = {"requirements": sorted(lines), "data_only": sorted(without_needs)}
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
 def unreachable(lock: Lock, roots: Iterable[str]) -> set[str]:
-    """Keys of the lock that neither `roots` nor torch lead to."""
+    """Return the keys of the lock that neither `roots` nor torch require."""
     return set(lock.packages) - reachable(lock.packages, [*roots, *lock.torch_requires])
 
 
 def reachable(packages: Mapping[str, Package], roots: Iterable[str]) -> set[str]:
-    """Keys of the packages that `roots` lead to, roots included."""
+    """Return the keys of `roots` and of all packages that they require, directly or not."""
     seen: set[str] = set()
     todo = list(roots)
     while todo:

@@ -25,7 +25,7 @@ _locks = st.builds(
     requirements=st.lists(_keys, unique=True, max_size=4).map(lambda keys: tuple(sorted(keys))),
     torch_needs=st.lists(st.text(max_size=8), max_size=4).map(tuple),
 )
-# A busy machine takes seconds for the first inputs, which hypothesis takes for slow generation.
+# On a busy machine the first inputs take seconds, which hypothesis reports as slow generation.
 _busy = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 

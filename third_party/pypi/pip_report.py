@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the host's pip which wheels satisfy requirements, and says what it is doing meanwhile."""
+"""Ask the host's pip which wheels satisfy requirements, and report its progress."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from third_party.pypi import host_pip, lock, target
 
-# pip tries every release of a package before it says that none fits, which takes hours for one
-# with 2,000 releases. boto3, which must match a locked botocore, legitimately needs 20 retries.
+# pip tries every release of a package before it fails, which takes hours for 2,000 releases. A
+# search that succeeds can need 20 retries: boto3 must match a locked botocore.
 MAX_RETRIES = 40
 
 _SECONDS_BETWEEN_LINES = 5.0
@@ -29,7 +29,7 @@ Report = dict[str, Any]
 
 
 class ConflictError(Exception):
-    """pip found no set of versions."""
+    """pip found no consistent set of versions."""
 
 
 def ask(
@@ -43,9 +43,9 @@ def ask(
 ) -> Report:
     """Return pip's installation report for `lines`.
 
-    `links` is a folder of further wheels. Without `needs`, the packages come without what they
-    require. Raises ConflictError if pip finds no solution, or not within `max_retries` versions that
-    were not the first choice.
+    `links` is a directory with more wheels. Without `needs`, the report omits dependencies. Raises
+    ConflictError if pip finds no solution, or needs more than `max_retries` versions that were not
+    its first choice.
     """
     say = say or (lambda text: print(f"update.py: {text}", file=sys.stderr, flush=True))
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,7 +71,7 @@ def ask(
 
 
 class _Progress:
-    """Counts what pip looks at, with a line each few seconds and an end to a hopeless search."""
+    """A counter of pip's tries, which reports progress and detects a hopeless search."""
 
     def __init__(self, say: Callable[[str], None], max_retries: int | None) -> None:
         self._say = say
@@ -81,7 +81,7 @@ class _Progress:
         self._start = self._spoken = time.monotonic()
 
     def line(self, text: str) -> str | None:
-        """Take a line of pip's output; return why the search is hopeless, if it is."""
+        """Process a line of pip's output; return the reason if the search is hopeless."""
         match = _CANDIDATE.match(text)
         if not match:
             return None
@@ -93,7 +93,7 @@ class _Progress:
             self._spoken = now
             tries = f", version {self._tried[name]} of it" if self._tried[name] > 1 else ""
             self._say(
-                f"{now - self._start:.0f} s: pip has looked at {len(self._tried)} packages, last"
+                f"{now - self._start:.0f} s: pip has tried {len(self._tried)} packages, last"
                 f" {name}{tries}"
             )
         retries = self._tried.total() - len(self._tried)
@@ -104,12 +104,12 @@ class _Progress:
 
 
 def _held_back(report: Report, lines: Sequence[str], first: Mapping[str, str]) -> list[str]:
-    """One line for each requirement that did not get the version that pip tried first."""
+    """Return a line for each requirement that did not get the version that pip tried first."""
     chosen = {lock.normalise(row["metadata"]["name"]): row["metadata"] for row in report["install"]}
     keys = sorted({lock.requirement_key(line) for line in lines} & chosen.keys() & first.keys())
     return [
-        f"{key}: {chosen[key]['version']}, since {first[key]} does not go with what is locked."
-        f" If you want that one, name what is in its way: --upgrade NAME."
+        f"{key}: {chosen[key]['version']}, since {first[key]} conflicts with locked versions."
+        f" To get it, upgrade the packages that conflict: --upgrade NAME."
         for key in keys
         if first[key] != chosen[key]["version"]
     ]

@@ -17,7 +17,7 @@ _ROW = {"metadata": {"name": "Boto.Core", "version": "1.2"}}
 
 
 def _fake_pip(monkeypatch: pytest.MonkeyPatch, directory: Path, body: str) -> None:
-    """A pip with that body; it has `report`, the path to write, and `arguments`."""
+    """Replace pip by a script, whose body can use `report`, the path to write, and `arguments`."""
     script = directory / "pip.py"
     script.write_text(
         textwrap.dedent(
@@ -42,9 +42,9 @@ def test_the_report_is_returned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
             json.dump({"install": [], "held": open(held).read(), "arguments": arguments}, file)
         """,
     )
-    found = pip_report.ask(["a", "b>1"], constraints=["x==1", "y==2"], needs=False)
-    assert found["held"] == "x==1\ny==2\n"
-    assert found["arguments"][-3:] == ["--no-deps", "a", "b>1"]
+    report = pip_report.ask(["a", "b>1"], constraints=["x==1", "y==2"], needs=False)
+    assert report["held"] == "x==1\ny==2\n"
+    assert report["arguments"][-3:] == ["--no-deps", "a", "b>1"]
     assert "--no-deps" not in pip_report.ask(["a"], constraints=[])["arguments"]
 
 
@@ -91,11 +91,11 @@ def test_a_long_search_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
         """,
     )
     monkeypatch.setattr(pip_report, "_SECONDS_BETWEEN_LINES", 0.0)
-    told: list[str] = []
-    pip_report.ask(["boto-core"], constraints=[], say=told.append)
-    assert told[0].endswith("pip has looked at 1 packages, last boto_core")
-    assert told[1].endswith("last boto_core, version 2 of it")
-    assert told[2].startswith("boto_core: 1.2, since 1.3 does not go with what is locked.")
+    messages: list[str] = []
+    pip_report.ask(["boto-core"], constraints=[], say=messages.append)
+    assert messages[0].endswith("pip has tried 1 packages, last boto_core")
+    assert messages[1].endswith("last boto_core, version 2 of it")
+    assert messages[2].startswith("boto_core: 1.2, since 1.3 conflicts with locked versions.")
 
 
 def test_the_real_pip_takes_the_stand_in_for_torch(

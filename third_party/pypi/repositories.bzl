@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Repository rules: one for a wheel, one for the hub that names them all."""
+"""Repository rules for a wheel, and for the hub with aliases to all wheels."""
 
 load(":fetch_wheel.bzl", "fetch_wheel")
 
@@ -28,7 +28,7 @@ hub_aliases(
 """
 
 def wheel_repository_name(name):
-    """The repository that holds the wheel of a normalised name."""
+    """Returns the repository name of the wheel with a normalised name."""
     return "pypi_" + name
 
 def _wheel_repository_impl(rctx):
@@ -54,11 +54,11 @@ wheel_repository = repository_rule(
     doc = "One wheel, fetched by its hash and unpacked into `site/`.",
     attrs = {
         "distribution": attr.string(mandatory = True),
-        "environment": attr.string_dict(doc = "What its libraries shall find in the environment."),
+        "environment": attr.string_dict(doc = "Variables to set for its native libraries."),
         "filename": attr.string(mandatory = True),
         "files": attr.string_dict(doc = "Target name -> path in the wheel."),
-        "hot": attr.bool(doc = "Its code is stored ready to map, for programs that start with it."),
-        "requires": attr.string_list(doc = "Normalised names of the wheels that this one needs."),
+        "hot": attr.bool(doc = "Store its code uncompressed, to map it at the start of programs."),
+        "requires": attr.string_list(doc = "Normalised names of the wheels that it requires."),
         "sha256": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),
         "zip_safe": attr.bool(default = True),
@@ -77,7 +77,7 @@ def _hub_repository_impl(rctx):
 
 hub_repository = repository_rule(
     implementation = _hub_repository_impl,
-    doc = "A package for each wheel, with aliases into the wheel's own repository.",
+    doc = "One package for each wheel, with aliases into the wheel's repository.",
     attrs = {
         "wheels": attr.string_list_dict(
             doc = "Normalised name -> names of the wheel's single-file targets.",

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the inputs and the locks as they are to the new locks, with as little of pip as will do.
+"""Update the locks for changed inputs, with as few requests to pip as possible.
 
-Locked versions stay. If the inputs only gained or lost lines, pip is asked about the new lines alone,
-with every locked version as a constraint: what was consistent stays so. Otherwise it is asked
-about all lines. `@pypi//NAME` is one wheel, so a package has one version in all locks: the main
-lock chooses first, then all groups at once.
+Locked versions stay. If lines were only added or removed, pip resolves only the new lines, with
+every locked version as a constraint, so the result is consistent. Otherwise it resolves all lines.
+`@pypi//NAME` is one wheel, so a package has one version in all locks: the main lock is resolved
+first, then all groups together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Rows = Mapping[str, Package]
 
 
 class Ask(Protocol):
-    """pip: the installation report for requirement lines. See `pip_report.ask`."""
+    """A function that returns pip's installation report for lines, like `pip_report.ask`."""
 
     def __call__(
         self,
@@ -38,7 +38,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The input files. `alone` has the keys of the packages that come without their needs."""
+    """The input files. `alone` has the keys of data-only packages, which come without dependencies."""
 
     lines: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -48,13 +48,13 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Locks:
-    """The main lock, and those of the groups by name."""
+    """The main lock, and the locks of the groups by name."""
 
     main: Lock | None
     groups: Mapping[str, Lock]
 
     def keys(self) -> set[str]:
-        """The keys of all packages."""
+        """Return the keys of all packages."""
         locks = [self.main, *self.groups.values()] if self.main else self.groups.values()
         return {key for value in locks for key in value.packages}
 
@@ -67,9 +67,9 @@ def update(
     ask: Ask,
     torch_needs: Callable[[], tuple[str, ...]],
 ) -> Locks:
-    """Return the locks for `inputs`; `upgrade` has keys, or EVERYTHING.
+    """Return the locks for `inputs`. `upgrade` has keys of packages, or EVERYTHING.
 
-    `ask` must know a torch that has the needs which `torch_needs` returns.
+    `ask` must find a torch whose requirements are those that `torch_needs` returns.
     """
     main = _main(old.main, inputs, upgrade=upgrade, ask=ask, torch_needs=torch_needs)
     return Locks(main, _groups(old, main, inputs, upgrade=upgrade, ask=ask))
@@ -86,9 +86,11 @@ def _main(
     from third_party.pypi import resolve  # Imports packaging, which may be pip's own.
 
     alone = inputs.alone
-    # The same torch and the same packages without needs.
-    same = old is not None and old.inputs == lock.digest([*old.requirements, inputs.torch], alone)
-    known = old.packages if old else {}
+    # Whether torch and the set of data-only packages are unchanged.
+    unchanged = old is not None and old.inputs == lock.digest(
+        [*old.requirements, inputs.torch], alone
+    )
+    locked = old.packages if old else {}
     data = [line for line in inputs.lines if lock.requirement_key(line) in alone]
     code = [line for line in inputs.lines if line not in data]
     before = [
@@ -99,23 +101,23 @@ def _main(
     rows, torch = _solve(
         code,
         before=before,
-        own=known,
+        own=locked,
         base={},
         upgrade=upgrade,
-        keep=same,
+        keep=unchanged,
         ask=ask,
         torch=inputs.torch,
         with_torch=True,
     )
     rows = dict(rows)
-    unlocked = [line for line in data if not _settled(line, known, upgrade)]
+    unlocked = [line for line in data if not _settled(line, locked, upgrade)]
     if unlocked:
-        report = ask(unlocked, constraints=_held(known, unlocked, upgrade), needs=False)
+        report = ask(unlocked, constraints=_held(locked, unlocked, upgrade), needs=False)
         rows |= resolve.packages(_without_needs(report), unlocked)
     rows |= {
-        key: known[key]
+        key: locked[key]
         for key in map(lock.requirement_key, data)
-        if key in known and key not in rows
+        if key in locked and key not in rows
     }
     torch_requires = torch.requires if torch else old.torch_requires if old else ()
     roots = [*map(lock.requirement_key, inputs.lines), *torch_requires]
@@ -135,12 +137,12 @@ def _groups(
     base = main.packages
     locked = {key: row for value in old.groups.values() for key, row in value.packages.items()}
     earlier = {**locked, **(old.main.packages if old.main else {})}
-    # A version that the main lock moved may be one that a group's packages do not take.
+    # If the main lock changed a version, a group's packages may not accept the new one.
     keep = all(base[key].version == earlier[key].version for key in base.keys() & earlier.keys())
     rows, _ = _solve(
         [line for lines in inputs.groups.values() for line in lines],
         before=[line for value in old.groups.values() for line in value.requirements],
-        # What the main lock does not need any more, a group may.
+        # A group may still need packages that the main lock dropped.
         own={key: row for key, row in earlier.items() if key not in base},
         base=base,
         upgrade=upgrade,
@@ -149,11 +151,11 @@ def _groups(
         torch=inputs.torch,
         with_torch=False,
     )
-    placed = set(base)
+    assigned = set(base)
     locks = {}
     for name, lines in sorted(inputs.groups.items()):
-        keys = lock.reachable(rows, map(lock.requirement_key, lines)) - placed
-        placed |= keys
+        keys = lock.reachable(rows, map(lock.requirement_key, lines)) - assigned
+        assigned |= keys
         locks[name] = Lock(
             inputs=lock.digest(lines, []),
             torch_requires=(),
@@ -175,21 +177,21 @@ def _solve(
     torch: str,
     with_torch: bool,
 ) -> tuple[Rows, Package | None]:
-    """Return the rows for `lines`, `base` among them, and torch's if pip was asked about it.
+    """Return the rows for `lines`, including `base`, and torch's row if pip resolved torch.
 
-    `own` may be freed, `base` may not. `before` are the lines that `own` was resolved from. Without
-    `keep`, pip is asked about every line, and about torch itself if `with_torch`.
+    Versions of `own` may change, those of `base` may not. `before` are the lines that `own` was
+    resolved from. Without `keep`, pip resolves every line, and torch itself if `with_torch`.
     """
     from third_party.pypi import resolve
 
     locked = {**own, **base}
     fresh = [line for line in lines if line not in before]
-    gone = [line for line in before if line not in lines]
+    removed = [line for line in before if line not in lines]
     if (
         not keep
         or EVERYTHING in upgrade
         or own.keys() & set(upgrade)
-        or any("[" in line for line in gone)  # Its extras are among the edges of `own`.
+        or any("[" in line for line in removed)  # The edges of `own` include its extras.
         or not all(_admitted(line, locked) for line in fresh)
     ):
         fresh, kept = [*([torch] if with_torch else []), *lines], base
@@ -203,15 +205,15 @@ def _solve(
     try:
         report = ask(fresh, constraints=[*firm, *soft], max_retries=limit)
     except ConflictError as error:
-        blamed = _in_the_way(fresh, firm, soft, ask)
-        raise ConflictError(f"{error}. {blamed}") from None
+        next_step = _in_the_way(fresh, firm, soft, ask)
+        raise ConflictError(f"{error}. {next_step}") from None
     rows = resolve.packages(report, fresh)
     torch_row = rows.pop("torch", None)
     return {**rows, **{key: _joined(kept[key], rows.get(key)) for key in kept}}, torch_row
 
 
 def _in_the_way(lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], ask: Ask) -> str:
-    """The next step: the locked versions that pip would not choose for `lines` if it were free."""
+    """Return the next step, with the locked versions that pip would change to resolve `lines`."""
     try:
         report = ask(lines, constraints=firm)
     except ConflictError:
@@ -229,7 +231,7 @@ def _in_the_way(lines: Sequence[str], firm: Sequence[str], soft: Sequence[str], 
 
 
 def _joined(row: Package, other: Package | None) -> Package:
-    """`row`, which may have come to need more: a new line can ask for its extras."""
+    """Return `row` with the requirements of `other`: a new line can ask for more extras."""
     needed = {*row.requires, *(other.requires if other else ())} - {"torch"}
     return dataclasses.replace(row, requires=tuple(sorted(needed)))
 
@@ -240,7 +242,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Whether the locked version is one that `line` allows; so is a package that is not locked."""
+    """Return whether `line` allows the locked version, or whether there is none."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))
@@ -248,7 +250,7 @@ def _admitted(line: str, locked: Rows) -> bool:
 
 
 def _held(rows: Rows, lines: Iterable[str] = (), upgrade: Collection[str] = ()) -> Iterable[str]:
-    """Constraints that hold `rows`, less what is upgraded and what `lines` pin themselves."""
+    """Yield constraints for `rows`, except upgraded packages and those that `lines` pin."""
     free = {*upgrade, *(lock.requirement_key(line) for line in lines if "==" in line)}
     if EVERYTHING in free:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Against an index of a few lines, which answers as pip does: the newest that is allowed."""
+"""Updates against a fake index of a few lines, from which a fake pip takes the newest versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _INDEX: dict[str, dict[str, list[str]]] = {
 
 @dataclasses.dataclass
 class _Pip:
-    """The newest versions, by the order of the index, that all lines and constraints allow."""
+    """A fake pip: the newest versions, in index order, that all lines and constraints allow."""
 
     asked: list[tuple[str, ...]] = dataclasses.field(default_factory=list)
     limits: list[int | None] = dataclasses.field(default_factory=list)
@@ -111,7 +111,7 @@ def _locked(inputs: Inputs) -> Locks:
 
 
 def _downgraded(locks: Locks, key: str) -> Locks:
-    """The locks with version 1 of a package."""
+    """Return the locks with version 1 of a package."""
     assert locks.main
     row = dataclasses.replace(locks.main.packages[key], version="1")
     main = dataclasses.replace(locks.main, packages={**locks.main.packages, key: row})

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From pip's installation report to the rows and edges of a lock.
+"""Convert pip's installation report to the rows and edges of a lock.
 
-pip chooses the versions; the edges are computed here, for the target and for the extras in use.
+pip chooses the versions. The edges are computed here, for the target and the extras in use.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 try:
     from packaging.requirements import Requirement
-except ImportError:  # The host's python3 has no packaging of its own; pip carries one.
+except ImportError:  # The host's python3 lacks it; pip vendors a copy.
     from pip._vendor.packaging.requirements import Requirement
 
 from third_party.pypi.lock import Package, normalise
@@ -33,7 +33,7 @@ Report = Mapping[str, Any]
 
 
 def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
-    """The lock's rows for what pip chose for the requirements `lines`."""
+    """Return the lock's rows for the packages that pip chose for the requirements `lines`."""
     chosen = {normalise(item["metadata"]["name"]): item for item in report["install"]}
     needs = {key: item["metadata"].get("requires_dist", []) for key, item in chosen.items()}
     edges = requires(needs, lines)
@@ -50,7 +50,7 @@ def packages(report: Report, lines: Sequence[str]) -> dict[str, Package]:
 
 
 def requires(needs: Mapping[str, Iterable[str]], lines: Sequence[str]) -> dict[str, set[str]]:
-    """Edges between keys, from each package's Requires-Dist lines and the root requirements."""
+    """Return the edges between keys, from Requires-Dist lines and the root requirements."""
     edges: dict[str, set[str]] = {key: set() for key in needs}
     seen: set[tuple[str, str]] = set()
     todo = [node for line in lines for node in _nodes(Requirement(line))]
@@ -77,7 +77,7 @@ def admits(line: str, version: str) -> bool:
 
 
 def _sha256(archive: Mapping[str, Any]) -> str:
-    # Before pip 23.1 there was only the older field, "hash": "sha256=...".
+    # Before pip 23.1, only the older field existed: "hash": "sha256=...".
     hashes: Mapping[str, str] = archive.get("hashes") or dict([archive["hash"].split("=", 1)])
     return hashes["sha256"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one platform that wheels are for: CPython 3.11 on Linux x86-64, glibc 2.28 or newer."""
+"""The platform of all wheels: CPython 3.11 on Linux x86-64, glibc 2.28 or newer."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ABI = "cp311"
 _GLIBC_MINORS = range(28, 4, -1)
 _LEGACY = ("manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64")
 
-# Best first, as pip chooses by this order.
+# Best first: pip prefers earlier tags.
 PLATFORMS = (*(f"manylinux_2_{minor}_x86_64" for minor in _GLIBC_MINORS), *_LEGACY)
 
 
 def platforms(filename: str) -> tuple[str, ...] | None:
-    """The platform tags in a wheel's file name, or None if the wheel is not for the target."""
+    """Return the platform tags in a wheel's file name, or None if it is not for the target."""
     parts = filename.removesuffix(".whl").split("-")
     if not filename.endswith(".whl") or len(parts) not in (5, 6):
         return None
@@ -28,7 +28,7 @@ def platforms(filename: str) -> tuple[str, ...] | None:
 
 
 def pip_options(tags: tuple[str, ...] = PLATFORMS) -> list[str]:
-    """The options by which pip chooses wheels for the target, not for the machine it runs on."""
+    """Return the options that make pip choose wheels for the target, not for its host."""
     return [
         "--implementation=cp",
         f"--python-version={PYTHON[0]}.{PYTHON[1]}",

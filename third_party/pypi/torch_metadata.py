@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's wheel requires, and a wheel of a few hundred bytes that tells pip the same.
+"""The requirements of torch's wheel, and a stand-in of a few hundred bytes with the same metadata.
 
-pip reads the whole wheel, 190 MB, for 20 lines of it.
+With the real wheel, pip would read 190 MB for 20 lines of metadata.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def read() -> tuple[str, ...]:
 
 
 def write_stand_in(directory: Path, requirement: str, needs: tuple[str, ...]) -> Path:
-    """Write a wheel for `requirement`, torch==VERSION, that has its metadata and no code."""
+    """Write a wheel for `requirement`, torch==VERSION, with the metadata and no code."""
     distribution, version = requirement.split("==")
     info = f"{distribution}-{version}.dist-info"
-    # Of two wheels of one version pip takes the one with a build tag.
+    # The file name has a build tag, since pip prefers it to a wheel of that version without one.
     tag = f"{target.ABI}-{target.ABI}-{target.PLATFORMS[0]}"
     files = {
         "METADATA": "".join(

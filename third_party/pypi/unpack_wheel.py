@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacks a wheel into one directory, the same bytes and modes wherever it is done.
+"""Unpack a wheel into one directory, with the same bytes and modes on every machine.
 
 The layout is that of `pip install --target`: purelib, platlib and data files at the root, scripts
-in bin/. Nothing is rewritten: no launchers, no shebangs, and RECORD stays as it was published.
+in bin/. No file is rewritten: no launchers, no shebangs, and RECORD is the published one.
 """
 
 from __future__ import annotations
@@ -13,42 +13,42 @@ import stat
 import zipfile
 from pathlib import Path, PurePosixPath
 
-# 1980-01-01, the first instant a zip file can hold: equal wheels give equal directories.
+# 1980-01-01, the earliest time in a zip file. A fixed time makes equal wheels equal directories.
 _TIMESTAMP = 315532800
 
-# Where each part of NAME-VERSION.data/ goes. Headers have no place in this layout.
-_DATA_PLACES = {"purelib": "", "platlib": "", "data": "", "scripts": "bin"}
+# The target directory of each part of NAME-VERSION.data/. This layout has none for headers.
+_DATA_DIRECTORIES = {"purelib": "", "platlib": "", "data": "", "scripts": "bin"}
 
-# A file of such a name would make its directory a Bazel package, and globs would skip it.
+# A file with such a name makes its directory a Bazel package, which globs skip.
 _PACKAGE_MARKERS = frozenset(["BUILD", "BUILD.bazel"])
 
 
 class UnpackError(Exception):
-    """The wheel is not one that we can lay out; the message names the wheel and the entry."""
+    """A wheel that this layout does not support; the message names the wheel and the entry."""
 
 
 def unpack(wheel: Path, site: Path) -> None:
-    """Unpacks `wheel` into the directory `site`, which must not exist yet."""
+    """Unpack `wheel` into the directory `site`, which must not exist yet."""
     scratch = site.with_name(site.name + ".partial")
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     with zipfile.ZipFile(wheel) as archive:
-        placed: dict[str, str] = {}
+        entries_by_target: dict[str, str] = {}
         for entry in sorted(archive.infolist(), key=lambda entry: entry.filename):
             if entry.is_dir():
                 continue
-            place = _place(wheel.name, entry.filename)
-            if place in placed:
+            target = _target_path(wheel.name, entry.filename)
+            if target in entries_by_target:
                 raise UnpackError(
-                    f"{wheel.name}: '{entry.filename}' and '{placed[place]}' both unpack to"
-                    f" '{place}'. Use another version of the package."
+                    f"{wheel.name}: '{entry.filename}' and '{entries_by_target[target]}' both unpack"
+                    f" to '{target}'. Use another version of the package."
                 )
-            placed[place] = entry.filename
-            _extract(archive, entry, scratch / place)
+            entries_by_target[target] = entry.filename
+            _extract(archive, entry, scratch / target)
     os.replace(scratch, site)
 
 
-def _place(wheel: str, name: str) -> str:
+def _target_path(wheel: str, name: str) -> str:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise UnpackError(f"{wheel}: entry '{name}' is outside the wheel. Do not use this wheel.")
@@ -61,12 +61,12 @@ def _place(wheel: str, name: str) -> str:
     if not top.endswith(".data") or len(path.parts) < 3:
         return str(path)
     part = path.parts[1]
-    if part not in _DATA_PLACES:
+    if part not in _DATA_DIRECTORIES:
         raise UnpackError(
-            f"{wheel}: entry '{name}' is of the kind '{part}', known are"
-            f" {', '.join(sorted(_DATA_PLACES))}. Add it to third_party/pypi/unpack_wheel.py."
+            f"{wheel}: entry '{name}' is of the kind '{part}'; the known kinds are"
+            f" {', '.join(sorted(_DATA_DIRECTORIES))}. Add it to third_party/pypi/unpack_wheel.py."
         )
-    return str(PurePosixPath(_DATA_PLACES[part], *path.parts[2:]))
+    return str(PurePosixPath(_DATA_DIRECTORIES[part], *path.parts[2:]))
 
 
 def _extract(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:

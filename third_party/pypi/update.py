@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Resolves requirements.in into lock.json, and groups/NAME.in into groups/NAME.lock.json.
+"""Resolve requirements.in to lock.json, and groups/NAME.in to groups/NAME.lock.json.
 
-    third_party/pypi/update.py                     keep locked versions, follow the inputs' changes
-    third_party/pypi/update.py --upgrade           take the newest of everything
-    third_party/pypi/update.py --upgrade numpy     take the newest of one package
+    third_party/pypi/update.py                     follow changed inputs, keep other locked versions
+    third_party/pypi/update.py --upgrade           upgrade everything
+    third_party/pypi/update.py --upgrade numpy     upgrade one package
 
-pip does the resolving, against whatever index the user set it to.
+pip resolves, with the indexes that the user configured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-if not __package__:  # Started by its path: imports are from the workspace's root.
+if not __package__:  # Started by its path, so imports need the workspace's root.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, lock, pip_report, resolution, target, torch_metadata
@@ -32,7 +32,7 @@ from third_party.pypi.resolution import EVERYTHING, Inputs, Locks
 
 
 class UpdateError(Exception):
-    """The lock could not be made; the message says why."""
+    """A failed update; the message has the reason."""
 
 
 def main() -> int:
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 def read_inputs() -> Inputs:
-    """The input files as they are on disk."""
+    """Read the input files."""
     return Inputs(
         lines=tuple(lock.requirement_lines(lock.REQUIREMENTS.read_text())),
         groups={
@@ -76,7 +76,7 @@ def read_inputs() -> Inputs:
 
 
 def read_locks() -> Locks:
-    """The locks as they are on disk. A new group has none."""
+    """Read the locks. A new group has none."""
     return Locks(
         main=lock.loads(lock.FILE.read_text()) if lock.FILE.exists() else None,
         groups={
@@ -88,11 +88,11 @@ def read_locks() -> Locks:
 
 
 def resolve(old: Locks, upgrade: Sequence[str]) -> Locks:
-    """The locks for the inputs as they are on disk; `upgrade` holds keys or the mark for all."""
+    """Return the locks for the input files. `upgrade` has keys of packages, or EVERYTHING."""
     if sys.version_info[:2] != target.PYTHON or platform.machine() != "x86_64":
         raise UpdateError(
             f"{sys.executable} is Python {platform.python_version()} on {platform.machine()}, but"
-            f" pip decides conditional requirements by the interpreter it runs on: run this with"
+            f" pip evaluates environment markers for its own interpreter: run this with"
             f" {target.DESCRIPTION}."
         )
     unknown = sorted(set(upgrade) - {EVERYTHING} - old.keys())
@@ -103,7 +103,7 @@ def resolve(old: Locks, upgrade: Sequence[str]) -> Locks:
         )
     pip = host_pip.find()
     if pip.wheel:
-        sys.path.append(str(pip.wheel))  # It may hold what `resolve` imports.
+        sys.path.append(str(pip.wheel))  # `resolve` may import packaging from it.
     inputs = read_inputs()
     same_torch = old.main and old.main.inputs == lock.digest(
         [*old.main.requirements, inputs.torch], inputs.alone
@@ -121,18 +121,20 @@ def resolve(old: Locks, upgrade: Sequence[str]) -> Locks:
 
 
 def changes(old: lock.Lock | None, new: lock.Lock) -> list[str]:
-    """One line for each package that came, went or changed."""
+    """Return one line for each added, removed or changed package."""
     before = old.packages if old else {}
     lines = []
     for key in sorted(before.keys() | new.packages.keys()):
-        was, now = before.get(key), new.packages.get(key)
-        if was != now:
-            lines.append(f"{key}: {was.version if was else '-'} -> {now.version if now else '-'}")
+        old_row, new_row = before.get(key), new.packages.get(key)
+        if old_row != new_row:
+            lines.append(
+                f"{key}: {old_row.version if old_row else '-'} -> {new_row.version if new_row else '-'}"
+            )
     return lines or ["No wheel changed."]
 
 
 def write(path: Path, text: str) -> None:
-    """Replaces the file at once: a reader sees the old bytes or the new ones."""
+    """Replace a file atomically."""
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
         file.write(text)
     os.chmod(file.name, 0o644)

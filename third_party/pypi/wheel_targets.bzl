@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The targets of an unpacked wheel, the same for every wheel of the workspace."""
+"""The targets of an unpacked wheel, which are the same for every wheel."""
 
 load("//tools/par:par.bzl", "par_wheel")
 
@@ -15,7 +15,7 @@ _LICENSES = [
     "site/*.dist-info/licenses/**",
 ]
 
-# What each wheel offers beside `:wheel`; the hub forwards the same names.
+# Targets of each wheel in addition to `:wheel`; the hub has aliases for the same names.
 WHEEL_GROUPS = ["sources", "data", "natives", "headers", "licenses", "metadata"]
 
 def wheel_targets(
@@ -35,12 +35,12 @@ def wheel_targets(
       distribution: the name in the wheel's METADATA.
       version: the wheel's version.
       deps: labels of other wheels' `:wheel`.
-      zip_safe: False if the package opens files beside its modules.
-      files: name -> path in the wheel; each becomes a target of its own.
-      cold: directories with code that is stored compressed, see par_wheel.
-      drop: directories that stay out of programs, see par_wheel.
-      environment: what its libraries shall find in the environment, see par_wheel.
-      info: a JSON file on the wheel's origin, for PAR_INFO.
+      zip_safe: False if the package opens files next to its modules.
+      files: target name -> path in the wheel.
+      cold: directories whose code is stored compressed, see par_wheel.
+      drop: directories to leave out of programs, see par_wheel.
+      environment: variables for its native libraries, see par_wheel.
+      info: a JSON file with the wheel's origin, for PAR_INFO.
     """
     par_wheel(
         name = "wheel",
