@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Warns when a checkout without compiled code hides an installed torch_google.
+
+Python started in the repository's root finds the checkout's `torch_google` first, and the entry
+points of the installed wheel then load it. The checkout lacks `tpu/_C.so` until it is built.
+"""
+
+import importlib.machinery
+import os
+import sys
+import warnings
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__))
+
+
+def warn_if_incomplete() -> None:
+    """Warn if this package lacks its compiled code and an installed package has it.
+
+    The warning replaces the device's own one, which only knows that an import failed.
+    """
+    if os.path.exists(_extension(_PACKAGE)):
+        return
+    installed = _installed_package()
+    if installed is None:
+        return
+    warnings.warn(
+        f"torch_google is imported from the source tree {os.path.dirname(_PACKAGE)}, which comes "
+        f"first in sys.path and hides the package installed as {installed}. The tree has no "
+        "compiled torch_google/tpu/_C.so, so torch goes on without the device tpu. Start Python "
+        "in another directory or as `python -P`, or build the file: "
+        "`python torch_google/tpu/csrc/develop.py`",
+        stacklevel=2,
+    )
+    warnings.filterwarnings("ignore", "tpu: torch goes on without the device: cannot import name")
+
+
+def _installed_package() -> str | None:
+    """Return the directory of another `torch_google` that has its compiled code."""
+    for directory in sys.path:
+        package = os.path.join(os.path.abspath(directory), "torch_google")
+        if package != _PACKAGE and os.path.exists(_extension(package)):
+            return package
+    return None
+
+
+def _extension(package: str) -> str:
+    return os.path.join(package, "tpu", "_C" + importlib.machinery.EXTENSION_SUFFIXES[-1])

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python started in a checkout says when it hides an installed package, and what to do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import torch_google
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout without compiled code, next to `site`, an installation that has it."""
+    tree = tmp_path / "checkout"
+    _package(tree / "torch_google")
+    (tree / "MODULE.bazel").touch()
+    _package(tmp_path / "site/torch_google")
+    (tmp_path / "site/torch_google/tpu/_C.so").touch()
+    information = tmp_path / "site/torch_google-1.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_google\nVersion: 1\n")
+    (information / "entry_points.txt").write_text(
+        "[torch.backends]\ntpu = torch_google.tpu:autoload\n"
+    )
+    return tree
+
+
+def _package(directory: Path) -> None:
+    """Copy the package's door, and give it a device that warns as the real one does."""
+    (directory / "tpu").mkdir(parents=True)
+    for name in ("__init__.py", "checkout.py"):
+        source = Path(torch_google.__path__[0], name)
+        (directory / name).write_bytes(source.read_bytes())
+    (directory / "tpu/__init__.py").write_text(
+        "import warnings\n"
+        "def autoload():\n"
+        "    try:\n"
+        "        from torch_google.tpu import _C\n"
+        "    except ImportError as error:\n"
+        "        text = f'tpu: torch goes on without the device: {error}. Install torch_google'\n"
+        "        warnings.warn(text, stacklevel=2)\n"
+    )
+
+
+def _warnings(checkout: Path, program: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(checkout.parent / "site")},
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def test_one_warning_names_both_packages_and_the_next_step(checkout: Path) -> None:
+    text = _warnings(checkout, "import sys; sys.path[0] = ''; import torch")
+    assert text.count("Warning") == 1
+    assert f"imported from the source tree {checkout}, which comes first in sys.path" in text
+    assert f"hides the package installed as {checkout.parent}/site/torch_google." in text
+    assert "Start Python in another directory or as `python -P`" in text
+    assert "Install torch_google" not in text
+
+
+def test_a_safe_path_finds_the_installed_package(checkout: Path) -> None:
+    program = "import torch_google; print(torch_google.__path__[0])"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        env={**os.environ, "PYTHONPATH": str(checkout.parent / "site")},
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(checkout.parent / "site/torch_google")
+    assert done.stderr == ""
+
+
+def test_a_built_checkout_is_quiet(checkout: Path) -> None:
+    (checkout / "torch_google/tpu/_C.so").touch()
+    assert _warnings(checkout, "import torch_google") == ""
+
+
+def test_a_checkout_without_an_installed_package_is_quiet(checkout: Path) -> None:
+    (checkout.parent / "site/torch_google/tpu/_C.so").unlink()
+    assert _warnings(checkout, "import torch_google") == ""
