@@ -8,6 +8,7 @@ _LOCKS = [
     Label("//third_party/pypi:lock.json"),
     Label("//third_party/pypi:groups/cloud.lock.json"),
     Label("//third_party/pypi:groups/cloud_servers.lock.json"),
+    Label("//third_party/pypi:groups/docs.lock.json"),
     Label("//third_party/pypi:groups/remote.lock.json"),
 ]
 _ANNOTATIONS = Label("//third_party/pypi:annotations.json")
