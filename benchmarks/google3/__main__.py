@@ -9,6 +9,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.google3 import report
 from benchmarks.google3.row import Sizes, measure
 
@@ -27,7 +28,7 @@ def main(arguments: list[str]) -> int:
                 print(f"{row.name}: {figures[-1].cpu_ratio:.3f}", file=sys.stderr, flush=True)
     print(report.markdown(figures))
     if options.json:
-        options.json.write_text(report.as_json(figures))
+        results.write(options.json, "google3", report.results(figures, rounds=options.rounds))
     return 0
 
 
@@ -39,7 +40,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=5, help="of logging at a steady rate")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--work", type=Path, help="a directory on the disk that is meant")
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="where to write the results")
     return parser.parse_args(arguments)
 
 

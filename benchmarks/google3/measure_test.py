@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from benchmarks.google3 import __main__ as program
 from benchmarks.google3 import imports, rate, records, report
 from benchmarks.google3.row import Row, Sizes, measure
@@ -44,7 +44,9 @@ def test_ratios_are_of_the_work(tmp_path: Path) -> None:
     assert calls[1::2][:4] == ["ours", "plain", "plain", "ours"]
     assert 2 < figure.cpu_ratio < 4
     assert "| spinning | 1.05 |" in report.markdown([figure])
-    assert json.loads(report.as_json([figure]))[0]["name"] == "spinning"
+    ratios, seconds = report.results([figure], rounds=3)
+    assert (ratios.case, ratios.cpu_ratio, ratios.runs) == ("spinning", figure.cpu_ratio, 3)
+    assert (seconds.subject, seconds.cpu_seconds) == ("without it", figure.plain_cpu)
 
 
 def test_the_work_of_other_processes_counts(tmp_path: Path) -> None:
@@ -123,4 +125,4 @@ def test_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "| torch.load, beside open() | 1.05 |" in (table := capsys.readouterr().out)
     assert "| +30 ms |" in table
     assert ", 0 of 200 lost |" in table
-    assert len(json.loads((tmp_path / "figures.json").read_text())) >= 9
+    assert len(results.read(tmp_path / "figures.json").figures) >= 2 * 9

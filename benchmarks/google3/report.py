@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures as a Markdown table and as JSON."""
+"""The figures as a table for people, and as results."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from collections.abc import Sequence
 
 from benchmarks.google3.row import Figure
+from benchmarks.results import Figure as Result
 
 
 def markdown(figures: Sequence[Figure]) -> str:
@@ -25,9 +24,31 @@ def markdown(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-def as_json(figures: Sequence[Figure]) -> str:
-    """Return all figures."""
-    return json.dumps([dataclasses.asdict(figure) for figure in figures], indent=1) + "\n"
+def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
+    """Return two results for each row: our ratios, and the seconds that they are ratios to."""
+    return [result for figure in figures for result in _pair(figure, rounds)]
+
+
+def _pair(figure: Figure, rounds: int) -> tuple[Result, Result]:
+    ours = Result(
+        case=figure.name,
+        subject="torch_google",
+        peer="without it",
+        runs=rounds,
+        cpu_ratio=figure.cpu_ratio,
+        wall_ratio=figure.wall_ratio,
+        number=figure.cpu_added * 1e3,
+        unit="ms of CPU time added",
+        note="; ".join(dict.fromkeys(figure.found)) or None,
+    )
+    plain = Result(
+        case=figure.name,
+        subject="without it",
+        runs=rounds,
+        cpu_seconds=figure.plain_cpu,
+        wall_seconds=figure.plain_wall,
+    )
+    return ours, plain
 
 
 def _promised(figure: Figure) -> str:

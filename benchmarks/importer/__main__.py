@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
+from benchmarks import results
 from benchmarks.importer.made_upstream import make_long_file, make_upstream
 from benchmarks.importer.peers import Contender, Workshop
 from benchmarks.par_startup import measure, report
@@ -41,14 +42,12 @@ def main(arguments: list[str]) -> int:
         )
         carrying = [shop.engine("carry", "v2"), shop.git_am(), shop.quilt()]
         samples, _ = _interleaved(shop, carrying, options.rounds)
-        carry = measure.summarize(samples, base="git am -3")
-        _print("The series on the next release", carry, "git am -3")
+        carry = _printed("The series on the next release", samples, "git am -3")
         contenders = [long_file.engine("carry", "v2"), long_file.git_am()]
         samples, _ = _interleaved(long_file, contenders, options.rounds)
-        long = measure.summarize(samples, base="git am -3")
-        _print(
+        long = _printed(
             f"{_LONG_FILE_PATCHES} patches of one file of {options.lines:,} lines",
-            long,
+            samples,
             "git am -3",
         )
         reading = [
@@ -57,8 +56,7 @@ def main(arguments: list[str]) -> int:
             shop.engine("drift", "v2", "v3"),
         ]
         samples, figures = _interleaved(shop, reading, options.rounds)
-        verify = measure.summarize(samples, base="read")
-        _print("The tree read, verified; two releases compared", verify, "read")
+        verify = _printed("The tree read, verified; two releases compared", samples, "read")
     except (measure.StartError, subprocess.CalledProcessError, OSError) as error:
         print(f"importer: {error}", file=sys.stderr)
         return 1
@@ -66,8 +64,14 @@ def main(arguments: list[str]) -> int:
         key: statistics.median(item[key] for item in figures["drift"]) for key in ("cpu", "wall")
     }
     print(f"Drift of one more tag: {drift['cpu']:.2f} s CPU, {drift['wall']:.2f} s wall")
-    tables = {"carry": carry, "long_file": long, "verify": verify}
-    (options.work / "figures.json").write_text(report.as_json(tables))
+    one_more = results.Figure(
+        case="Comparing one more release (drift)",
+        subject="the engine",
+        runs=options.rounds,
+        cpu_seconds=drift["cpu"],
+        wall_seconds=drift["wall"],
+    )
+    results.write(options.work / "figures.json", "importer", [*carry, *long, *verify, one_more])
     return 0
 
 
@@ -90,8 +94,12 @@ def _interleaved(
     return samples, figures
 
 
-def _print(title: str, table: list[measure.Summary], base: str) -> None:
+def _printed(
+    title: str, samples: Mapping[str, Sequence[measure.Sample]], base: str
+) -> list[results.Figure]:
+    table = measure.summarize(samples, base=base)
     print("\n" + report.markdown(title, table, base=base), flush=True)
+    return report.figures(title, table, base=base)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

@@ -7,6 +7,7 @@ import argparse
 import pathlib
 import sys
 
+from benchmarks import results
 from benchmarks.par_startup import measure, peers, report, wheels
 
 
@@ -25,18 +26,20 @@ def main(arguments: list[str]) -> int:
             return 0
         interpreters = [peer for peer in [*packed, *ours] if peer.interpreter]
         releases = {peer.name: peers.torch_release(peer) for peer in interpreters}
-        tables = _measure([*packed, *ours], shop, options)
+        figures = _measure([*packed, *ours], shop, options)
         if interpreters and options.idle_rounds:
             print("measuring starts without torch ...", flush=True)
             bare = [peers.idle(peer) for peer in interpreters]
             idle = measure.interleaved(bare, rounds=options.idle_rounds)
-            tables["No torch"] = _summarize("Start without torch", idle, places=3)
+            figures += _summarize("Start without torch", idle, places=3)
     except (peers.BuildError, measure.StartError, OSError) as error:
         print(f"par_startup: {error}", file=sys.stderr)
         return 1
     if releases:
         print("torch: " + ", ".join(f"{release} in {name}" for name, release in releases.items()))
-    (options.work / "figures.json").write_text(report.as_json(tables, releases=releases))
+    results.write(
+        options.work / "figures.json", "par_startup", figures, details={"releases": releases}
+    )
     return 0
 
 
@@ -54,29 +57,29 @@ def _ours(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Pee
 
 def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
-) -> dict[str, list[measure.Summary]]:
+) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
     # Fills the caches anew: a run that was interrupted has left some half full.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
-    tables = {"Warm start": _summarize("Warm start", warm)}
+    figures = _summarize("Warm start", warm)
     first = [peer for peer in contenders if peer.caches]
     if first and options.first_rounds:
         print("measuring first starts ...", flush=True)
         if any(peer.name == "venv" for peer in contenders):
             first.append(peers.copy_of_natives(shop))
         cold = measure.interleaved(first, rounds=options.first_rounds, empty_caches=True)
-        tables["First start"] = _summarize("First start, empty cache", cold)
-    return tables
+        figures += _summarize("First start, empty cache", cold)
+    return figures
 
 
 def _summarize(
     title: str, samples: dict[str, list[measure.Sample]], *, places: int = 2
-) -> list[measure.Summary]:
+) -> list[results.Figure]:
     base = next(iter(samples))
     table = measure.summarize(samples, base=base)
     print("\n" + report.markdown(title, table, base=base, places=places), flush=True)
-    return table
+    return report.figures(title, table, base=base)
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

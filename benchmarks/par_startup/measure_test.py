@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 
 import pytest
@@ -110,6 +109,6 @@ def test_tables_for_people_and_for_programs() -> None:
     assert "| par | 0.65 | 0.60 | 1.00 | 123 |" in text
     precise = report.markdown("Start without torch", [row], base="venv", places=3)
     assert "| par | 0.654 | 0.60 | 1.000 | 123 |" in precise
-    assert (
-        json.loads(report.as_json({"Warm start": [row]}))["tables"]["Warm start"][0]["cpu"] == 0.654
-    )
+    (figure,) = report.figures("Warm start", [row], base="venv")
+    assert (figure.case, figure.subject, figure.peer) == ("Warm start", "par", "venv")
+    assert (figure.cpu_seconds, figure.cpu_ratio, figure.runs) == (0.654, 0.605, 7)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as people and as programs read them."""
+"""The figures as a table for people, and as results."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from benchmarks.par_startup.measure import Summary
+from benchmarks.results import Figure
 
 
 def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int = 2) -> str:
@@ -29,16 +26,18 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    tables: Mapping[str, Sequence[Summary]], *, releases: Mapping[str, str] | None = None
-) -> str:
-    """`releases` has the torch of the peers that were asked."""
-    machine = {
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-    }
-    rows = {title: [dataclasses.asdict(row) for row in table] for title, table in tables.items()}
-    found = {"machine": machine, "releases": dict(releases or {}), "tables": rows}
-    return json.dumps(found, indent=1, sort_keys=True) + "\n"
+def figures(case: str, summaries: Sequence[Summary], *, base: str) -> list[Figure]:
+    """Return a table's rows as results."""
+    return [
+        Figure(
+            case=case,
+            subject=row.name,
+            peer=base,
+            runs=row.rounds,
+            cpu_seconds=row.cpu,
+            cpu_ratio=row.cpu_ratio,
+            wall_seconds=row.wall,
+            peak_mib=row.memory,
+        )
+        for row in summaries
+    ]

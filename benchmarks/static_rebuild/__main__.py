@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.static_rebuild import measure, report
 from benchmarks.static_rebuild.clone import BuildFailed, Clone
 from benchmarks.static_rebuild.edits import EDITS, EditError
@@ -39,7 +40,12 @@ def main(arguments: list[str]) -> int:
         print("static_rebuild: interrupted; the clone's files are as they were", file=sys.stderr)
         return 130
     name = "cold.json" if options.cold else "rebuild.json"
-    (options.work / name).write_text(report.as_json(figures))
+    results.write(
+        options.work / name,
+        "static_rebuild",
+        report.results(figures),
+        details=report.details(figures),
+    )
     return 0
 
 

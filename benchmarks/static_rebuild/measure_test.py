@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from benchmarks.static_rebuild import __main__ as program
 from benchmarks.static_rebuild import report, usage
 from benchmarks.static_rebuild.clone import Clone
@@ -129,10 +129,11 @@ def test_every_edit_is_built_and_taken_back(
     (source / ".bazelrc.user").write_text("build --jobs=1\n")
     arguments = ["--source", str(source), "--work", str(work), "--rounds=2", "--bazel=--jobs=2"]
     assert program.main(arguments) == 0
-    figures = json.loads((work / "rebuild.json").read_text())["figures"]
-    assert [figure["name"] for figure in figures] == ["nothing", *EDITS]
-    assert [len(figure["walls"]) for figure in figures] == [2] * 6
-    assert figures[0]["runners"] == {"linux-sandbox": 2}
+    written = results.read(work / "rebuild.json")
+    assert [figure.runs for figure in written.figures] == [2] * 6
+    assert list(written.details) == ["nothing", *EDITS]
+    assert [len(figure["walls"]) for figure in written.details.values()] == [2] * 6
+    assert written.details["nothing"]["runners"] == {"linux-sandbox": 2}
     table = capsys.readouterr().out
     assert "| a C++ file of torch | a tree of one's own (--override_repository) |" in table
     assert table.count("| linux-sandbox 2 |") == 6

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as people and as programs read them."""
+"""The figures as a table for people, and as results."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import platform
 from collections.abc import Sequence
 
+from benchmarks.results import Figure as Result
 from benchmarks.static_rebuild.measure import Figure
 
 HEAD = (
@@ -27,12 +25,21 @@ def row(figure: Figure) -> str:
     )
 
 
-def as_json(figures: Sequence[Figure]) -> str:
-    """Return all figures and the machine's description."""
-    machine = {
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load": os.getloadavg(),
-    }
-    rows = [dataclasses.asdict(figure) for figure in figures]
-    return json.dumps({"machine": machine, "figures": rows}, indent=1, sort_keys=True) + "\n"
+def results(figures: Sequence[Figure]) -> list[Result]:
+    """Return the rows as results."""
+    return [
+        Result(
+            case=f"Edited: {figure.title}" if figure.way else figure.title,
+            subject=figure.way or "the whole build",
+            runs=len(figure.walls),
+            wall_seconds=figure.wall,
+            cpu_seconds=figure.cpu,
+            peak_mib=figure.together,
+        )
+        for figure in figures
+    ]
+
+
+def details(figures: Sequence[Figure]) -> dict[str, object]:
+    """Return everything that was measured, by the name of the edit."""
+    return {figure.name: dataclasses.asdict(figure) for figure in figures}

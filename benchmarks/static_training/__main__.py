@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from benchmarks import results
 from benchmarks.par_startup import peers as startup
 from benchmarks.par_startup import wheels
 from benchmarks.static_training import measure, peers, report
@@ -26,12 +27,14 @@ def main(arguments: list[str]) -> int:
     )
     try:
         torches = _torches(shop, options)
-        tables, made_of = _measure(torches, options)
+        figures, made_of = _measure(torches, options)
     except (startup.BuildError, measure.RunError, OSError) as error:
         print(f"static_training: {error}", file=sys.stderr)
         return 1
     print(report.makes(made_of), flush=True)
-    (shop.directory / "training.json").write_text(report.as_json(tables, made_of))
+    results.write(
+        shop.directory / "training.json", "static_training", figures, details={"made_of": made_of}
+    )
     return 0
 
 
@@ -49,18 +52,18 @@ def _torches(shop: startup.Workshop, options: argparse.Namespace) -> list[measur
 
 def _measure(
     torches: list[measure.Peer], options: argparse.Namespace
-) -> tuple[dict[int, dict[str, list[measure.Figure]]], Mapping[str, Mapping[str, Any]]]:
-    tables: dict[int, dict[str, list[measure.Figure]]] = {}
+) -> tuple[list[results.Figure], Mapping[str, Mapping[str, Any]]]:
+    results_of_all: list[results.Figure] = []
     made_of: dict[str, Mapping[str, Any]] = {}
     for threads in options.threads:
-        tables[threads] = {}
         for case in options.cases:
             print(f"measuring {case}, threads: {threads} ...", flush=True)
             samples = measure.interleaved(case, torches, threads=threads, rounds=options.rounds)
-            figures = tables[threads][case] = measure.summarize(samples)
+            figures = measure.summarize(samples)
+            results_of_all += report.results(CASES[case], figures, threads=threads)
             made_of.update({peer: taken[-1].made_of for peer, taken in samples.items()})
             print("\n" + report.markdown(CASES[case], figures, threads=threads), flush=True)
-    return tables, made_of
+    return results_of_all, made_of
 
 
 def _parse(arguments: list[str]) -> argparse.Namespace:

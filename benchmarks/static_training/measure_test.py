@@ -140,6 +140,6 @@ def test_tables_for_people_and_for_programs() -> None:
     assert "| static PAR | 2.6.0 | open | no | AVX2 | native thread pool |" in report.makes(
         {"static PAR": _MADE}
     )
-    whole = json.loads(report.as_json({2: {"gpt": [figure]}}, {"static PAR": _MADE}))
-    assert whole["threads"]["2"]["gpt"][0]["speed"] == 0.85
-    assert whole["made_of"]["static PAR"]["show"] == "PyTorch built with"
+    (result,) = report.results(CASES["gpt"], [figure], threads=2)
+    assert (result.threads, result.runs, result.cpu_seconds) == (2, 7, 0.3)
+    assert (result.cpu_ratio, result.wall_ratio) == (1 / 0.85, 1 / 0.8)

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as people and as programs read them."""
+"""The figures as a table for people, and as results."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.results import Figure as Result
 from benchmarks.static_training.cases import Case
 from benchmarks.static_training.measure import Figure
 
@@ -48,23 +45,19 @@ def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    tables: Mapping[int, Mapping[str, Sequence[Figure]]],
-    made_of: Mapping[str, Mapping[str, Any]],
-) -> str:
-    """Return all figures, by the number of threads and the case, and the machine's description."""
-    machine = {
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-    }
-    found = {
-        str(threads): {
-            name: [dataclasses.asdict(figure) for figure in figures]
-            for name, figures in table.items()
-        }
-        for threads, table in tables.items()
-    }
-    whole = {"machine": machine, "made_of": made_of, "threads": found}
-    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
+def results(case: Case, figures: Sequence[Figure], *, threads: int) -> list[Result]:
+    """Return a table's rows as results: a ratio is of seconds, so 0.5 is twice the speed."""
+    return [
+        Result(
+            case=f"{case.title}, one {case.unit}",
+            subject=row.peer,
+            peer=figures[0].peer,
+            threads=threads,
+            runs=row.rounds,
+            cpu_seconds=row.cpu,
+            cpu_ratio=1 / row.speed,
+            wall_seconds=row.wall,
+            wall_ratio=1 / row.wall_speed,
+        )
+        for row in figures
+    ]

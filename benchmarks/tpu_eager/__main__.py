@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from benchmarks import results
 from benchmarks.tpu_eager import first_steps, measure, report
 from benchmarks.tpu_eager.cases import CASES, PEERS
 
@@ -16,9 +17,9 @@ def main(arguments: list[str]) -> int:
     options = _parse(arguments)
     peers = [peer for peer in options.peers if peer != "torchax" or options.torchax]
     pythons = {"torchax": options.torchax} if options.torchax else {}
-    tables: dict[int, dict[str, list[measure.Figure]]] = {}
+    rows_of_all: list[results.Figure] = []
+    runs = options.processes * options.rounds
     for threads in options.threads:
-        tables[threads] = {}
         for name, figures in measure.interleaved(
             options.cases,
             peers,
@@ -28,19 +29,19 @@ def main(arguments: list[str]) -> int:
             rounds=options.rounds,
             seconds=options.seconds,
         ):
-            tables[threads][name] = figures
+            rows_of_all += report.results(name, figures, threads=threads, runs=runs)
             print(report.markdown(name, figures, threads=threads), flush=True)
-    starts = {}
     threads = options.threads[0]
     for case in options.first_steps:
-        starts[case] = [
+        rows = [
             first_steps.compare(peer, case, threads=threads)
             for peer in ("strict", "fused", "compile", "inductor")
             if peer in peers
         ]
-        print(report.first_steps(starts[case], case=case, threads=threads), flush=True)
+        rows_of_all += report.first_step_results(case, rows, threads=threads)
+        print(report.first_steps(rows, case=case, threads=threads), flush=True)
     if options.json:
-        options.json.write_text(report.as_json(tables, starts))
+        results.write(options.json, "tpu_eager", rows_of_all)
     return 0
 
 
@@ -63,7 +64,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         default=["mlp", "gpt"],
         help="time fresh processes with these cases; none, if the option has no value",
     )
-    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--json", type=Path, help="where to write the results")
     return parser.parse_args(arguments)
 
 

@@ -20,6 +20,9 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
+# Processes that find a filled cache; the figure is their median.
+WARM_RUNS = 3
+
 
 @dataclass(frozen=True)
 class FirstSteps:
@@ -33,10 +36,10 @@ class FirstSteps:
 
 
 def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
-    """Run a peer with a cache that is empty at first, then three times more: the median of those."""
+    """Run a peer with a cache that is empty at first, then `WARM_RUNS` times more: the median of those."""
     cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
     try:
-        cold, *again = (_run(peer, case, cache, threads) for _ in range(4))
+        cold, *again = (_run(peer, case, cache, threads) for _ in range(1 + WARM_RUNS))
     finally:
         shutil.rmtree(cache)
     warm = {kind: statistics.median(run[kind] for run in again) for kind in cold}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from benchmarks.tpu_eager import report
@@ -52,14 +50,17 @@ def test_without_the_first_peer_there_are_no_ratios() -> None:
     assert "| strict | 1.00 |  |  | 2.00 | 0.5 |" in report.markdown("add", [strict], threads=1)
 
 
-def test_fresh_processes_and_json() -> None:
+def test_fresh_processes_and_results() -> None:
     row = FirstSteps("fused", 10.0, 12.0, 1.0, 1.5)
     assert "| fused | 10.00 | 1.00 | 0.10 | 12.00 | 1.50 | 0.12 |" in report.first_steps(
         [row], case="gpt", threads=1
     )
-    found = json.loads(report.as_json({1: {"add": [Figure("torch", 1.0)]}}, {"gpt": [row]}))
-    assert found["threads"]["1"]["add"][0]["cpu"] == 1.0
-    assert found["first_steps"]["gpt"][0]["warm_cpu"] == 1.0
+    (warm,) = report.first_step_results("gpt", [row], threads=1)
+    assert (warm.subject, warm.cpu_ratio, warm.cpu_seconds, warm.runs) == ("fused", 0.1, 1.0, 3)
+    rows = [Figure("torch", 1.0, 2.0, 1.0, 0.9, 1.1), Figure("jax", error="absent")]
+    (figure,) = report.results("add", rows, threads=2, runs=15)
+    assert (figure.case, figure.peer, figure.threads) == ("x + y of 8x8", "torch", 2)
+    assert (figure.cpu_ratio, figure.note) == (1.0, "processes from 0.90 to 1.10")
 
 
 def test_a_peer_answers_from_a_process_of_its_own() -> None:

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as people and as programs read them."""
+"""The figures as tables for people, and as results."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from benchmarks.results import Figure as Result
 from benchmarks.tpu_eager.cases import CASES
-from benchmarks.tpu_eager.first_steps import FirstSteps
+from benchmarks.tpu_eager.first_steps import WARM_RUNS, FirstSteps
 from benchmarks.tpu_eager.measure import Figure
 
 
@@ -57,24 +54,41 @@ def first_steps(rows: Sequence[FirstSteps], *, case: str, threads: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def as_json(
-    tables: Mapping[int, Mapping[str, Sequence[Figure]]],
-    starts: Mapping[str, Sequence[FirstSteps]],
-) -> str:
-    """Return all figures, by the number of threads, and the machine's description."""
-    machine = {
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "load": os.getloadavg(),
-        "python": platform.python_version(),
-    }
-    found = {
-        str(threads): {
-            name: [dataclasses.asdict(figure) for figure in figures]
-            for name, figures in table.items()
-        }
-        for threads, table in tables.items()
-    }
-    starting = {case: [dataclasses.asdict(row) for row in rows] for case, rows in starts.items()}
-    whole = {"machine": machine, "threads": found, "first_steps": starting}
-    return json.dumps(whole, indent=1, sort_keys=True) + "\n"
+def results(name: str, figures: Sequence[Figure], *, threads: int, runs: int) -> list[Result]:
+    """Return the table of one case as results. Peers without figures are left out."""
+    case = CASES[name]
+    return [
+        Result(
+            case=case.title,
+            subject=figure.peer,
+            peer=case.peers[0],
+            threads=threads,
+            runs=runs,
+            cpu_seconds=figure.cpu,
+            cpu_ratio=figure.ratio,
+            wall_seconds=figure.wall,
+            note=None
+            if figure.lowest is None
+            else f"processes from {figure.lowest:.2f} to {figure.highest:.2f}",
+        )
+        for figure in figures
+        if figure.cpu is not None
+    ]
+
+
+def first_step_results(case: str, rows: Sequence[FirstSteps], *, threads: int) -> list[Result]:
+    """Return the table of fresh processes as results: warm against cold."""
+    return [
+        Result(
+            case=f"{CASES[case].title}: start to the end of step 2, warm compile cache",
+            subject=row.peer,
+            peer="the same, cold",
+            threads=threads,
+            runs=WARM_RUNS,
+            cpu_seconds=row.warm_cpu,
+            cpu_ratio=row.warm_cpu / row.cold_cpu,
+            wall_seconds=row.warm_wall,
+            wall_ratio=row.warm_wall / row.cold_wall,
+        )
+        for row in rows
+    ]

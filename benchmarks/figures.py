@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes FIGURES.md, and the table of README.md, from the results in benchmarks/results.
+
+python3 -m benchmarks.figures            write both
+python3 -m benchmarks.figures --check    fail if one of them is not what the results say
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import difflib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.results import Figure, Results
+
+COMMAND = "python3 -m benchmarks.figures"
+BEGIN = f"<!-- figures: begin. Written by `{COMMAND}` -->"
+END = "<!-- figures: end -->"
+_FIGURES = "benchmarks/FIGURES.md"
+_README = "README.md"
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A benchmark: its title, and how to measure, as Markdown with links from benchmarks/."""
+
+    title: str
+    how: str
+
+
+SECTIONS = {
+    "par_startup": Section("Starting a program", "[par_startup](par_startup/README.md)"),
+    "tpu_eager": Section("The device tpu on a CPU", "[tpu_eager](tpu_eager/README.md)"),
+    "conformance": Section(
+        "The device tpu and torch's own tests",
+        "[conformance](../tests/conformance/README.md), [upstream](../tests/upstream/README.md), "
+        "[files](../tests/upstream/files/README.md)",
+    ),
+    "google3": Section("The libraries", "[google3](google3/README.md)"),
+    "importer": Section("Moving patches to another release", "[importer](importer/README.md)"),
+    "build": Section("Setting up, building, testing", "by hand: `time` and `ls -l`"),
+    "static_rebuild": Section(
+        "Building the static program again", "[static_rebuild](static_rebuild/README.md)"
+    ),
+    "static_training": Section(
+        "Training with the static build", "[static_training](static_training/README.md)"
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of README's table: which figure it shows, and in which words."""
+
+    what: str
+    baseline: str
+    how: str
+    benchmark: str
+    cases: tuple[str, ...]
+    subject: str
+    threads: int | None = None
+
+
+ROWS = (
+    Row(
+        what="CPU time of a warm start of `import torch`",
+        baseline="1 in a virtual environment",
+        how="[par_startup](benchmarks/par_startup/README.md)",
+        benchmark="par_startup",
+        cases=("Warm start",),
+        subject="PAR",
+    ),
+    Row(
+        what="CPU time of a first start, nothing unpacked yet",
+        baseline="1 with pex",
+        how="[par_startup](benchmarks/par_startup/README.md)",
+        benchmark="par_startup",
+        cases=("First start, empty cache",),
+        subject="PAR",
+    ),
+    Row(
+        what="CPU time of a GPT training step, `tpu` on a CPU, one thread",
+        baseline="1 with torch, eager",
+        how="[tpu_eager](benchmarks/tpu_eager/README.md)",
+        benchmark="tpu_eager",
+        cases=("GPT, 4 layers of 256, 8x128, a step",),
+        subject="fused",
+        threads=1,
+    ),
+    Row(
+        what="Operators of torch's op_db that agree with the CPU, float32 forward",
+        baseline="all of them",
+        how="[conformance](tests/conformance/README.md)",
+        benchmark="conformance",
+        cases=("Operators of op_db, float32 forward",),
+        subject="tpu",
+    ),
+    Row(
+        what="CPU time of carrying 50 patches to a release of 15,000 files",
+        baseline="1 with `git am -3`",
+        how="[importer](benchmarks/importer/README.md)",
+        benchmark="importer",
+        cases=("The series on the next release",),
+        subject="carry",
+    ),
+    Row(
+        what="CPU time of `torch.save` of 1 GiB through gfile",
+        baseline="1 with `open()`",
+        how="[google3](benchmarks/google3/README.md)",
+        benchmark="google3",
+        cases=("torch.save, beside open(), fsync, rename", "torch.save of 1 GiB"),
+        subject="torch_google",
+    ),
+)
+
+# Each column of a table and the text of its cell; a column without any text is left out.
+_RATIO, _COUNT = "{:.2f}", "{:,.10g}"
+_COLUMNS = (
+    ("case", "case", "{}"),
+    ("subject", "measured", "{}"),
+    ("threads", "threads", "{}"),
+    ("number", "number", _COUNT),
+    ("total", "of", _COUNT),
+    ("unit", "unit", "{}"),
+    ("cpu_ratio", "CPU ratio", _RATIO),
+    ("wall_ratio", "wall ratio", _RATIO),
+    ("peer", "ratio to", "{}"),
+    ("cpu_seconds", "CPU s", "{:.3g}"),
+    ("wall_seconds", "wall s", "{:.4g}"),
+    ("peak_mib", "peak MiB", "{:.0f}"),
+    ("runs", "runs", "{}"),
+    ("note", "note", "{}"),
+)
+
+
+class MissingFigureError(Exception):
+    """A row of README's table has no figure; the message names both."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog=COMMAND, description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing")
+    options = parser.parse_args(arguments)
+    root = Path(__file__).resolve().parents[1]
+    try:
+        found = differences(root)
+    except (results.ResultsError, MissingFigureError) as error:
+        print(f"figures: {error}", file=sys.stderr)
+        return 1
+    for path, (text, _) in found.items():
+        if not options.check:
+            (root / path).write_text(text, encoding="utf-8")
+    if options.check and found:
+        print("".join(difference for _, difference in found.values()), end="")
+        print(f"figures: {', '.join(found)} differ from the results. Run {COMMAND}")
+        return 1
+    return 0
+
+
+def differences(root: Path) -> dict[str, tuple[str, str]]:
+    """Return the new text of each file that is not up to date, and the difference."""
+    runs = load(root / "benchmarks/results")
+    wanted = {
+        _FIGURES: figures_page(runs),
+        _README: with_table((root / _README).read_text(encoding="utf-8"), readme_table(runs)),
+    }
+    changed = {}
+    for path, text in wanted.items():
+        file = root / path
+        old = file.read_text(encoding="utf-8") if file.exists() else ""
+        lines = difflib.unified_diff(
+            old.splitlines(keepends=True), text.splitlines(keepends=True), path, path
+        )
+        if old != text:
+            changed[path] = text, "".join(lines)
+    return changed
+
+
+def load(directory: Path) -> list[Results]:
+    """Return all runs, newest first; of one day, the last file by name first."""
+    runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
+    for run in runs:
+        if run.benchmark not in SECTIONS:
+            raise results.ResultsError(
+                f"unknown benchmark {run.benchmark!r}. Add it to SECTIONS of benchmarks/figures.py"
+            )
+    return sorted(runs, key=lambda run: run.date, reverse=True)
+
+
+def figures_page(runs: Sequence[Results]) -> str:
+    """Return FIGURES.md: a section for each benchmark, a table for each run."""
+    parts = [
+        f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
+        "One number a cell. A ratio below 1 is in favour of what was measured. Seconds are medians; "
+        "a ratio is the\nmedian of the ratios within each round. An empty cell was not measured or "
+        "not recorded.\n"
+    ]
+    for name, section in SECTIONS.items():
+        mine = [run for run in runs if run.benchmark == name]
+        if mine:
+            parts.append(f"## {section.title}\n\nHow to measure: {section.how}.\n")
+            parts += [_run(run) for run in mine]
+    return "\n".join(parts)
+
+
+def _run(run: Results) -> str:
+    note = f" {run.note}" if run.note else ""
+    heading = f"**{run.date}**, commit `{run.commit}`: {run.machine.words()}.{note}\n"
+    return f"{heading}\n{_table(run.figures)}"
+
+
+def _table(figures: Iterable[Figure]) -> str:
+    rows = [dataclasses.asdict(figure) for figure in figures]
+    columns = [
+        (key, title, form)
+        for key, title, form in _COLUMNS
+        if any(row[key] is not None for row in rows)
+    ]
+    lines = [_line(title for _, title, _ in columns)]
+    lines.append("|" + "".join(_rule(form) for _, _, form in columns))
+    lines += [
+        _line("" if row[key] is None else form.format(row[key]) for key, _, form in columns)
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _rule(form: str) -> str:
+    return "---|" if form == "{}" else "---:|"
+
+
+def _line(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def readme_table(runs: Sequence[Results]) -> str:
+    """Return README's table: the newest figure of each row."""
+    lines = [_line(("what", "ours", "baseline", "how to measure")), "|---|---|---|---|"]
+    lines += [_line((row.what, _ours(row, runs), row.baseline, row.how)) for row in ROWS]
+    return "\n".join(lines) + "\n"
+
+
+def _ours(row: Row, runs: Sequence[Results]) -> str:
+    for figure in _matching(row, runs):
+        if figure.cpu_ratio is not None:
+            return _RATIO.format(figure.cpu_ratio)
+        if figure.number is not None and figure.total is not None:
+            return f"{figure.number:,.10g} of {figure.total:,.10g}"
+    raise MissingFigureError(
+        f"README's row {row.what!r}: no result of {row.benchmark} has {row.subject!r} in the case "
+        f"{row.cases[0]!r}. Add one to benchmarks/results, or change ROWS of benchmarks/figures.py"
+    )
+
+
+def _matching(row: Row, runs: Sequence[Results]) -> Iterator[Figure]:
+    for run in runs:
+        if run.benchmark == row.benchmark:
+            for figure in run.figures:
+                same = (figure.subject, figure.threads) == (row.subject, row.threads)
+                if same and figure.case in row.cases:
+                    yield figure
+
+
+def with_table(text: str, table: str) -> str:
+    """Return README.md with its table replaced."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise MissingFigureError(f"README.md lacks a line {BEGIN!r} or {END!r}. Add both")
+    return f"{before}{BEGIN}\n\n{table}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
