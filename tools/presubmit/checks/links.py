@@ -10,12 +10,15 @@ import re
 from tools.presubmit import finding, tree
 
 _LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
-_ELSEWHERE = re.compile(r"[a-z]+:|#")
+_ELSEWHERE = re.compile(r"[a-z]+:")
+_HEADING = re.compile(r"#{1,6} +(?P<title>.*?)( +#+)?$")
+_NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields relative links in Markdown to files and folders that are not in the tree."""
+    """Yields relative links in Markdown to files, folders and headings that are not in the tree."""
     present = {*files.paths, *(folder for path in files.paths for folder in _folders(path))}
+    anchors: dict[str, frozenset[str]] = {}
     for path in files.paths:
         if not path.endswith(".md"):
             continue
@@ -24,13 +27,29 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
                 target = link["target"]
                 if _ELSEWHERE.match(target):
                     continue
-                place = posixpath.join(posixpath.dirname(path), target.partition("#")[0])
-                if posixpath.normpath(place) not in present:
+                name, _, anchor = target.partition("#")
+                place = path
+                if name:
+                    place = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+                if place not in present:
                     yield finding.Finding(
                         path=path,
                         line=number,
                         what=f"the link to '{target}' leads nowhere",
                         next_step="correct it, or add the file",
+                    )
+                    continue
+                if not anchor or not place.endswith(".md"):
+                    continue
+                if place not in anchors:
+                    anchors[place] = frozenset(_anchors(files.lines(place)))
+                if anchor not in anchors[place]:
+                    yield finding.Finding(
+                        path=path,
+                        line=number,
+                        what=f"the link to '{target}' names no heading of {place}",
+                        next_step="correct it; a heading's anchor is its words in lower case, "
+                        "joined by hyphens",
                     )
 
 
@@ -42,6 +61,17 @@ def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
             in_code = not in_code
         elif not in_code:
             yield number, line
+
+
+def _anchors(lines: list[str]) -> collections.abc.Iterator[str]:
+    """The anchors of a document's headings; the second of one name ends in `-1`."""
+    seen: collections.Counter[str] = collections.Counter()
+    for _, line in _prose(lines):
+        if heading := _HEADING.fullmatch(line):
+            title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading["title"])
+            anchor = _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")
+            yield f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
+            seen[anchor] += 1
 
 
 def _folders(path: str) -> collections.abc.Iterator[str]:
