@@ -31,8 +31,8 @@ class Options:
     learning_rate: float
     seed: int
     device: str
-    mode: str | None = None  # of MODES, for the device tpu
-    threads: int = 1  # of torch, on the CPU
+    mode: str | None = None  # one of MODES, for the device tpu
+    threads: int = 1  # torch's threads, on the CPU
 
 
 @dataclasses.dataclass(frozen=True)

@@ -34,7 +34,7 @@ class Kind(enum.Enum):
 
 @dataclass
 class Fault:
-    """A fault of the next `times` requests with `method` and with `path` anywhere in the target.
+    """A fault for the next `times` requests with `method` and with `path` anywhere in the target.
 
     It skips requests with a body of less than `least` bytes.
     """

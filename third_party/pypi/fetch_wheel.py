@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # Started by its path, so imports need the workspace's root.
+if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, target, unpack_wheel
@@ -150,8 +150,7 @@ def _attempt(
 
 def _pip_runner() -> Runner:
     pip = host_pip.find()
-    # Ignore a user's virtualenv and constraints: this installs nothing, and the hash fixes the
-    # version.
+    # A user's virtualenv and constraints do not apply: nothing is installed, and the hash is fixed.
     environment = {**os.environ, "PIP_REQUIRE_VIRTUALENV": "0", "PIP_CONSTRAINT": ""}
 
     def run(arguments: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:

@@ -48,7 +48,7 @@ def find(*, cache: Path | None = None) -> Pip:
 
 
 def cache_directory() -> Path:
-    """Return this project's cache of the user. pip is fetched to no other directory."""
+    """Return the project's directory in the user's cache, the only one that is written."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "torch_google"
 

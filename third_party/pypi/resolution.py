@@ -38,7 +38,7 @@ class Ask(Protocol):
 
 @dataclass(frozen=True)
 class Inputs:
-    """The input files. `alone` has the keys of data-only packages, which come without dependencies."""
+    """The input files. `alone` has the keys of data-only packages."""
 
     lines: tuple[str, ...]
     groups: Mapping[str, tuple[str, ...]]
@@ -242,7 +242,7 @@ def _settled(line: str, locked: Rows, upgrade: Collection[str]) -> bool:
 
 
 def _admitted(line: str, locked: Rows) -> bool:
-    """Return whether `line` allows the locked version, or whether there is none."""
+    """Return True if `line` allows the locked version, or if there is none."""
     from third_party.pypi import resolve
 
     row = locked.get(lock.requirement_key(line))

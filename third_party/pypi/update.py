@@ -21,7 +21,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-if not __package__:  # Started by its path, so imports need the workspace's root.
+if not __package__:  # Started by its path, so the workspace's root is not on sys.path.
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from third_party.pypi import host_pip, lock, pip_report, resolution, target, torch_metadata

@@ -41,7 +41,7 @@ def reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
 
 
 def writing(file: Any) -> AbstractContextManager[Any]:
-    """Open a store's file as a stream; for a local one, give a temporary path next to it."""
+    """Open a store's file as a stream; for a local file, yield a temporary path next to it."""
     return Open(file, "wb") if is_remote(file) else _atomic(file)
 
 
@@ -62,7 +62,7 @@ def reading_by_name(path: Any) -> Iterator[Any]:
 
 
 def writing_by_name(path: Any) -> AbstractContextManager[Any]:
-    """Give a local path; its file is uploaded or renamed to the target at the end."""
+    """Yield a local path; at the end, upload its file or rename it to the target."""
     return _uploaded(path) if is_remote(path) else _atomic(path)
 
 

@@ -61,7 +61,7 @@ def set_compile_cache(directory: PathLike | None) -> None:
 
 
 def set_debug_directory(directory: PathLike | None) -> None:
-    """Copy TORCH_COMPILE_DEBUG's output for each graph to a directory as a tar; None: do not."""
+    """Copy TORCH_COMPILE_DEBUG's output for each graph to a directory as a tar; None stops."""
     import torch._inductor.config as inductor
 
     def upload(tar: str) -> None:

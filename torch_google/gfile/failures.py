@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 
 class TransientError(OSError):
-    """A failure that is worth a retry, whatever its errno."""
+    """A transient failure. If a filesystem raises it, gfile retries the call."""
 
 
 class ChecksumError(OSError):
@@ -173,7 +173,7 @@ _OF_NAME = {
 def is_transient(error: BaseException, *, handled: BaseException | None = None) -> bool:
     """Return whether a retry may help: timeouts, lost connections, 429 and 5xx.
 
-    A missing file, or one without permission, is never transient. The exceptions that the error was
+    A missing file or a denied permission is never transient. The exceptions that the error was
     raised from count as well: fsspec's http raises FileNotFoundError for a 503. The exception
     `handled`, which the caller was handling before the call, does not count.
     """

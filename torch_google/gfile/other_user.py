@@ -16,7 +16,7 @@ GID = 54322
 
 
 def _is_mapped(kind: str, number: int) -> bool:
-    """Return whether a user or group id exists in this process' user namespace."""
+    """Return whether a user or group id exists in this process's user namespace."""
     with open(f"/proc/self/{kind}_map", encoding="ascii") as lines:
         ranges = [[int(word) for word in line.split()] for line in lines]
     return any(first <= number < first + count for first, _, count in ranges)
@@ -66,7 +66,7 @@ def _fork(
         return child
     status = 1
     try:
-        os.chdir(directory)  # before setuid, which may take the permission
+        os.chdir(directory)  # before setuid, after which it may be forbidden
         os.setgroups([*groups])
         os.setgid(GID)
         os.setuid(UID)

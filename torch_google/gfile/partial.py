@@ -265,7 +265,7 @@ def _candidates(prefix: str) -> Iterator[str]:
 
 
 def _make(parent: int, name: str) -> tuple[PrivateDirectory | None, bool]:
-    """Create or open a private directory; return it, or None if it is foreign, and if it is new."""
+    """Create or open a private directory; return it (None: foreign) and whether it is new."""
     try:
         create_private(parent, name)
         created = True

@@ -2,8 +2,8 @@
 """Calls of fsspec that take every name literally.
 
 fsspec's `rm`, `mv`, `copy`, `cat`, `get` and `put` expand `*`, `?` and `[...]` in a name: removing
-`run*` through them also removes `run1`. So this module never calls them. It lists a tree, then
-removes or copies each file by its exact name.
+`run*` through them also removes `run1`. So this module avoids the generic versions. It lists a
+tree, then removes or copies each file by its exact name.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ PACKAGES = {
     "webhdfs": "requests",
 }
 _READ_ONLY = frozenset({"blockcache", "data", "http", "https", "libarchive", "tar", "zip"})
-# Here readers can see a file while it grows, so it is uploaded under another name and renamed.
+# Readers of these see a file while it grows, so gfile uploads to another name and renames.
 _RENAME_COMMITS = frozenset({"arrow_hdfs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"})
 _NAME = re.compile(r"[a-z][a-z0-9+.-]*")
 

@@ -170,8 +170,7 @@ class StoreFilesystem(Filesystem):
         with explained("cannot remove", path):
             if self.status(path).is_directory:
                 raise failure(errno.EISDIR, "it is a directory", path)
-            # It existed a moment ago. If it is missing now, the response to its removal may be
-            # lost.
+            # The file existed above, so if it is missing now, a response may have been lost.
             self._primitives(path).remove_files([inner])
 
     def remove_tree(self, path: str) -> None:
@@ -238,7 +237,7 @@ class StoreFilesystem(Filesystem):
                 raise failure(errno.EINVAL, reason, source)
 
         def moved_name(name: str) -> str:
-            # One slash only: `a//b` and `a/b` are two objects.
+            # Remove only one slash, since `a//b` and `a/b` are different objects.
             below = name.lstrip("/").removeprefix(old.strip("/")).removeprefix("/")
             return f"{new.rstrip('/')}/{below}"
 

@@ -19,7 +19,7 @@ from torch_google.gfile.partial import Partial
 from torch_google.gfile.retry import Retry
 
 _log = logging.getLogger("torch_google.gfile")
-# Bytes of the largest request to a store, so that memory stays bounded for any size of a read.
+# Bytes of the largest request to a store, which bounds memory for reads of any size.
 _MAX_READ = 8 << 20
 # Bytes to buffer in memory for a store; a larger file is spooled to an unnamed local file.
 _IN_MEMORY = 16 << 20
