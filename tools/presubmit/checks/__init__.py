@@ -18,6 +18,7 @@ from tools.presubmit.checks import (
     metadata,
     modes,
     names,
+    promises,
     python_style,
     python_types,
     rooms,
@@ -48,6 +49,11 @@ CHECKS = (
     Check(name="subjects", about="commits named by what they do", find=commit_subjects.find),
     Check(name="rooms", about="every room has a README", find=rooms.find),
     Check(name="links", about="links between documents lead somewhere", find=links.find),
+    Check(
+        name="promises",
+        about="tables of promises name tests that exist; one page links them",
+        find=promises.find,
+    ),
     Check(name="modes", about="executable if and only if it starts with #!", find=modes.find),
     Check(name="series", about="patch series: order, headers, strays", find=series.find),
     Check(

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of promises: each names tests that exist, and one page links to all of them."""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import posixpath
+import re
+
+from tools.presubmit import finding, tree
+
+_PAGE = "tests/README.md"
+# Of the tables with tests: patches/README.md is judged by the check `catalogue`.
+_HEADERS = ({"promise", "test"}, {"the promise", "test"}, {"operator", "check", "test"})
+_QUOTED = re.compile(r"`([^`]+)`")
+_FILE = re.compile(
+    r"(?:(?P<package>//[\w/.-]*):)?(?P<file>[\w/]+_test)(?:\.py)?(?:::(?P<name>\w+))?"
+)
+_FUNCTION = re.compile(r"test_[\w.]+|\.\.\.\w+")
+_ANY = "..."
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    line: int
+    tests: tuple[str, ...]
+
+
+def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
+    """Yields rows without a test, tests that do not exist, and tables that the page does not link."""
+    linked = _links(files.text(_PAGE)) if _PAGE in files.paths else None
+    for path in files.paths:
+        if posixpath.basename(path) != "README.md":
+            continue
+        rows = [*_rows(files.lines(path))]
+        for row in rows:
+            if not row.tests:
+                yield _wrong(
+                    path, row, "no test", "name one: `x_test`, `test_y` or `//room:x_test`"
+                )
+            for test in row.tests:
+                if not _exists(files, posixpath.dirname(path), test):
+                    yield _wrong(path, row, f"no test {test}", "name one of this room, or write it")
+        if rows and linked is not None and path not in linked:
+            yield finding.Finding(
+                path=_PAGE,
+                what=f"no link to the promises of {path}",
+                next_step="add it to the list",
+            )
+
+
+def _wrong(path: str, row: _Row, what: str, next_step: str) -> finding.Finding:
+    return finding.Finding(path=path, line=row.line, what=what, next_step=next_step)
+
+
+def _rows(lines: list[str]) -> collections.abc.Iterator[_Row]:
+    column: int | None = None
+    for number, line in enumerate(lines, start=1):
+        cells = _cells(line)
+        if not cells:
+            column = None
+        elif column is None:
+            header = [cell.lower() for cell in cells]
+            column = header.index("test") if set(header) in _HEADERS else -1
+        elif 0 <= column < len(cells) and set(cells[0]) != {"-"}:
+            tests = (quoted for quoted in _QUOTED.findall(cells[column]) if _is_test(quoted))
+            yield _Row(number, tuple(tests))
+
+
+def _cells(line: str) -> list[str]:
+    """Returns the cells of a row; a bar in a code span separates none."""
+    if not line.startswith("|"):
+        return []
+    hidden = _QUOTED.sub(lambda match: match[0].replace("|", "\0"), line)
+    return [cell.strip().replace("\0", "|") for cell in hidden.strip().strip("|").split("|")]
+
+
+def _is_test(quoted: str) -> bool:
+    return bool(_FILE.fullmatch(quoted) or _FUNCTION.fullmatch(quoted))
+
+
+def _exists(files: tree.Tree, room: str, test: str) -> bool:
+    match = _FILE.fullmatch(test)
+    if match is None:
+        return any(_defines(files.text(path), test) for path in _tests_of(files, room))
+    if match["package"] is not None:
+        package = match["package"].removeprefix("//")
+        build = files.text(f"{package}/BUILD") if f"{package}/BUILD" in files.paths else ""
+        named = re.search(rf'name = "{match["file"]}"', build)
+        candidates = [f"{package}/{match['file']}.py"]
+        if named and match["name"] is None:
+            return True
+    else:
+        candidates = [
+            path for path in _tests_of(files, room) if f"/{path}".endswith(f"/{match['file']}.py")
+        ]
+    present = [path for path in candidates if path in files.paths]
+    return any(match["name"] is None or _defines(files.text(p), match["name"]) for p in present)
+
+
+def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
+    """Yields the tests below a room, and those of the room that it is a part of."""
+    parent = posixpath.dirname(room)
+    whole = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
+    return (p for p in files.paths if p.startswith(f"{whole}/") and p.endswith("_test.py"))
+
+
+def _defines(text: str, name: str) -> bool:
+    pattern = r"\w*".join(map(re.escape, name.split(_ANY)))
+    return bool(re.search(rf"^ *def {pattern}\(", text, re.MULTILINE))
+
+
+def _links(text: str) -> set[str]:
+    folder = posixpath.dirname(_PAGE)
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    return {posixpath.normpath(posixpath.join(folder, target)) for target in targets} | {_PAGE}
