@@ -27,9 +27,16 @@ with those of them that were run, `x` does not pass, `.` is not declared or has 
 Then how many samples were run: one number for all checks, or one for each sign but `.`, and after `of`
 how many op_db has if that is more. An empty cell: no check of the operator counts for this dtype.
 
-Not in this table: the fused mode, and of float16, complex128, int32, int16, int8 and uint8 all but
-refused; of both `gate_test.py` runs a part of the rows, which have to pass. Nor are float8, uint16, uint32, uint64, complex32
-and the debug mode, which no test here runs with all operators.
+Not in this table:
+
+- float16, complex128 and int32: backward, out= and in-place;
+- int16, int8 and uint8: all but refused;
+- samples that the CPU refuses beyond the first three of an operator and dtype;
+- the fused mode, and the debug mode, whose checks of values `value_checks_test.py` has one by one;
+- float8, uint16, uint32, uint64 and complex32.
+
+Of fused in float32 and of forward in int16, int8 and uint8 `gate_test.py` runs a part, which has to pass.
+[Random programs](../fuzz/README.md) run in every mode.
 
 """
 

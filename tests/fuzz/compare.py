@@ -24,9 +24,15 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
         if expected != actual:
             line = program.lines[number]
             return f"line {number}: {line}: the CPU has {expected or 'no error'}, tpu {actual or 'none'}"
+    for name in {**cpu.unreadable, **device.unreadable}:
+        expected, actual = cpu.unreadable.get(name), device.unreadable.get(name)
+        if expected != actual:
+            return (
+                f"{name}: the CPU has {expected or 'no error'} at the end, tpu {actual or 'none'}"
+            )
+    if [*cpu.tensors] != [*device.tensors]:
+        return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
     for name in cpu.tensors:
-        if name not in device.tensors:
-            return f"{name}: not on tpu"
         text = _differs(cpu.tensors[name], device.tensors[name], name in program.exact)
         if text:
             return f"{name}: {text}"

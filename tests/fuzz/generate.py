@@ -6,11 +6,15 @@ from __future__ import annotations
 import re
 import warnings
 
-from tests.fuzz.operators import FAMILIES, Operator
+from tests.fuzz.operators import FAMILIES
 from tests.fuzz.program import Program
 from tests.fuzz.state import State
+from tests.fuzz.template import Operator, is_filled
 
-_SHAPES = [(), (0,), (1,), (3,), (4,), (2, 3), (3, 2), (3, 3), (1, 4), (2, 3, 2), (4, 1, 2)]
+_SHAPES = [
+    *((), (0,), (1,), (3,), (4,), (2, 3), (3, 2), (3, 3), (1, 4), (2, 3, 2), (4, 1, 2)),
+    *((0, 3), (2, 0), (2, 2)),
+]
 _DTYPES = [
     *["float32"] * 6,
     *(
@@ -24,16 +28,26 @@ _DTYPES = [
         "uint8",
         "bool",
         "complex64",
+        "complex64",
     ),
 ]
+_DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
 # How many of the lines that the CPU refuses stay in the program.
 _REFUSED = 0.1
+# How many lines are tried with tensors that do not meet the conditions, and kept if refused.
+_WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
-_CHOICE = re.compile(r"<(dim|int|number)>")
+_SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]
+_CHOICE = re.compile(r"<(dim|int|number|scalar|seed)>")
 
 
 def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
-    """Return the program of a seed: between `least` and `most` lines, each of which runs on the CPU."""
+    """Return the program of a seed, of between `least` and `most` lines."""
+    return grow(seed, least=least, most=most).program()
+
+
+def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
+    """Return the program of a seed as it can grow further."""
     state = State(seed)
     wanted = state.random.randint(least, most)
     with warnings.catch_warnings():
@@ -50,27 +64,20 @@ def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
                 state.forget(state.random.choice(list(state.tensors())))
             else:
                 ((_, family),) = state.random.choices(FAMILIES, [weight for weight, _ in FAMILIES])
-                _add(state, state.random.choice(family))
-    return state.program()
+                add_line(state, state.random.choice(family))
+    return state
 
 
-def _add_leaf(state: State) -> None:
-    shape, dtype = state.random.choice(_SHAPES), state.random.choice(_DTYPES)
-    seed = state.random.randrange(1000)
-    kind = "specials" if state.random.random() < 0.1 else "values"
-    line = f"{state.fresh()} = {kind}({shape}, torch.{dtype}, {seed})"
-    if dtype == "float32" and state.random.random() < 0.4:
-        line += ".requires_grad_()"
-    state.add(line, reads=())
-
-
-def _add(state: State, operator: Operator) -> bool:
+def add_line(state: State, operator: Operator) -> bool:
     """Add a line of an operator, if there are tensors for it."""
+    wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
     for place, conditions in zip("xyz", operator.conditions, strict=False):
         name = state.pick(
-            lambda x, conditions=conditions: all(holds(x) for holds in conditions),  # type: ignore[misc]
-            exact=operator.sharp,
+            lambda x, conditions=conditions: (
+                is_filled(x) if wild else all(holds(x) for holds in conditions)
+            ),  # type: ignore[misc]
+            exact=operator.sharp and not wild,
         )
         if name is None:
             return False
@@ -82,12 +89,26 @@ def _add(state: State, operator: Operator) -> bool:
         ),
         "int": lambda: str(state.random.randint(-3, 3)),
         "number": lambda: state.random.choice(_NUMBERS),
+        "scalar": lambda: state.random.choice(_SCALARS),
+        "seed": lambda: str(state.random.randrange(1000)),
     }
     template = _CHOICE.sub(lambda match: choices[match[1]](), operator.template)
     line = template.format(out=state.fresh(), **names)
+    if wild or operator.refused:
+        return state.add_if_refused(line, by_value=operator.values)
     return state.add(
         line,
         reads=tuple(names.values()),
         rounds=operator.rounds,
         refused=state.random.random() < _REFUSED,
     )
+
+
+def _add_leaf(state: State) -> None:
+    shape, dtype = state.random.choice(_SHAPES), state.random.choice(_DTYPES)
+    seed = state.random.randrange(1000)
+    kind = "specials" if state.random.random() < 0.1 else "values"
+    line = f"{state.fresh()} = {kind}({shape}, torch.{dtype}, {seed})"
+    if dtype in _DIFFERENTIABLE and state.random.random() < 0.4:
+        line += ".requires_grad_()"
+    state.add(line, reads=())

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.fuzz.program import Program
 
@@ -21,8 +22,8 @@ def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
         while start > 0:
             start -= size
             rest = lines[: max(start, 0)] + lines[start + size :]
-            if rest != lines and rest and differs(Program(tuple(rest), program.exact)):
+            if rest != lines and rest and differs(replace(program, lines=tuple(rest))):
                 lines, shorter = rest, True
         if size == 1 and not shorter:
-            return Program(tuple(lines), program.exact)
+            return replace(program, lines=tuple(lines))
         size = max(size // 2, 1)

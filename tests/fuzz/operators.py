@@ -1,308 +1,332 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lines that a random program is made of.
-
-Each entry has a template, with `{x}`, `{y}`, `{z}` for tensors and `{out}` for a new name, and the
-conditions that its tensors meet. Words in `<...>` are chosen: `<dim>`, `<int>`, `<number>`.
-"""
+"""The table of lines that a random program is made of, by families."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from tests.fuzz import layers, linear_algebra, refusals, writes
+from tests.fuzz.template import (
+    Operator,
+    X,
+    has_dims,
+    has_gradient,
+    is_complex,
+    is_filled,
+    is_finite,
+    is_float,
+    is_integer,
+    is_long,
+    is_mask,
+    is_matrix,
+    is_plain,
+    is_real,
+    is_single,
+    row,
+)
 
-import torch
-
-from tests.fuzz.state import Condition
-
-
-def _any(_: torch.Tensor) -> bool:
-    return True
-
-
-def _float(x: torch.Tensor) -> bool:
-    return x.is_floating_point()
-
-
-def _single(x: torch.Tensor) -> bool:
-    return x.dtype is torch.float32
-
-
-def _real(x: torch.Tensor) -> bool:
-    return not x.is_complex() and x.dtype is not torch.bool
-
-
-def _integer(x: torch.Tensor) -> bool:
-    return not x.is_floating_point() and not x.is_complex() and x.dtype is not torch.bool
-
-
-def _mask(x: torch.Tensor) -> bool:
-    return x.dtype is torch.bool
-
-
-def _finite(x: torch.Tensor) -> bool:
-    """Values that have an integer: a cast of others is undefined in C, and differs between loops."""
-    return bool(torch.isfinite(x).all())
-
-
-def _deep(dims: int) -> Condition:
-    return lambda x: x.dim() >= dims
-
-
-def _plain(x: torch.Tensor) -> bool:
-    # Elements that share memory (unfold, expand) are written in an order that nothing defines.
-    return not x.requires_grad and torch._debug_has_internal_overlap(x) == 0
-
-
-@dataclass(frozen=True)
-class Operator:
-    """A template. `sharp` ones jump where their input rounds, so they read exact tensors only."""
-
-    template: str
-    conditions: tuple[tuple[Condition, ...], ...]
-    rounds: bool = False
-    sharp: bool = False
-
-
-def _row(
-    template: str, *conditions: tuple[Condition, ...], rounds: bool = False, sharp: bool = False
-) -> Operator:
-    return Operator(template, conditions, rounds, sharp)
-
-
-_X = (_any,)
 _POINTWISE = [
-    _row("{out} = {x} + {y}", _X, _X),
-    _row("{out} = {x} - {y}", (_real,), (_real,)),
-    _row("{out} = {x} * {y}", _X, _X),
-    _row("{out} = {x} + <number>", _X),
-    _row("{out} = {x} * <number>", _X),
-    _row("{out} = <number> - {x}", (_real,)),
-    _row("{out} = {x} // 2", (_real,), sharp=True),
-    _row("{out} = {x} % 3", (_real,), sharp=True),
-    _row("{out} = torch.fmod({x}, 3)", (_real,), sharp=True),
-    _row("{out} = {x} / 4", (_real,)),
-    _row("{out} = {x} / ({y}.abs() + 1)", (_real,), (_real,), rounds=True),
-    _row("{out} = torch.maximum({x}, {y})", (_real,), (_real,)),
-    _row("{out} = torch.minimum({x}, {y})", (_real,), (_real,)),
-    _row("{out} = torch.where({x}, {y}, {z})", (_mask,), _X, _X),
-    _row("{out} = torch.where({x}, {y}, <number>)", (_mask,), _X),
-    _row("{out} = {x} > {y}", (_real,), (_real,), sharp=True),
-    _row("{out} = {x} <= <number>", (_real,), sharp=True),
-    _row("{out} = {x} == {y}", _X, _X, sharp=True),
-    _row("{out} = {x} & {y}", (_mask,), (_mask,)),
-    _row("{out} = {x} ^ {y}", (_integer,), (_integer,)),
-    _row("{out} = ~{x}", (_mask,)),
-    _row("{out} = {x} << 1", (_integer,)),
-    _row("{out} = -{x}", (_real,)),
-    _row("{out} = {x}.abs()", (_real,)),
-    _row("{out} = {x}.square()", (_real,)),
-    _row("{out} = F.relu({x})", (_float,)),
-    _row("{out} = {x}.clamp(-1, 2)", (_real,)),
-    _row("{out} = {x}.floor()", (_float,), sharp=True),
-    _row("{out} = {x}.round()", (_float,), sharp=True),
-    _row("{out} = {x}.sign()", (_real,), sharp=True),
-    _row("{out} = {x}.tanh()", (_float,), rounds=True),
-    _row("{out} = {x}.sigmoid()", (_float,), rounds=True),
-    _row("{out} = F.gelu({x})", (_float,), rounds=True),
-    _row("{out} = F.silu({x})", (_float,), rounds=True),
-    _row("{out} = F.softplus({x})", (_float,), rounds=True),
-    _row("{out} = {x}.clamp(-4, 4).exp()", (_float,), rounds=True),
-    _row("{out} = ({x}.abs() + 1).log()", (_float,), rounds=True),
-    _row("{out} = ({x}.abs() + 1).rsqrt()", (_float,), rounds=True),
-    _row("{out} = {x}.cos()", (_float,), rounds=True),
-    _row("{out} = torch.lerp({x}, {x} * 2, 0.5)", (_single,)),
-    _row("{out} = torch.addcmul({x}, {x}, {x}, value=2)", (_single,)),
-    _row("{out} = {x}.isnan() | {x}.isinf()", (_float,)),
-    _row("{out} = torch.complex({x}, -{x})", (_single,), rounds=True),
-    _row("{out} = {x}.conj() * {x}", (lambda x: x.is_complex(),), rounds=True),
-    _row("{out} = {x}.real", (lambda x: x.is_complex(),), rounds=True),
-    _row("{out} = {x}.imag", (lambda x: x.is_complex(),), rounds=True),
+    row("{out} = {x} + {y}", X, X),
+    row("{out} = {x} - {y}", (is_real,), (is_real,)),
+    row("{out} = {x} * {y}", X, X),
+    row("{out} = {x} + <number>", X),
+    row("{out} = {x} * <number>", X),
+    row("{out} = <number> - {x}", (is_real,)),
+    row("{out} = {x} // 2", (is_real,), sharp=True),
+    row("{out} = {x} % 3", (is_real,), sharp=True),
+    row("{out} = torch.fmod({x}, 3)", (is_real,), sharp=True),
+    row("{out} = {x} / 4", (is_real,)),
+    row("{out} = {x} / ({y}.abs() + 1)", (is_real,), (is_real,), rounds=True),
+    row("{out} = torch.maximum({x}, {y})", (is_real,), (is_real,)),
+    row("{out} = torch.minimum({x}, {y})", (is_real,), (is_real,)),
+    row("{out} = torch.where({x}, {y}, {z})", (is_mask,), X, X),
+    row("{out} = torch.where({x}, {y}, <number>)", (is_mask,), X),
+    row("{out} = {x} > {y}", (is_real,), (is_real,), sharp=True),
+    row("{out} = {x} <= <number>", (is_real,), sharp=True),
+    row("{out} = {x} == {y}", X, X, sharp=True),
+    row("{out} = {x} & {y}", (is_mask,), (is_mask,)),
+    row("{out} = {x} ^ {y}", (is_integer,), (is_integer,)),
+    row("{out} = ~{x}", (is_mask,)),
+    row("{out} = {x} << 1", (is_integer,)),
+    row("{out} = -{x}", (is_real,)),
+    row("{out} = {x}.abs()", (is_real,)),
+    row("{out} = {x}.square()", (is_real,)),
+    row("{out} = F.relu({x})", (is_float,)),
+    row("{out} = {x}.clamp(-1, 2)", (is_real,)),
+    row("{out} = {x}.floor()", (is_float,), sharp=True),
+    row("{out} = {x}.round()", (is_float,), sharp=True),
+    row("{out} = {x}.sign()", (is_real,), sharp=True),
+    row("{out} = {x}.tanh()", (is_float,), rounds=True),
+    row("{out} = {x}.sigmoid()", (is_float,), rounds=True),
+    row("{out} = F.gelu({x})", (is_float,), rounds=True),
+    row("{out} = F.silu({x})", (is_float,), rounds=True),
+    row("{out} = F.softplus({x})", (is_float,), rounds=True),
+    row("{out} = {x}.clamp(-4, 4).exp()", (is_float,), rounds=True),
+    row("{out} = ({x}.abs() + 1).log()", (is_float,), rounds=True),
+    row("{out} = ({x}.abs() + 1).rsqrt()", (is_float,), rounds=True),
+    row("{out} = {x}.cos()", (is_float,), rounds=True),
+    row("{out} = torch.lerp({x}, {x} * 2, 0.5)", (is_single,)),
+    row("{out} = torch.addcmul({x}, {x}, {x}, value=2)", (is_single,)),
+    row("{out} = {x}.isnan() | {x}.isinf()", (is_float,)),
+    row("{out} = torch.complex({x}, -{x})", (is_single,), rounds=True),
+    row("{out} = {x}.conj() * {x}", (is_complex,), rounds=True),
+    row("{out} = {x}.real", (is_complex,), rounds=True),
+    row("{out} = {x}.imag", (is_complex,), rounds=True),
 ]
 _CASTS = [
-    _row("{out} = {x}.to(torch.float32)", (_real,)),
-    _row("{out} = {x}.to(torch.float64)", (_real,)),
-    _row("{out} = {x}.to(torch.bfloat16)", (_float,), rounds=True),
-    _row("{out} = {x}.to(torch.float16)", (_float,), rounds=True),
-    _row("{out} = {x}.to(torch.int64)", (_real, _finite), sharp=True),
-    _row("{out} = {x}.clamp(-100, 100).to(torch.int8)", (_real, _finite), sharp=True),
-    _row("{out} = {x}.abs().clamp(max=200).to(torch.uint8)", (_real, _finite), sharp=True),
-    _row("{out} = {x}.to(torch.int32)", (_real, _finite), sharp=True),
-    _row("{out} = {x} != 0", (_real,), sharp=True),
-    _row("{out} = {x}.type_as({y})", (_real, _finite), (_float,)),
+    row("{out} = {x}.to(torch.float32)", (is_real,)),
+    row("{out} = {x}.to(torch.float64)", (is_real,)),
+    row("{out} = {x}.to(torch.bfloat16)", (is_float,), rounds=True),
+    row("{out} = {x}.to(torch.float16)", (is_float,), rounds=True),
+    row("{out} = {x}.to(torch.int64)", (is_real, is_finite), sharp=True),
+    row("{out} = {x}.clamp(-100, 100).to(torch.int8)", (is_real, is_finite), sharp=True),
+    row("{out} = {x}.abs().clamp(max=200).to(torch.uint8)", (is_real, is_finite), sharp=True),
+    row("{out} = {x}.to(torch.int32)", (is_real, is_finite), sharp=True),
+    row("{out} = {x} != 0", (is_real,), sharp=True),
+    row("{out} = {x}.type_as({y})", (is_real, is_finite), (is_float,)),
 ]
 _VIEWS = [
-    _row("{out} = {x}.transpose(<dim>, <dim>)", (_deep(2),)),
-    _row("{out} = {x}.permute(*reversed(range({x}.dim())))", (_deep(2),)),
-    _row("{out} = {x}[1:]", (_deep(1),)),
-    _row("{out} = {x}[..., ::2]", (_deep(1),)),
-    _row("{out} = {x}[..., -1]", (_deep(1),)),
-    _row("{out} = {x}[None]", _X),
-    _row("{out} = {x}.unsqueeze(-1)", _X),
-    _row("{out} = {x}.squeeze()", _X),
-    _row("{out} = {x}.expand(2, *{x}.shape)", _X),
-    _row("{out} = {x}.diagonal()", (_deep(2),)),
-    _row("{out} = {x}.unfold(0, 2, 1)", (_deep(1),)),
-    _row("{out} = {x}.flatten()", _X),
-    _row("{out} = {x}.reshape(-1, 2)", _X),
-    _row("{out} = {x}.view(-1)", _X),
-    _row("{out} = {x}.narrow(<dim>, 1, 1)", (_deep(1),)),
-    _row("{out} = {x}.chunk(2, <dim>)[-1]", (_deep(1),)),
-    _row("{out} = {x}.unbind(<dim>)[0]", (_deep(1),)),
-    _row("{out} = {x}.movedim(0, -1)", (_deep(2),)),
-    _row(
-        "{out} = {x}.as_strided((2, 2), (1, 1))", (lambda x: x.numel() > 3 and x.is_contiguous(),)
-    ),
-    _row("{out} = {x}.detach()", _X),
-    _row("{out} = {x}.view(torch.int32).view(torch.float32)", (_single,)),
-    _row("{out} = torch.view_as_real({x})", (lambda x: x.is_complex(),), rounds=True),
+    row("{out} = {x}.transpose(<dim>, <dim>)", (has_dims(2),)),
+    row("{out} = {x}.permute(*reversed(range({x}.dim())))", (has_dims(2),)),
+    row("{out} = {x}[1:]", (has_dims(1),)),
+    row("{out} = {x}[..., ::2]", (has_dims(1),)),
+    row("{out} = {x}[..., -1]", (has_dims(1),)),
+    row("{out} = {x}[None]", X),
+    row("{out} = {x}.unsqueeze(-1)", X),
+    row("{out} = {x}.squeeze()", X),
+    row("{out} = {x}.expand(2, *{x}.shape)", X),
+    row("{out} = {x}.diagonal()", (has_dims(2),)),
+    row("{out} = {x}.unfold(0, 2, 1)", (has_dims(1),)),
+    row("{out} = {x}.flatten()", X),
+    row("{out} = {x}.reshape(-1, 2)", X),
+    row("{out} = {x}.view(-1)", X),
+    row("{out} = {x}.narrow(<dim>, 1, 1)", (has_dims(1),)),
+    row("{out} = {x}.chunk(2, <dim>)[-1]", (has_dims(1),)),
+    row("{out} = {x}.unbind(<dim>)[0]", (has_dims(1),)),
+    row("{out} = {x}.movedim(0, -1)", (has_dims(2),)),
+    row("{out} = {x}.as_strided((2, 2), (1, 1))", (lambda x: x.numel() > 3 and x.is_contiguous(),)),
+    row("{out} = {x}.detach()", X),
+    row("{out} = {x}.view(torch.int32).view(torch.float32)", (is_single,)),
+    row("{out} = torch.view_as_real({x})", (is_complex,), rounds=True),
 ]
 _CHANGES = [
-    _row("{x}.add_({y})", (_real, _plain), (_real, _plain)),
-    _row("{x}.mul_(<number>)", (_real, _plain)),
-    _row("{x}.copy_({y})", (_real, _plain), (_real, _plain, _finite), sharp=True),
-    _row("{x}.fill_(<int>)", (_real, _plain)),
-    _row("{x}.zero_()", (_plain,)),
-    _row("{x}.clamp_(-2, 2)", (_real, _plain)),
-    _row("{x}.relu_()", (_float, _plain)),
-    _row("{x}.tanh_()", (_float, _plain), rounds=True),
-    _row("{x}.neg_()", (_real, _plain)),
-    _row("{x}[0] = <int>", (_plain, _deep(1))),
-    _row("{x}[..., 1:] += 1", (_real, _plain, _deep(1))),
-    _row("{x}[1:].mul_(2)", (_real, _plain, _deep(1))),
-    _row("{x}[..., 0] = {y}", (_plain, _deep(1), _single), (_single, _plain)),
-    _row("{x}.masked_fill_({x} > 1, -1)", (_real, _plain), sharp=True),
-    _row("{x}[{x} < 0] = 3", (_real, _plain), sharp=True),
-    _row("{x}.t_()", (_plain, lambda x: x.dim() == 2)),
-    _row("{x}.unsqueeze_(0)", (_plain,)),
-    _row(
+    row("{x}.add_({y})", (is_real, is_plain), (is_real, is_plain)),
+    row("{x}.mul_(<number>)", (is_real, is_plain)),
+    row("{x}.copy_({y})", (is_real, is_plain), (is_real, is_plain, is_finite), sharp=True),
+    row("{x}.fill_(<int>)", (is_real, is_plain)),
+    row("{x}.zero_()", (is_plain,)),
+    row("{x}.clamp_(-2, 2)", (is_real, is_plain)),
+    row("{x}.relu_()", (is_float, is_plain)),
+    row("{x}.tanh_()", (is_float, is_plain), rounds=True),
+    row("{x}.neg_()", (is_real, is_plain)),
+    row("{x}[0] = <int>", (is_plain, has_dims(1))),
+    row("{x}[..., 1:] += 1", (is_real, is_plain, has_dims(1))),
+    row("{x}[1:].mul_(2)", (is_real, is_plain, has_dims(1))),
+    row("{x}[..., 0] = {y}", (is_plain, has_dims(1), is_single), (is_single, is_plain)),
+    row("{x}.masked_fill_({x} > 1, -1)", (is_real, is_plain), sharp=True),
+    row("{x}[{x} < 0] = 3", (is_real, is_plain), sharp=True),
+    row("{x}.t_()", (is_plain, is_matrix)),
+    row("{x}.unsqueeze_(0)", (is_plain,)),
+    row(
         "{x}.index_add_(0, torch.zeros(1, dtype=torch.int64, device=device), {x}[:1].clone())",
-        (_single, _plain, _deep(1)),
+        (is_single, is_plain, has_dims(1)),
     ),
-    _row(
+    row(
         "{x}.scatter_(0, torch.zeros_like({x}, dtype=torch.int64)[:1], 2)",
-        (_single, _plain, _deep(1)),
+        (is_single, is_plain, has_dims(1)),
     ),
-    _row("{x}.T.add_(1)", (_real, _plain, lambda x: x.dim() == 2)),
-    _row("torch.add({x}, {y}, out={x})", (_single, _plain), (_single, _plain)),
-    _row("{out} = torch.empty(0, device=device); torch.mul({x}, 2, out={out})", (_single, _plain)),
+    row("{x}.T.add_(1)", (is_real, is_plain, is_matrix)),
+    row("torch.add({x}, {y}, out={x})", (is_single, is_plain), (is_single, is_plain)),
+    row(
+        "{out} = torch.empty(0, device=device); torch.mul({x}, 2, out={out})", (is_single, is_plain)
+    ),
 ]
 _INDEXING = [
-    _row("{out} = {x}[[0, -1]]", (_deep(1),)),
-    _row("{out} = {x}[:, [0]]", (_deep(2),)),
-    _row("{out} = {x}[{x} > 0]", (_real,), sharp=True),
-    _row("{out} = {x}[{y}]", _X, (_mask,)),
-    _row("{out} = {x}.nonzero()", (_real,), sharp=True),
-    _row("{out} = {x}.gather(<dim>, torch.zeros_like({x}, dtype=torch.int64))", (_deep(1),)),
-    _row("{out} = {x}.index_select(<dim>, torch.tensor([0, 0], device=device))", (_deep(1),)),
-    _row(
-        "{out} = {x}.take({y}.abs() % max({x}.numel(), 1))", _X, (lambda x: x.dtype is torch.int64,)
+    row("{out} = {x}[[0, -1]]", (has_dims(1), is_filled)),
+    row("{out} = {x}[:, [0]]", (has_dims(2), is_filled)),
+    row("{out} = {x}[{x} > 0]", (is_real,), sharp=True),
+    row("{out} = {x}[{y}]", X, (is_mask,), tame=True),
+    row("{out} = {x}.nonzero()", (is_real,), sharp=True),
+    row("{out} = {x}.gather(<dim>, torch.zeros_like({x}, dtype=torch.int64))", (has_dims(1),)),
+    row(
+        "{out} = {x}.index_select(<dim>, torch.tensor([0, 0], device=device))",
+        (has_dims(1), is_filled),
     ),
-    _row("{out} = {x}.masked_fill({y}, <int>)", (_real,), (_mask,)),
-    _row("{out} = F.one_hot({x}.abs() % 3, 3)", (lambda x: x.dtype is torch.int64,)),
-    _row(
+    row("{out} = {x}.take({y}.abs() % max({x}.numel(), 1))", X, (is_long,)),
+    row("{out} = {x}.masked_fill({y}, <int>)", (is_real,), (is_mask,)),
+    row("{out} = F.one_hot({x}.abs() % 3, 3)", (is_long,)),
+    row(
         "{out} = F.embedding({y}.abs() % {x}.shape[0], {x})",
-        (_single, lambda x: x.dim() == 2 and x.shape[0] > 0),
-        (lambda x: x.dtype is torch.int64,),
+        (is_single, lambda x: x.dim() == 2 and x.shape[0] > 0),
+        (is_long,),
     ),
 ]
 _REDUCTIONS = [
-    _row("{out} = {x}.sum()", _X),
-    _row("{out} = {x}.sum(<dim>)", (_deep(1),)),
-    _row("{out} = {x}.sum(<dim>, keepdim=True)", (_deep(1),)),
-    _row("{out} = {x}.mean(<dim>)", (_float, _deep(1)), rounds=True),
-    _row("{out} = {x}.amax(<dim>)", (_real, _deep(1))),
-    _row("{out} = {x}.max(<dim>).values", (_real, _deep(1))),
-    _row("{out} = {x}.cumsum(<dim>)", (_real, _deep(1))),
-    _row("{out} = {x}.clamp(-1, 1).prod(<dim>)", (_real, _deep(1)), rounds=True),
-    _row("{out} = {x}.any()", _X, sharp=True),
-    _row("{out} = {x}.all(<dim>)", (_deep(1),), sharp=True),
-    _row("{out} = {x}.sort(<dim>, stable=True).indices", (_real, _deep(1)), sharp=True),
-    _row("{out} = {x}.sort(<dim>, descending=True).values", (_real, _deep(1))),
-    _row("{out} = {x}.topk(1, <dim>).values", (_real, _deep(1))),
-    _row("{out} = {x}.var(<dim>, correction=0)", (_single, _deep(1)), rounds=True),
-    _row("{out} = {x}.softmax(<dim>)", (_float, _deep(1)), rounds=True),
-    _row("{out} = {x}.log_softmax(<dim>)", (_float, _deep(1)), rounds=True),
-    _row("{out} = {x}.logsumexp(<dim>)", (_float, _deep(1)), rounds=True),
-    _row("{out} = {x}.norm()", (_single,), rounds=True),
-    _row("{out} = {x}.unique()", (_integer,), sharp=True),
-    _row("{out} = {x}.median()", (_single, lambda x: x.numel() > 0), sharp=True),
+    row("{out} = {x}.sum()", X),
+    row("{out} = {x}.sum(<dim>)", (has_dims(1),)),
+    row("{out} = {x}.sum(<dim>, keepdim=True)", (has_dims(1),)),
+    row("{out} = {x}.mean(<dim>)", (is_float, has_dims(1)), rounds=True),
+    row("{out} = {x}.amax(<dim>)", (is_real, has_dims(1))),
+    row("{out} = {x}.max(<dim>).values", (is_real, has_dims(1))),
+    row("{out} = {x}.cumsum(<dim>)", (is_real, has_dims(1))),
+    row("{out} = {x}.clamp(-1, 1).prod(<dim>)", (is_real, has_dims(1)), rounds=True),
+    row("{out} = {x}.any()", X, sharp=True),
+    row("{out} = {x}.all(<dim>)", (has_dims(1),), sharp=True),
+    row("{out} = {x}.sort(<dim>, stable=True).indices", (is_real, has_dims(1)), sharp=True),
+    row("{out} = {x}.sort(<dim>, descending=True).values", (is_real, has_dims(1))),
+    row("{out} = {x}.topk(1, <dim>).values", (is_real, has_dims(1))),
+    row("{out} = {x}.var(<dim>, correction=0)", (is_single, has_dims(1)), rounds=True),
+    row("{out} = {x}.softmax(<dim>)", (is_float, has_dims(1)), rounds=True),
+    row("{out} = {x}.log_softmax(<dim>)", (is_float, has_dims(1)), rounds=True),
+    row("{out} = {x}.logsumexp(<dim>)", (is_float, has_dims(1)), rounds=True),
+    row("{out} = {x}.norm()", (is_single,), rounds=True),
+    row("{out} = {x}.unique()", (is_integer,), sharp=True),
+    row("{out} = {x}.median()", (is_single, is_filled), sharp=True),
 ]
 _MANY = [
-    _row("{out} = torch.cat([{x}, {y}])", (_deep(1),), (_deep(1),)),
-    _row("{out} = torch.cat([{x}, {x} * 2], <dim>)", (_deep(1),)),
-    _row("{out} = torch.stack([{x}, {x}])", _X),
-    _row("{out} = {x} @ {y}", (_single, _deep(1)), (_single, _deep(1))),
-    _row("{out} = {x} @ {x}.mT", (_single, _deep(2))),
-    _row("{out} = F.linear({x}, {y})", (_single, _deep(1)), (_single, lambda x: x.dim() == 2)),
-    _row("{out} = torch.einsum('i...,j...->ij', {x}, {x})", (_single, _deep(1))),
-    _row("{out} = torch.outer({x}.flatten()[:4], {x}.flatten()[:3])", (_single,)),
-    _row(
+    row("{out} = torch.cat([{x}, {y}])", (has_dims(1),), (has_dims(1),)),
+    row("{out} = torch.cat([{x}, {x} * 2], <dim>)", (has_dims(1),)),
+    row("{out} = torch.stack([{x}, {x}])", X),
+    row("{out} = {x} @ {y}", (is_single, has_dims(1)), (is_single, has_dims(1))),
+    row("{out} = {x} @ {x}.mT", (is_single, has_dims(2))),
+    row("{out} = F.linear({x}, {y})", (is_single, has_dims(1)), (is_single, is_matrix)),
+    row("{out} = torch.einsum('i...,j...->ij', {x}, {x})", (is_single, has_dims(1))),
+    row("{out} = torch.outer({x}.flatten()[:4], {x}.flatten()[:3])", (is_single,)),
+    row(
         "{out} = F.conv1d({x}[:, None], torch.ones(1, 1, 2, device=device))",
-        (_single, lambda x: x.dim() == 2),
+        (is_single, is_matrix),
     ),
-    _row("{out} = {x}.tril()", (_deep(2),)),
-    _row("{out} = {x}.roll(1, <dim>)", (_deep(1),)),
-    _row("{out} = {x}.flip(<dim>)", (_deep(1),)),
-    _row("{out} = F.pad({x}, (1, 0), value=2)", (_real, _deep(1))),
-    _row("{out} = {x}.repeat(2, *[1] * ({x}.dim() - 1))", (_deep(1),)),
-    _row("{out} = {x}.repeat_interleave(2, <dim>)", (_deep(1),)),
-    _row("{out} = F.layer_norm({x}, {x}.shape[-1:])", (_single, _deep(1)), rounds=True),
-    _row("{out} = F.max_pool1d({x}, 2)", (_single, lambda x: x.dim() == 2)),
-    _row("{out} = F.avg_pool1d({x}, 2)", (_single, lambda x: x.dim() == 2)),
-    _row("{out} = F.interpolate({x}[None], scale_factor=2)", (_single, lambda x: x.dim() == 2)),
-    _row("{out} = {x}.clone()", _X),
-    _row("{out} = {x}.contiguous()", _X),
-    _row("{out} = torch.zeros_like({x})", _X),
-    _row("{out} = {x}.new_full((2, 3), <int>)", _X),
-    _row("{out} = torch.arange({x}.dim() + 3, device=device)", _X),
+    row("{out} = {x}.tril()", (has_dims(2),)),
+    row("{out} = {x}.roll(1, <dim>)", (has_dims(1),)),
+    row("{out} = {x}.flip(<dim>)", (has_dims(1),)),
+    row("{out} = F.pad({x}, (1, 0), value=2)", (is_real, has_dims(1))),
+    row("{out} = {x}.repeat(2, *[1] * ({x}.dim() - 1))", (has_dims(1),)),
+    row("{out} = {x}.repeat_interleave(2, <dim>)", (has_dims(1),)),
+    row("{out} = F.layer_norm({x}, {x}.shape[-1:])", (is_single, has_dims(1)), rounds=True),
+    row("{out} = F.max_pool1d({x}, 2)", (is_single, is_matrix)),
+    row("{out} = F.avg_pool1d({x}, 2)", (is_single, is_matrix)),
+    row("{out} = F.interpolate({x}[None], scale_factor=2)", (is_single, is_matrix)),
+    row("{out} = {x}.clone()", X),
+    row("{out} = {x}.contiguous()", X),
+    row("{out} = torch.zeros_like({x})", X),
+    row("{out} = {x}.new_full((2, 3), <int>)", X),
+    row("{out} = torch.arange({x}.dim() + 3, device=device)", X),
 ]
 _CONTROL = [
-    _row("{out} = {x} + 1 if {x}.sum().item() > 0 else {x} - 1", (_real,), sharp=True),
-    _row("{out} = {x} * int({x}.numel() and {x}.flatten()[0].item() > 0)", (_real,), sharp=True),
-    _row("{out} = torch.tensor({x}.tolist(), device=device)", (_real,), sharp=True),
-    _row("{out} = {x}.cpu().clone().to(device)", _X),
+    row("{out} = {x} + 1 if {x}.sum().item() > 0 else {x} - 1", (is_real,), sharp=True),
+    row("{out} = {x} * int({x}.numel() and {x}.flatten()[0].item() > 0)", (is_real,), sharp=True),
+    row("{out} = torch.tensor({x}.tolist(), device=device)", (is_real,), sharp=True),
+    row("{out} = {x}.cpu().clone().to(device)", X),
 ]
 _AUTOGRAD = [
-    _row("{out} = {x}.detach().clone().requires_grad_()", (_single,)),
-    _row(
+    row("{out} = {x}.detach().clone().requires_grad_()", (is_single,)),
+    row(
         "{out} = checkpoint(lambda x: (x * x).tanh(), {x}, use_reentrant=False)",
-        (_single,),
+        (is_single,),
         rounds=True,
     ),
-    _row(
-        "{out} = {x} * 2; {out}.requires_grad and {out}.register_hook(lambda g: g * 3)", (_single,)
+    row(
+        "{out} = {x} * 2; {out}.requires_grad and {out}.register_hook(lambda g: g * 3)",
+        (is_single,),
     ),
-    _row(
+    row(
         "({x} * {x}).sum().backward(retain_graph=True)",
-        (_single, lambda x: x.requires_grad),
+        (is_single, lambda x: x.requires_grad),
         rounds=True,
     ),
-    _row(
+    row(
         "{out}, = torch.autograd.grad(({x} * {x}).sum(), [{x}])",
-        (_single, lambda x: x.requires_grad),
+        (is_single, lambda x: x.requires_grad),
         rounds=True,
     ),
-    _row(
+    row(
         "with torch.no_grad(): {x} -= 0.125 * {x}.grad",
-        (_single, lambda x: x.is_leaf and x.grad is not None),
+        (is_single, has_gradient),
         rounds=True,
     ),
-    _row("{x}.grad = None", (lambda x: x.is_leaf and x.grad is not None,)),
-    _row(
+    row("{x}.grad = None", (has_gradient,)),
+    row(
         "o = torch.optim.SGD([{x}], lr=0.125, momentum=0.5); o.step(); o.step()",
-        (_single, lambda x: x.is_leaf and x.grad is not None),
+        (is_single, has_gradient),
         rounds=True,
     ),
-    _row(
+    row(
         "o = torch.optim.AdamW([{x}], lr=0.125); o.step()",
-        (_single, lambda x: x.is_leaf and x.grad is not None),
+        (is_single, has_gradient),
         rounds=True,
     ),
-    _row(
+    row(
         "with torch.autocast(device.type, torch.bfloat16): {out} = {x} @ {x}.mT",
-        (_single, _deep(2)),
+        (is_single, has_dims(2)),
         rounds=True,
     ),
-    _row("with torch.no_grad(): {out} = {x} * 2 + 1", (_single,)),
+    row("with torch.no_grad(): {out} = {x} * 2 + 1", (is_single,)),
+    row(
+        "({x} * {x}).abs().sum().backward(retain_graph=True)",
+        (lambda x: x.requires_grad,),
+        rounds=True,
+    ),
+    row(
+        "g, = torch.autograd.grad(({x} ** 3).sum(), [{x}], create_graph=True); "
+        "{out}, = torch.autograd.grad(g.sum(), [{x}])",
+        (is_single, lambda x: x.requires_grad),
+        rounds=True,
+    ),
+    row(
+        "{x}.register_hook(lambda g: g.clamp(-1, 1)); {x}.requires_grad and {x}.retain_grad()",
+        (is_single, lambda x: x.requires_grad),
+    ),
+    row(
+        "{x}.register_post_accumulate_grad_hook(lambda p: p.grad.mul_(0.5))",
+        (is_single, lambda x: x.is_leaf and x.requires_grad),
+    ),
+    row(
+        "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.cpu(), lambda x: x.to(device)): "
+        "{out} = ({x} * {x}).sigmoid()",
+        (is_single,),
+        rounds=True,
+    ),
+    row(
+        "{out} = checkpoint(lambda x: F.gelu(x[..., :1] * x), {x}, use_reentrant=True)",
+        (is_single, has_dims(1), lambda x: x.requires_grad),
+        rounds=True,
+    ),
+    row("with torch.inference_mode(): t = {x} * 2 + 1\n{out} = t.clone()", (is_single,)),
+    row("{out} = torch.nn.Parameter({x}.detach().clone())", (is_single,)),
+    row("{x}.requires_grad_(False)", (is_single, lambda x: x.is_leaf)),
+]
+_TRANSFORMS = [
+    row("{out} = torch.func.grad(lambda x: (x * x).sum())({x})", (is_single,), rounds=True),
+    row(
+        "{out} = torch.func.grad(lambda x: torch.func.grad(lambda y: (y ** 3).sum())(x).sum())({x})",
+        (is_single,),
+        rounds=True,
+    ),
+    row("{out} = torch.vmap(lambda x: x * x.sum())({x})", (is_single, has_dims(1), is_filled)),
+    row(
+        "{out} = torch.vmap(lambda x, y: x @ y, in_dims=(1, None))({x}, {x}[:, 0])",
+        (is_single, is_matrix, is_filled),
+    ),
+    row(
+        "{out} = torch.vmap(torch.func.grad(lambda x: x.tanh().sum()))({x})",
+        (is_single, has_dims(1), is_filled),
+        rounds=True,
+    ),
+    row("{out} = sum(torch.func.jvp(torch.sin, ({x},), ({x},)))", (is_single,), rounds=True),
+    row(
+        "{out} = torch.func.jacrev(lambda x: x * x.sum())({x}.detach()[..., :2])",
+        (is_single, lambda x: x.dim() in (1, 2)),
+        rounds=True,
+    ),
+    row(
+        "{out} = torch.func.vjp(lambda x: x.softmax(-1), {x})[1]({x})[0]",
+        (is_single, has_dims(1), is_finite),
+        rounds=True,
+    ),
+    row("{out} = torch.func.functionalize(lambda x: x.clone().add_(1).mul_(2))({x})", (is_single,)),
+    row(
+        "{out} = torch.func.hessian(lambda x: (x * x * x).sum())({x}.detach().flatten()[:3])",
+        (is_single,),
+        rounds=True,
+    ),
 ]
 
 # Families, and how often a line is of each.
@@ -316,4 +340,15 @@ FAMILIES: tuple[tuple[int, list[Operator]], ...] = (
     (3, _MANY),
     (1, _CONTROL),
     (3, _AUTOGRAD),
+    (1, _TRANSFORMS),
+    (3, writes.SCATTERING),
+    (2, writes.SORTS),
+    (1, writes.OUT),
+    (2, writes.PROMOTION),
+    (1, writes.COMPLEX),
+    (2, layers.LAYERS),
+    (1, layers.TRAINING),
+    (1, layers.AUTOCAST),
+    (1, linear_algebra.LINEAR_ALGEBRA),
+    (4, refusals.REFUSALS),
 )

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import textwrap
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,24 +21,35 @@ LARGEST = 4096.0
 class Program:
     """Lines of source, each of which assigns or changes the tensors of earlier lines.
 
-    `exact` names the tensors that a device must give bit for bit; of the others it may round.
+    `exact` names the tensors whose values a device must give exactly; of the others it may round.
+    `by_value` has the lines that the CPU refuses for values: tpu checks these in debug mode only.
     """
 
     lines: tuple[str, ...]
     exact: frozenset[str]
+    by_value: frozenset[str] = frozenset()
+
+    def without_values(self) -> Program:
+        """Return the program without the lines that are refused for values."""
+        lines = tuple(line for line in self.lines if line not in self.by_value)
+        return replace(self, lines=lines)
 
     def source(self) -> str:
         """Return a script that computes the program on the CPU and on tpu."""
-        body = "\n".join(f"    {line}" for line in self.lines)
+        body = textwrap.indent("\n".join(self.lines), "    ")
         return f"def program(device):\n{body}\n    return locals()"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: the error of each line, and the tensors at the end, on the CPU."""
+    """What a run gave: the error of each line, and the tensors at the end, on the CPU.
+
+    `unreadable` has the type of the error for each tensor that cannot be read.
+    """
 
     errors: tuple[str, ...]
     tensors: dict[str, Observed]
+    unreadable: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ def run(program: Program, device: str) -> Outcome:
     """Run a program on a device. A line that raises has no effect, and the next one runs."""
     names = namespace(device)
     errors = tuple(run_line(line, names) for line in program.lines)
-    return Outcome(errors, observe(names))
+    return Outcome(errors, *observe(names))
 
 
 def namespace(device: str) -> dict[str, Any]:
@@ -104,16 +116,17 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
     return table[torch.randint(len(table), shape, generator=generator)].to(dtype).clone()
 
 
-def observe(names: dict[str, Any]) -> dict[str, Observed]:
-    """Return all tensors of a namespace, with their gradients."""
-    seen = {}
+def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
+    """Return all tensors of a namespace with their gradients, and the errors of reading others."""
+    seen, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
                 seen[name] = _observed(tensor)
-            except RuntimeError:
-                continue  # a view whose base was changed in a way that autograd refuses
-    return seen
+            except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
+                # On the CPU: a view whose base was changed in a way that autograd refuses.
+                unreadable[name] = type(error).__name__
+    return seen, unreadable
 
 
 def _observed(tensor: torch.Tensor) -> Observed:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
 import torch
 
 from tests.fuzz.program import GRID, LARGEST, Program, namespace, run_line
+from tests.fuzz.template import Condition
 
 _MOST_ELEMENTS = 512
-Condition = Callable[[torch.Tensor], bool]
 
 
 class State:
@@ -23,11 +22,12 @@ class State:
         self.lines: list[str] = []
         self.names: dict[str, Any] = namespace("cpu")
         self.exact: set[str] = set()
+        self.by_value: set[str] = set()
         self._next = 0
 
     def program(self) -> Program:
         """Return the program as it is now."""
-        return Program(tuple(self.lines), frozenset(self.exact))
+        return Program(tuple(self.lines), frozenset(self.exact), frozenset(self.by_value))
 
     def fresh(self) -> str:
         """Return a name that no tensor has."""
@@ -56,21 +56,31 @@ class State:
 
         The tensors that it makes or changes are exact if all that it reads are, unless it rounds.
         """
-        before = {name: (id(x), x._version) for name, x in self.tensors().items()}
+        before = {name: _identity(x) for name, x in self.tensors().items()}
         if run_line(line, self.names):
             if refused:
                 self.lines.append(line)
             return False
         self.lines.append(line)
         exact = not rounds and all(name in self.exact for name in reads)
-        touched = [
-            name for name, x in self.tensors().items() if before.get(name) != (id(x), x._version)
-        ]
+        touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
         # A view shares the values of what it was made from.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
+        return True
+
+    def add_if_refused(self, line: str, *, by_value: bool = False) -> bool:
+        """Keep a line if the CPU refuses it; otherwise forget it. Return whether it is kept."""
+        names = namespace("cpu")
+        for before in self.lines:
+            run_line(before, names)
+        if not run_line(line, names):
+            return False
+        self.lines.append(line)
+        if by_value:
+            self.by_value.add(line)
         return True
 
     def forget(self, name: str) -> None:
@@ -99,6 +109,11 @@ class State:
             self.exact.add(name)
         else:
             self.exact.discard(name)
+
+
+def _identity(tensor: torch.Tensor) -> tuple[int, int]:
+    # A tensor of inference mode has no version; outside of it, it cannot be written.
+    return id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
 def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
