@@ -25,11 +25,9 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
             line = program.lines[number]
             return f"line {number}: {line}: the CPU has {expected or 'no error'}, tpu {actual or 'none'}"
     for name in {**cpu.unreadable, **device.unreadable}:
-        expected, actual = cpu.unreadable.get(name), device.unreadable.get(name)
-        if expected != actual:
-            return (
-                f"{name}: the CPU has {expected or 'no error'} at the end, tpu {actual or 'none'}"
-            )
+        theirs, ours = cpu.unreadable.get(name), device.unreadable.get(name)
+        if theirs != ours:
+            return f"{name}: the CPU has {theirs or 'no error'} at the end, tpu {ours or 'none'}"
     if [*cpu.tensors] != [*device.tensors]:
         return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
     for name in cpu.tensors:

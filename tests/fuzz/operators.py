@@ -170,7 +170,7 @@ _REDUCTIONS = [
     row("{out} = {x}.clamp(-1, 1).prod(<dim>)", (is_real, has_dims(1)), rounds=True),
     row("{out} = {x}.any()", X, sharp=True),
     row("{out} = {x}.all(<dim>)", (has_dims(1),), sharp=True),
-    row("{out} = {x}.sort(<dim>, stable=True).indices", (is_real, has_dims(1)), sharp=True),
+    row("{out} = {x}.sort(dim=<dim>, stable=True).indices", (is_real, has_dims(1)), sharp=True),
     row("{out} = {x}.sort(<dim>, descending=True).values", (is_real, has_dims(1))),
     row("{out} = {x}.topk(1, <dim>).values", (is_real, has_dims(1))),
     row("{out} = {x}.var(<dim>, correction=0)", (is_single, has_dims(1)), rounds=True),

@@ -79,7 +79,7 @@ SCATTERING = [
     ),
     row("{out} = {x}.diagonal_scatter({x}.diagonal() * 2)", (is_single, is_matrix)),
     row(
-        "{out} = torch.take_along_dim({x}, {x}.argsort(0, stable=True), 0)",
+        "{out} = torch.take_along_dim({x}, {x}.argsort(dim=0, stable=True), 0)",
         (is_single, has_dims(1)),
         sharp=True,
     ),
@@ -92,7 +92,7 @@ SCATTERING = [
 
 SORTS = [
     row(
-        "{out} = {x}.argsort(<dim>, descending=True, stable=True)",
+        "{out} = {x}.argsort(dim=<dim>, descending=True, stable=True)",
         (is_real, has_dims(1)),
         sharp=True,
     ),
