@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of the device: one target a room, a process a file, compiled fast."""
 
 load("//tools/par:par.bzl", "par_tests")
