@@ -62,6 +62,7 @@ class Row:
     benchmark: str
     cases: tuple[str, ...]
     subject: str
+    peer: str
     threads: int | None = None
 
 
@@ -73,6 +74,7 @@ ROWS = (
         benchmark="par_startup",
         cases=("Warm start",),
         subject="PAR",
+        peer="venv",
     ),
     Row(
         what="CPU time of a first start, nothing unpacked yet",
@@ -81,6 +83,7 @@ ROWS = (
         benchmark="par_startup",
         cases=("First start, empty cache",),
         subject="PAR",
+        peer="pex",
     ),
     Row(
         what="CPU time of a GPT training step, `tpu` on a CPU, one thread",
@@ -89,6 +92,7 @@ ROWS = (
         benchmark="tpu_eager",
         cases=("GPT, 4 layers of 256, 8x128, a step",),
         subject="fused",
+        peer="torch",
         threads=1,
     ),
     Row(
@@ -98,6 +102,7 @@ ROWS = (
         benchmark="conformance",
         cases=("Operators of op_db, float32 forward",),
         subject="tpu",
+        peer="CPU",
     ),
     Row(
         what="CPU time of carrying 50 patches to a release of 15,000 files",
@@ -106,6 +111,7 @@ ROWS = (
         benchmark="importer",
         cases=("The series on the next release",),
         subject="carry",
+        peer="git am -3",
     ),
     Row(
         what="CPU time of `torch.save` of 1 GiB through gfile",
@@ -114,6 +120,7 @@ ROWS = (
         benchmark="google3",
         cases=("torch.save, beside open(), fsync, rename", "torch.save of 1 GiB"),
         subject="torch_google",
+        peer="without it",
     ),
 )
 
@@ -251,8 +258,8 @@ def _ours(row: Row, runs: Sequence[Results]) -> str:
         if figure.number is not None and figure.total is not None:
             return f"{figure.number:,.10g} of {figure.total:,.10g}"
     raise MissingFigureError(
-        f"README's row {row.what!r}: no result of {row.benchmark} has {row.subject!r} in the case "
-        f"{row.cases[0]!r}. Add one to benchmarks/results, or change ROWS of benchmarks/figures.py"
+        f"README's row {row.what!r}: no result of {row.benchmark} has {row.subject!r} against "
+        f"{row.peer!r} in the case {row.cases[0]!r}. Add one to benchmarks/results, or change ROWS of benchmarks/figures.py"
     )
 
 
@@ -260,8 +267,12 @@ def _matching(row: Row, runs: Sequence[Results]) -> Iterator[Figure]:
     for run in runs:
         if run.benchmark == row.benchmark:
             for figure in run.figures:
-                same = (figure.subject, figure.threads) == (row.subject, row.threads)
-                if same and figure.case in row.cases:
+                asked = (row.subject, row.peer, row.threads)
+                if figure.case in row.cases and asked == (
+                    figure.subject,
+                    figure.peer,
+                    figure.threads,
+                ):
                     yield figure
 
 

@@ -28,7 +28,11 @@ def _enough_for_readme() -> list[Results]:
     rows: dict[str, list[Figure]] = {}
     for row in figures.ROWS:
         figure = Figure(
-            case=row.cases[0], subject=row.subject, peer="p", threads=row.threads, cpu_ratio=0.25
+            case=row.cases[0],
+            subject=row.subject,
+            peer=row.peer,
+            threads=row.threads,
+            cpu_ratio=0.25,
         )
         rows.setdefault(row.benchmark, []).append(figure)
     return [_run("2026-01-01", *many, benchmark=name) for name, many in rows.items()]
@@ -44,7 +48,9 @@ def test_readme_shows_the_newest_figure() -> None:
     older = _enough_for_readme()
     first = older[0].figures[0]
     newer = dataclasses.replace(older[0], date="2026-02-01")
-    newer = dataclasses.replace(newer, figures=(dataclasses.replace(first, cpu_ratio=0.5),))
+    against_another = dataclasses.replace(first, peer="another", cpu_ratio=0.75)
+    newest = dataclasses.replace(first, cpu_ratio=0.5)
+    newer = dataclasses.replace(newer, figures=(against_another, newest))
     lines = figures.readme_table([newer, *older]).splitlines()
     assert len(lines) == 2 + len(figures.ROWS)
     assert " | 0.50 | " in lines[2]
