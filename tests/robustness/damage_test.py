@@ -123,7 +123,7 @@ def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, sha
 def test_verify_finds_damage_in_the_launcher(tmp_path: pathlib.Path) -> None:
     """Text in its data, which changes nothing that the launcher itself does."""
     par = _copy(tmp_path)
-    offset = par.read_bytes().index(b"this launcher holds no program")
+    offset = par.read_bytes().index(b"this launcher contains no program")
     assert offset < _start(par)
     _flip_bit(par, offset)
     subject.probe(tmp_path / "cache", par=par).assert_ran()

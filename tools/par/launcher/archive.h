@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PAR archive, mapped: a zip file whose end-of-file comment names an index.
+// A memory-mapped PAR archive: a zip file whose end-of-file comment names an
+// index.
 #ifndef TOOLS_PAR_LAUNCHER_ARCHIVE_H_
 #define TOOLS_PAR_LAUNCHER_ARCHIVE_H_
 
 #include <stddef.h>
 #include <stdint.h>
 
-// From the zip comment, a line of text that compiler/container.py writes:
+// The zip comment, a line of text that compiler/container.py writes:
 // "PAR index OFFSET SIZE HASH FILESIZE START LAUNCHER ARCHIVE\n", each number
-// 16 lower-case hexadecimal digits. The last two are the XXH64 of [0, START)
-// and of [START, the last two).
+// 16 lower-case hexadecimal digits. LAUNCHER is the XXH64 of [0, START).
+// ARCHIVE is the XXH64 of the bytes from START up to the LAUNCHER digits.
 struct par_footer {
   uint64_t index_offset;
   uint64_t index_size;
@@ -21,7 +22,7 @@ struct par_footer {
 };
 
 #define PAR_FOOTER_SIZE 129
-#define PAR_FOOTER_HASHES 34  // bytes of the last two numbers
+#define PAR_FOOTER_HASHES 34  // length of the last two numbers and the newline
 
 struct par_archive {
   const unsigned char* base;
@@ -29,16 +30,16 @@ struct par_archive {
   struct par_footer footer;
 };
 
-// Maps `path` and checks its footer and its index. Returns NULL, or a message
-// that says what is wrong (static storage, no file name in it).
+// Maps `path` and checks its footer and its index. Returns NULL, or an error
+// message in static storage. The message does not name the file.
 const char* par_archive_open(const char* path, struct par_archive* archive);
 void par_archive_close(struct par_archive* archive);
 
-// Reads every byte of the file. Returns NULL, or a message as above that names
-// the damaged part.
+// Checks every byte of the file. Returns NULL, or an error message in static
+// storage that names the damaged part.
 const char* par_archive_verify(const struct par_archive* archive);
 
-// 1 when [offset, offset + size) lies in the file and has this XXH64.
+// Returns 1 if [offset, offset + size) is inside the file and has this XXH64.
 int par_archive_intact(const struct par_archive* archive, uint64_t offset,
                        uint64_t size, uint64_t hash);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A root directory may have no /dev, and PyTorch's library opens /dev/urandom
-// by name while it is loaded. Shared libraries find this open() before the C
-// library's one, since the executable comes first in the search.
+// Emulates /dev/urandom if the root directory has no /dev: PyTorch's library
+// opens it by name while it is loaded. Shared libraries bind to this open()
+// instead of the C library's, because the executable is searched first.
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-// Readers take a seed of a few bytes.
+// More than enough: readers take a seed of a few bytes.
 #define RANDOM_BYTES 4096
 
 static int random_file(void) {
@@ -47,5 +47,5 @@ int open(const char* path, int flags, ...) {
   return fd;
 }
 
-// What the same call is named in code that was compiled for large files.
+// The name of open() in code compiled with _FILE_OFFSET_BITS=64.
 int open64(const char* path, int flags, ...) __attribute__((alias("open")));

@@ -10,7 +10,7 @@
 
 extern char** environ;
 
-// runtime/par_runtime/doors.py describes them.
+// runtime/par_runtime/doors.py documents each door.
 static const char* const kDoors[] = {
     "PAR_CACHE_DIR",  "PAR_DEBUG",         "PAR_FAST_EXIT", "PAR_HELP",
     "PAR_INFO",       "PAR_INTERPRETER",   "PAR_LIST",      "PAR_MAIN",
@@ -42,8 +42,10 @@ void par_drop_environment(const char* prefix) {
 
 int par_started_by_itself(void) {
   char parent[64];
-  struct stat theirs, own;
+  struct stat parent_file, own_file;
   snprintf(parent, sizeof(parent), "/proc/%ld/exe", (long)getppid());
-  return stat(parent, &theirs) == 0 && stat("/proc/self/exe", &own) == 0 &&
-         theirs.st_dev == own.st_dev && theirs.st_ino == own.st_ino;
+  return stat(parent, &parent_file) == 0 &&
+         stat("/proc/self/exe", &own_file) == 0 &&
+         parent_file.st_dev == own_file.st_dev &&
+         parent_file.st_ino == own_file.st_ino;
 }

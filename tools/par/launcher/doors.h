@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables that a PAR obeys, and when it obeys none.
+// The doors: environment variables that a PAR obeys unless it runs with raised
+// rights or was built with doors = False.
 #ifndef TOOLS_PAR_LAUNCHER_DOORS_H_
 #define TOOLS_PAR_LAUNCHER_DOORS_H_
 
 // Returns 1 if the kernel gave this process rights that its caller lacks:
 // set-user-ID, set-group-ID or file capabilities. The caller's environment,
-// arguments, names and directories must then choose no code.
+// arguments, file names and directories must not choose any code then.
 int par_raised(void);
 
 // Returns 1 if the door `name` is set and neither empty nor "0".
 int par_door(const char* name);
 
-// Removes every door from the environment, for this process and its children.
+// Removes every door from the environment of this process and its children.
 void par_close_doors(void);
 
 // Removes every variable that starts with `prefix`.

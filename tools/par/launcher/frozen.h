@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Modules that live in the launcher itself: the text codecs that start-up
-// needs before any archive is open, and the boot code that opens it.
+// Modules frozen into the launcher: the boot code that opens the archive, and
+// the text codecs that start-up needs before that.
 #ifndef TOOLS_PAR_LAUNCHER_FROZEN_H_
 #define TOOLS_PAR_LAUNCHER_FROZEN_H_
 

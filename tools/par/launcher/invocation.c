@@ -21,8 +21,8 @@ __attribute__((used)) volatile const struct par_seal par_seal = {
 };
 
 static const char kStdlibFlag[] = "--par-stdlib=";
-// The only argument of a "#!" line that stands in for a python3 link where no
-// directory is writable; runtime/executable.py writes it.
+// The argument of the "#!" script that replaces the python3 link if no
+// directory is writable; runtime/par_runtime/executable.py writes it.
 static const char kInterpreterFlag[] = "--par-interpreter";
 static const char kOwnFile[] = "/proc/self/exe";
 
@@ -31,8 +31,7 @@ static const char* base_name(const char* path) {
   return slash ? slash + 1 : path;
 }
 
-// "python", "python3", "python3.11": a program may well be called
-// python_something.
+// Returns 1 for "python", "python3", "python3.11", but not for "python_tool".
 static int is_interpreter_name(const char* path) {
   static const char kPython[] = "python";
   const char* name = base_name(path);
@@ -41,17 +40,17 @@ static int is_interpreter_name(const char* path) {
   return name[length + strspn(name + length, "0123456789.")] == '\0';
 }
 
-// The path that was executed, absolute, links not resolved: a runfiles tree
-// and a python3 link are told apart from the file that they point to.
+// Stores the absolute path that was executed. Symbolic links are not resolved:
+// they are how a runfiles launcher or a python3 link is recognised.
 static int executed_path(const char* argv0, char out[PATH_MAX]) {
   const char* path = (const char*)getauxval(AT_EXECFN);
   if (!path || !*path) path = argv0;
-  char here[PATH_MAX];
+  char cwd[PATH_MAX];
   int n;
-  if (path[0] == '/' || !getcwd(here, sizeof(here))) {
+  if (path[0] == '/' || !getcwd(cwd, sizeof(cwd))) {
     n = snprintf(out, PATH_MAX, "%s", path);
   } else {
-    n = snprintf(out, PATH_MAX, "%s/%s", here, path);
+    n = snprintf(out, PATH_MAX, "%s/%s", cwd, path);
   }
   if (n < PATH_MAX) return 0;
   fprintf(stderr,
@@ -103,37 +102,37 @@ static int check_size(const char* path, const char* file) {
   return 0;
 }
 
-// Returns 1 for "#!PAR --par-interpreter", whose argv is PAR, the flag, the
-// script, the rest. The kernel then names the script as the executed file, so
-// no argument alone can ask for this.
+// Returns 1 if a "#!PAR --par-interpreter" script was executed. Its argv is the
+// PAR, the flag, the script and its arguments. The kernel then reports the
+// script as the executed file, so passing the flag alone has no effect.
 static int is_script_line(int argc, char** argv) {
   const char* executed = (const char*)getauxval(AT_EXECFN);
   return argc > 2 && strcmp(argv[1], kInterpreterFlag) == 0 && executed &&
          strcmp(executed, argv[2]) == 0;
 }
 
-// Returns 1 if `<program>.par_config` has the line that par_binary(doors =
-// False) writes.
+// Returns 1 if `config`, a .par_config file, has the line that
+// par_binary(doors = False) writes.
 static int config_has_no_doors(const char* config) {
   FILE* stream = fopen(config, "re");
   if (!stream) return 0;
   char line[PATH_MAX];
-  int found = 0;
-  while (!found && fgets(line, sizeof(line), stream)) {
-    found = strcmp(line, "doors\t0\n") == 0;
+  int no_doors = 0;
+  while (!no_doors && fgets(line, sizeof(line), stream)) {
+    no_doors = strcmp(line, "doors\t0\n") == 0;
   }
   fclose(stream);
-  return found;
+  return no_doors;
 }
 
-// Decides whether this process is an interpreter; closes the doors if they must
-// be.
+// Decides whether this process is an interpreter, and closes the doors if
+// `closed`. `asked`: the name or script line asks for an interpreter.
 static int read_doors(const char* name, int asked, int closed,
                       struct par_invocation* out) {
   if (closed) {
     par_close_doors();
-    // multiprocessing and torchrun start sys.executable from the program
-    // itself.
+    // The program's own children may be interpreters: multiprocessing and
+    // torchrun start sys.executable.
     if (asked && (out->raised || !par_started_by_itself())) {
       fprintf(stderr,
               "%s: this program %s, so it is no Python interpreter for other "
@@ -176,7 +175,7 @@ int par_read_invocation(int argc, char** argv, struct par_invocation* out) {
   if (par_seal.file_size != 0) return read_packed(name, asked, out);
   if (out->raised) {
     fprintf(stderr,
-            "%s: a launcher without a program takes its code from files beside "
+            "%s: a launcher without a program loads code from files next to "
             "it; clear the setuid bit, or set it on a packed program\n",
             name);
     return 1;
@@ -198,7 +197,7 @@ int par_read_invocation(int argc, char** argv, struct par_invocation* out) {
   int n = snprintf(out->config, sizeof(out->config), "%s.par_config", executed);
   if (n >= (int)sizeof(out->config) || access(out->config, R_OK) != 0) {
     fprintf(stderr,
-            "%s: this launcher holds no program: %s is not there; build a "
+            "%s: this launcher contains no program: %s does not exist; build a "
             "par_binary and run that\n",
             name, out->config);
     return 3;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How this process was started: which program, and as what.
+// How this process was started: which program it runs, and in which role.
 #ifndef TOOLS_PAR_LAUNCHER_INVOCATION_H_
 #define TOOLS_PAR_LAUNCHER_INVOCATION_H_
 
@@ -13,16 +13,16 @@ enum par_layout {
 
 struct par_invocation {
   enum par_layout layout;
-  int interpreter;         // take -c, -m, FILE, or give a prompt
+  int interpreter;         // 1: accept -c, -m, FILE, or show a prompt
   int raised;              // par_raised()
   char program[PATH_MAX];  // the PAR, or the runfiles launcher, absolute
-  // Packed only: the name to open the PAR by. It is /proc/self/exe, which stays
-  // the executed file when another one takes over its path; the path itself if
-  // /proc is not mounted.
+  // Packed only: the path to open the PAR by. It is /proc/self/exe, which stays
+  // the executed file even if its path is replaced, or `program` if /proc is
+  // not mounted.
   const char* file;
   char config[PATH_MAX];    // runfiles only
   const char* tool_stdlib;  // tool only
-  int argc;                 // what is left for the program
+  int argc;                 // the arguments left for the program
   char** argv;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interpreter of a PAR: CPython with its configuration decided here and
-// nothing taken from the machine.
+// The interpreter of a PAR: CPython with a configuration that depends on
+// nothing installed on the machine.
 
 #include <Python.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static PyStatus add_search_path(PyConfig* config, const char* path) {
 }
 
 // Returns 1 if the category of `option` (action:message:category:module:line)
-// has a dot: warnings would import the module before the dot.
+// has a dot: the warnings module would import the part before the dot.
 static int imports_a_module(const char* option) {
   for (int colons = 0; colons < 2; colons++) {
     option = strchr(option, ':');
@@ -47,8 +47,8 @@ static int imports_a_module(const char* option) {
   return memchr(option, '.', strcspn(option, ":")) != NULL;
 }
 
-// The environment cannot change what code runs (PYTHONPATH, PYTHONHOME, ...
-// are ignored); these only change how it runs, and people count on them.
+// Reads the variables that change how code runs, but never which code:
+// PYTHONPATH, PYTHONHOME and the like are ignored.
 static PyStatus read_harmless_environment(PyConfig* config,
                                           const char* program) {
   const char* value = getenv("PYTHONHASHSEED");
@@ -109,8 +109,8 @@ static PyStatus configure(PyConfig* config, const struct par_invocation* in) {
   config->install_signal_handlers = 1;
   config->parse_argv = in->interpreter;
   if (in->interpreter) {
-    // As python does it: a script's directory, or the current one, is first
-    // on sys.path. The environment and the user's site stay ignored.
+    // Like python: the script's directory, or the current one, is first on
+    // sys.path. The environment and the user's site are still ignored.
     config->isolated = 0;
     config->safe_path = 0;
   }
@@ -143,8 +143,8 @@ static int register_modules(void) {
   return 0;
 }
 
-// _par_boot.start(layout, program, file, config, interpreter, raised) -> exit
-// status or None.
+// Calls _par_boot.start(layout, program, file, config, interpreter, raised).
+// Returns its result: an exit status or None.
 static PyObject* boot(const struct par_invocation* in) {
   PyObject* module = PyImport_ImportModule("_par_boot");
   if (!module) return NULL;
@@ -163,8 +163,8 @@ static PyObject* boot(const struct par_invocation* in) {
   return result;
 }
 
-// PAR_VERIFY=1: checks every byte of the file before Python starts. Returns 0,
-// or prints one line and returns an exit status.
+// For PAR_VERIFY=1, checks every byte of the file before Python starts. Returns
+// 0, or prints one line and returns an exit status.
 static int verify(const struct par_invocation* in) {
   if (!par_door("PAR_VERIFY")) return 0;
   unsetenv("PAR_VERIFY");  // the program's children read the same file
@@ -195,8 +195,8 @@ int main(int argc, char** argv) {
   int code = par_read_invocation(argc, argv, &in);
   if (code == 0) code = verify(&in);
   if (code != 0) return code;
-  // sysconfig reads these whatever the configuration says, and one names a
-  // module to import.
+  // sysconfig reads these even in an isolated interpreter, and one of them
+  // names a module to import.
   if (in.layout != PAR_LAYOUT_TOOL) par_drop_environment("_PYTHON_");
 
   PyPreConfig preconfig;

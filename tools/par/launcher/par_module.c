@@ -13,7 +13,7 @@
 #include "zstd_xxhash.h"
 
 // A subclass of SystemExit: a damaged archive ends the program with one line,
-// and no `except ImportError` around an optional import hides it.
+// even inside an `except ImportError` around an optional import.
 static PyObject* archive_error;
 
 typedef struct {
@@ -54,15 +54,15 @@ static void archive_dealloc(ArchiveObject* self) {
   Py_TYPE(self)->tp_free((PyObject*)self);
 }
 
-// Unmarshals [offset, offset + size), which lies in the file; NULL without an
-// exception if it is no plain data.
+// Unmarshals [offset, offset + size), which must be inside the file. Returns
+// NULL without an exception if the bytes are not plain data.
 static PyObject* plain_data(ArchiveObject* self, uint64_t offset,
                             uint64_t size) {
   const unsigned char* data = self->archive.base + offset;
   if (!par_is_plain_data(data, size)) return NULL;
   PyObject* value =
       PyMarshal_ReadObjectFromString((const char*)data, (Py_ssize_t)size);
-  if (!value) PyErr_Clear();  // text that is no UTF-8
+  if (!value) PyErr_Clear();  // a string is not valid UTF-8
   return value;
 }
 
@@ -220,7 +220,7 @@ static PyMethodDef archive_methods[] = {
     {"read", (PyCFunction)archive_read, METH_VARARGS,
      "read(offset, size, hash, name='') -> stored bytes, verified"},
     {"slice", (PyCFunction)archive_slice, METH_VARARGS,
-     "slice(offset, size) -> bytes as they stand, not verified"},
+     "slice(offset, size) -> stored bytes, not verified"},
     {"unpack", (PyCFunction)archive_unpack, METH_VARARGS,
      "unpack([(name, fd, offset, ((packed, size), ...)), ...], threads)"},
     {NULL, NULL, 0, NULL},
@@ -265,7 +265,8 @@ static PyObject* par_compress(PyObject* module, PyObject* args) {
   return out;
 }
 
-// The sum of what the frames' headers say; UINT64_MAX if they are damaged.
+// Returns the total size that the frames' headers claim, or UINT64_MAX if they
+// are damaged.
 static uint64_t unpacked_size(const char* data, size_t size) {
   uint64_t sum = 0;
   while (size) {
@@ -287,7 +288,7 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   Py_buffer data;
   Py_ssize_t size;
   if (!PyArg_ParseTuple(args, "y*n:decompress", &data, &size)) return NULL;
-  // Before memory is taken for a size that the frames do not have.
+  // Check the claimed size before allocating it.
   if (size < 0 || unpacked_size(data.buf, (size_t)data.len) != (uint64_t)size) {
     PyBuffer_Release(&data);
     PyErr_SetString(PyExc_ValueError, "damaged zstd data");
@@ -295,7 +296,7 @@ static PyObject* par_decompress(PyObject* module, PyObject* args) {
   }
   PyObject* out = PyBytes_FromStringAndSize(NULL, size);
   if (out) {
-    // Frames that stand one after the other decode into one buffer.
+    // ZSTD_decompress decodes consecutive frames into one buffer.
     size_t got = ZSTD_decompress(PyBytes_AS_STRING(out), (size_t)size, data.buf,
                                  (size_t)data.len);
     if (ZSTD_isError(got) || got != (size_t)size) {
@@ -322,7 +323,7 @@ static PyObject* par_dlopen(PyObject* module, PyObject* args) {
   if (!PyArg_ParseTuple(args, "O&:dlopen", PyUnicode_FSConverter, &path)) {
     return NULL;
   }
-  // Never closed: a shared library stays for the life of the process.
+  // Never closed: the library stays loaded until the process ends.
   void* handle = dlopen(PyBytes_AS_STRING(path), RTLD_NOW | RTLD_LOCAL);
   Py_DECREF(path);
   if (!handle) {
@@ -345,8 +346,8 @@ static PyObject* par_static_names(PyObject* module, PyObject* unused) {
   return names;
 }
 
-// A single-phase module takes its __name__ from this variable while its init
-// function runs; without it `pkg._x` would call itself `_x` and its functions
+// A module with single-phase initialisation takes its __name__ from this
+// variable. Without it the name of `pkg._x` would be `_x`, and its functions
 // would not pickle.
 extern const char* _Py_PackageContext;
 
@@ -373,18 +374,18 @@ static PyMethodDef methods[] = {
     {"decompress", par_decompress, METH_VARARGS,
      "decompress(data, size) -> bytes of all frames in data"},
     {"hash", par_hash, METH_VARARGS, "hash(data) -> XXH64 as int"},
-    {"dlopen", par_dlopen, METH_VARARGS, "dlopen(path): load and keep"},
+    {"dlopen", par_dlopen, METH_VARARGS, "dlopen(path): load, never unload"},
     {"static_names", par_static_names, METH_NOARGS,
      "static_names() -> dotted names of the extensions linked in"},
     {"create_static", par_create_static, METH_O,
-     "create_static(spec) -> module of a linked-in extension"},
+     "create_static(spec) -> the module of an extension linked in"},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_par",
-    .m_doc = "What a PAR's runtime needs from C.",
+    .m_doc = "The C functions that a PAR's runtime needs.",
     .m_size = -1,
     .m_methods = methods,
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The builtin module `_par`: what the Python runtime needs from C.
+// The builtin module `_par`: C functions for the Python runtime.
 #ifndef TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 #define TOOLS_PAR_LAUNCHER_PAR_MODULE_H_
 

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 
 #define MAX_DEPTH 64
-#define REFERENCED 0x80  // marshal's FLAG_REF: the value gets the next number
+// marshal's FLAG_REF: the value gets the next number, which 'r' refers to.
+#define REFERENCED 0x80
 
 enum kind { BAD, UNFINISHED, VALUE, TEXT, END };
 
@@ -101,8 +102,8 @@ static enum kind value(struct reader* in, int depth) {
     if (!read_number(in, 4, &number) || number >= in->count) return BAD;
     return in->kinds[number] == UNFINISHED ? BAD : in->kinds[number];
   }
-  // None, True, False and a dictionary's end take no number, whatever their
-  // flag says.
+  // None, True, False and the end of a dictionary get no number, even if they
+  // have the flag.
   int plain = type & ~REFERENCED;
   int numbered = type & REFERENCED && plain != 'N' && plain != 'T' &&
                  plain != 'F' && plain != '0';
@@ -115,7 +116,7 @@ static enum kind value(struct reader* in, int depth) {
 
 int par_is_plain_data(const unsigned char* data, size_t size) {
   struct reader in = {.data = data, .size = size};
-  in.kinds = malloc(size + 1);  // a numbered value takes a byte at least
+  in.kinds = malloc(size + 1);  // a numbered value occupies at least one byte
   if (!in.kinds) return 0;
   enum kind result = value(&in, 0);
   free(in.kinds);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Marshalled tables: read only if they hold plain data, since marshal trusts
+// Validation of marshalled tables before they are read, because marshal trusts
 // its input.
 #ifndef TOOLS_PAR_LAUNCHER_PLAIN_DATA_H_
 #define TOOLS_PAR_LAUNCHER_PLAIN_DATA_H_

@@ -10,15 +10,15 @@ struct par_static_extension {
   PyObject* (*init)(void);
 };
 
-// A C program inside the launcher, run in its stead when it is called by that
-// name (argv[0]): what a library would start from a file of its own.
+// A C program inside the launcher, run instead of Python if argv[0] has that
+// name. A library would otherwise start it from an executable of its own.
 struct par_static_program {
   const char* name;  // NULL ends the table
   int (*main)(int argc, char** argv);
 };
 
-// Both are defined once per launcher: generated for a par_binary with static
-// extensions, no_static_extensions.c otherwise.
+// Both are defined once per launcher: in a generated file for a par_binary with
+// static extensions, else in no_static_extensions.c.
 extern const struct par_static_extension par_static_extensions[];
 extern const struct par_static_program par_static_programs[];
 

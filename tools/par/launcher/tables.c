@@ -5,7 +5,7 @@
 
 struct limits {
   uint64_t size;     // of the file
-  uint64_t bundles;  // how many there are
+  uint64_t bundles;  // number of bundles
 };
 
 static int number(PyObject* item, uint64_t* out) {
@@ -19,7 +19,8 @@ static int in_file(uint64_t offset, uint64_t size,
   return offset <= limits->size && size <= limits->size - offset;
 }
 
-// A relative path without empty parts, "." and "..".
+// Returns 1 for a relative path of at most `parts` parts, none of them empty,
+// "." or "..".
 static int path(PyObject* item, int parts) {
   Py_ssize_t length;
   const char* text = PyUnicode_CheckExact(item)
@@ -46,8 +47,8 @@ static int strings(PyObject* items) {
   return 1;
 }
 
-// ((packed, size), ...), one after the other from `offset` on, `whole` bytes
-// unpacked.
+// Returns 1 for ((packed, size), ...): consecutive frames from `offset` on that
+// unpack to `whole` bytes.
 static int frames(PyObject* items, uint64_t offset, uint64_t whole,
                   const struct limits* limits) {
   if (!PyTuple_CheckExact(items)) return 0;
@@ -66,10 +67,10 @@ static int frames(PyObject* items, uint64_t offset, uint64_t whole,
   return sum == whole;
 }
 
-// A letter of `shape` for each item: n number of a bundle, p path, P path or
-// "", c name without a slash, s string, S string or None, w strings, b bool, u
-// number, o offset, z size of the range that begins at the offset before it, f
-// frames that follow an offset and their size unpacked.
+// Returns 1 if `items` is a tuple that matches `shape`, one letter per item: n
+// number of a bundle, p path, P path or "", c name without a slash, s string, S
+// string or None, w strings, b bool, u number, o offset, z size of the range at
+// the last offset, f frames at the last offset, of the last u bytes unpacked.
 static int row(PyObject* items, const char* shape,
                const struct limits* limits) {
   if (!PyTuple_CheckExact(items) ||
@@ -124,8 +125,9 @@ static int row(PyObject* items, const char* shape,
   return 1;
 }
 
-// A dictionary of rows; of tuples of rows if `many`; of strings without a
-// shape. Its keys are paths if `keys` is 'p', strings otherwise.
+// Returns 1 for a dictionary of rows, or of tuples of rows if `many`, or of
+// strings if `shape` is NULL. Its keys are paths if `keys` is 'p', else
+// strings.
 static int rows(PyObject* table, const char* shape, int many, char keys,
                 const struct limits* limits) {
   if (!table || !PyDict_CheckExact(table)) return 0;
@@ -204,7 +206,7 @@ static int index_fits(PyObject* index, uint64_t size) {
 
 int par_index_fits(PyObject* index, uint64_t size) {
   int fits = index_fits(index, size);
-  PyErr_Clear();  // of a number or a text that does not convert
+  PyErr_Clear();  // set by a number or a string that does not convert
   return fits;
 }
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shape of the index and its sections: what the runtime takes for granted
-// about them.
+// Validation of the index and its sections. The runtime relies on the shapes
+// checked here.
 #ifndef TOOLS_PAR_LAUNCHER_TABLES_H_
 #define TOOLS_PAR_LAUNCHER_TABLES_H_
 
 #include <Python.h>
 
-// Returns 1 if the index has every table, with rows of the right types whose
-// ranges lie in a file of `size` bytes and whose paths stay below their root.
+// Returns 1 if the index has every table and each row has the right types,
+// ranges inside a file of `size` bytes, and paths that stay below their root.
 // Sets no exception.
 int par_index_fits(PyObject* index, uint64_t size);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decompresses zstd frames into open files on several threads.
+// Multi-threaded decompression of zstd frames into open files.
 #ifndef TOOLS_PAR_LAUNCHER_UNPACK_H_
 #define TOOLS_PAR_LAUNCHER_UNPACK_H_
 
@@ -21,7 +21,7 @@ enum par_unpack_status {
   PAR_UNPACK_IO,       // errno value in *error
 };
 
-// Runs all frames; on failure *failed is the index of a frame that failed.
+// Decompresses all frames. On failure *failed is the index of a failed frame.
 enum par_unpack_status par_unpack(const struct par_frame* frames, size_t count,
                                   int threads, size_t* failed, int* error);
 

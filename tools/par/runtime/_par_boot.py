@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first Python code of a PAR: opens the archive, installs the importer, runs the program.
+"""The first Python code of a PAR: it opens the archive, installs the importer and runs the program.
 
-Frozen into the launcher, like `_par_importer`.
+Like `_par_importer`, this module is frozen into the launcher.
 """
 
 import _frozen_importlib as _bootstrap
@@ -15,10 +15,14 @@ from _par_importer import PathEntry, Runtime, read_file
 
 
 def start(layout, program, file, config, interpreter, raised):
-    """Installs the importer, then runs the main module and returns its exit status.
+    """Install the importer, run the main module and return its exit status.
 
-    file is the name to open a packed program by; raised says that the kernel gave this process
-    rights that its caller lacks. Returns None if the launcher must go on as a Python interpreter.
+    Return None if the launcher must continue as a Python interpreter.
+
+    layout: "packed" or "runfiles".
+    file: the path to open a packed program by.
+    config: the path of the .par_config file of a program in runfiles.
+    raised: whether the kernel gave this process rights that its caller lacks.
     """
     runtime = Runtime(layout, program, raised)
     if layout == "packed":
@@ -33,13 +37,14 @@ def start(layout, program, file, config, interpreter, raised):
     sys.executable = executable.interpreter_path(runtime)
     environment = posix.environ
     for name, value in runtime.environment.items():
-        if name.encode() not in environment:  # who starts the program has the last word
+        if name.encode() not in environment:  # the caller's value takes precedence
             environment[name.encode()] = value.encode()
-            posix.putenv(name, value)  # for libraries, which ask C, and there is one thread still
+            # Native libraries call getenv. putenv is safe: the process has one thread so far.
+            posix.putenv(name, value)
     for door in (b"PAR_TRACE_IMPORTS", b"PAR_INTERPRETER"):
-        asked = environment.pop(door, b"0")
-        posix.unsetenv(door)  # for this program, not for those that it starts
-        if door == b"PAR_TRACE_IMPORTS" and asked not in (b"", b"0"):
+        value = environment.pop(door, b"0")
+        posix.unsetenv(door)  # child processes do not inherit these doors
+        if door == b"PAR_TRACE_IMPORTS" and value not in (b"", b"0"):
             from par_runtime import trace
 
             runtime.finder.trace = trace.print_import
@@ -66,32 +71,35 @@ def _open_packed(runtime, file):
 
 
 def _open_runfiles(runtime, config):
-    """Reads `<name>.par_config`: a line is a key and its words, paths relative to the runfiles."""
+    """Read `<name>.par_config`: each line is a key and its values, separated by tabs.
+
+    Paths are relative to the runfiles directory.
+    """
     base = _runfiles_directory(runtime.program)
     runtime.settings = settings = {"runfiles": base}
     paths = []
     for line in read_file(config).decode().splitlines():
-        key, *words = line.split("\t")
+        key, *values = line.split("\t")
         if key == "bundle":
-            packed, directory = words
+            packed, directory = values
             archive = _par.Archive(f"{base}/{packed}")
             root = f"{base}/{directory}"
             runtime.add(archive, archive.index(), lambda row, root=root: root, on_disk=True)
         elif key == "path":
-            paths.append(f"{base}/{words[0]}")
+            paths.append(f"{base}/{values[0]}")
         else:
-            settings[key] = words[0] if words else ""
+            settings[key] = values[0] if values else ""
     _refuse_shadows(paths)
     sys.path[:] = paths + [b.virtual_root for b in runtime.bundles if b.name == "stdlib"]
     settings["python"] = f"{base}/{settings['python']}"
 
 
 def _refuse_shadows(paths):
-    """Ends in one line if a file is named like a module of the standard library, which wins."""
+    """Exit with one line if a file has the name of a standard module, which would hide it."""
     for path in paths:
         try:
             entries = posix.listdir(path)
-        except OSError:  # an import root that holds no file has no directory
+        except OSError:  # an import root without files has no directory in the runfiles
             continue
         for entry in entries:
             name, dot, suffix = entry.partition(".")
@@ -114,10 +122,10 @@ def _is_file(path):
 
 
 def _runfiles_directory(program):
-    beside = program + ".runfiles"
+    directory = program + ".runfiles"
     try:
-        posix.stat(beside)
-        return beside
+        posix.stat(directory)
+        return directory
     except OSError:
         pass
     before, marker, _ = program.rpartition(".runfiles/")
@@ -127,7 +135,7 @@ def _runfiles_directory(program):
         if name in posix.environ:
             return posix.environ[name].decode("utf-8", "surrogateescape")
     raise SystemExit(
-        f"{program}: no runfiles: {beside} is not there; build the target again with bazel"
+        f"{program}: no runfiles: {directory} does not exist; build the target again with bazel"
     )
 
 
@@ -145,21 +153,21 @@ def _install(runtime):
         sys.path_hooks.insert(0, hook)
         sys.path_importer_cache.clear()
         sys.excepthook = _show_exception
-        _thread._excepthook = _show_thread_exception  # threading takes it from there
+        _thread._excepthook = _show_thread_exception  # `threading` imports its hook from _thread
 
 
 def _adopt_early_modules(runtime):
-    """Gives the modules that start-up loaded from the launcher their place in the archive."""
+    """Give modules that start-up loaded from the launcher their spec and file in the archive."""
     for name, module in list(sys.modules.items()):
         spec = getattr(module, "__spec__", None)
         if spec is None or spec.loader is not _bootstrap.FrozenImporter:
             continue
         if name in runtime.modules:
-            found = runtime.finder.find_spec(name)
-            module.__spec__, module.__loader__ = found, found.loader
-            module.__file__ = found.origin
-            if found.submodule_search_locations is not None:
-                module.__path__ = found.submodule_search_locations
+            packed_spec = runtime.finder.find_spec(name)
+            module.__spec__, module.__loader__ = packed_spec, packed_spec.loader
+            module.__file__ = packed_spec.origin
+            if packed_spec.submodule_search_locations is not None:
+                module.__path__ = packed_spec.submodule_search_locations
 
 
 def _show_exception(kind, value, trace):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The importer of a PAR: bundles of files, and what finds and loads modules in them.
+"""The importer of a PAR: bundles of files, and the finder and loaders of the modules in them.
 
 It is frozen into the launcher and runs before any other module can be found, so it uses builtin
-modules only. Whatever can wait is in the package `par_runtime`, which is in the archive like all
-other code.
+modules only. Code that is needed later is in the package `par_runtime`, which is in the archive
+like all other code.
 """
 
 import _frozen_importlib as _bootstrap
@@ -31,8 +31,8 @@ def read_file(path):
 class Bundle:
     """One packed directory: a wheel, the standard library, or the program's own files.
 
-    `root` is what stands before `path` in a module's __file__. It is a directory where the
-    files are on disk, and a path below the PAR's own name where they are packed.
+    A module's __file__ is `root` and the module's relative path. If the files are on disk, `root`
+    is their directory. If they are packed, it is a path below the PAR's own name.
     """
 
     def __init__(self, runtime, number, row, archive, root, on_disk):
@@ -52,7 +52,7 @@ class Bundle:
         return self._root
 
     def unpacked(self, group):
-        """The directory with this bundle's must-be-files, unpacked on the first call."""
+        """Return the directory of the files that must be on disk, unpacked on the first call."""
         if self.on_disk:
             return self.virtual_root
         from par_runtime import unpack
@@ -61,7 +61,7 @@ class Bundle:
 
 
 class Loader:
-    """Loads the modules of one bundle; also the door to its files (PEP 302, PEP 451)."""
+    """The loader of one bundle's modules, which also reads its files (PEP 302, PEP 451)."""
 
     def __init__(self, bundle):
         self.bundle = bundle
@@ -72,8 +72,8 @@ class Loader:
     def exec_module(self, module):
         name = module.__spec__.name
         code = self.get_code(name)
-        # Module bodies create objects that live for ever; scanning them again and again is a
-        # tenth of the time of a large import.
+        # Almost all objects that a module body creates live until the process ends. Scanning them
+        # repeatedly would take a tenth of the time of a large import.
         pause = gc.isenabled() and not self.bundle.runtime.settings.get("startup_gc")
         if pause:
             gc.disable()
@@ -88,12 +88,12 @@ class Loader:
             adjustments.adjust(self.bundle.runtime, module)
 
     def _row(self, name):
-        if name in _MAIN_NAMES:  # linecache asks by __name__
+        if name in _MAIN_NAMES:  # linecache passes the module's __name__
             spec = getattr(sys.modules.get(name), "__spec__", None)
             name = spec.name if spec is not None else name
         row = self.bundle.runtime.modules.get(name)
         if row is None or row[0] != self.bundle.number:
-            raise ImportError(f"{self.bundle.name} holds no module {name!r}", name=name)
+            raise ImportError(f"{self.bundle.name} has no module {name!r}", name=name)
         return row
 
     def get_filename(self, name):
@@ -115,7 +115,7 @@ class Loader:
             code = marshal.loads(memoryview(pyc)[16:])
         else:
             code = archive.load(offset, size, digest, path)
-        # The same string as __file__: dynamo's skip rules and tracebacks compare the two.
+        # Must equal __file__: dynamo's skip rules and tracebacks compare the two strings.
         _imp._fix_co_filename(code, f"{self.bundle.root}/{path}")
         return code
 
@@ -123,7 +123,7 @@ class Loader:
         return _external.decode_source(self.get_data(self.get_filename(name)))
 
     def get_data(self, path):
-        """Bytes of a file named by a path below the bundle's root, packed or not."""
+        """Return the bytes of a file below the bundle's root, packed or not."""
         path = posix.fspath(path)
         bundle = self.bundle
         if not bundle.on_disk:
@@ -140,10 +140,11 @@ class Loader:
         return resources.reader(self.bundle, self.get_filename(name))
 
     def native_path(self, relative):
-        """An on-disk path for `relative` (to the import root), unpacked if need be.
+        """Return an on-disk path for `relative` (to the import root), unpacked if necessary.
 
-        Native libraries are always there; headers and linker scripts once a path that holds
-        some is asked for. Raises OSError where no directory is writable.
+        Native libraries are always unpacked. Headers and linker scripts are unpacked once a path
+        to them, or to a directory above them, is requested. Raises OSError if no directory is
+        writable.
         """
         from par_runtime import unpack
 
@@ -151,7 +152,7 @@ class Loader:
 
 
 class AliasLoader(Loader):
-    """Loads one module under a name that is not its own."""
+    """A loader of one module under another name."""
 
     def __init__(self, bundle, real):
         super().__init__(bundle)
@@ -162,7 +163,7 @@ class AliasLoader(Loader):
 
 
 class StaticLoader:
-    """Initialises an extension that is linked into the launcher, by its dotted name."""
+    """The loader of extensions that are linked into the launcher, by dotted name."""
 
     create_module = staticmethod(_par.create_static)
 
@@ -176,7 +177,7 @@ class StaticLoader:
 
 
 class NamespaceLoader:
-    """For a package without __init__.py: it has nothing to run, but its files can be read."""
+    """The loader of a package without __init__.py: no code, but readable files."""
 
     def __init__(self, bundle, relative):
         self.bundle = bundle
@@ -204,7 +205,7 @@ class NamespaceLoader:
 
 
 class Finder:
-    """The importer, first on sys.meta_path: one dictionary lookup a module."""
+    """The importer, first on sys.meta_path: one dictionary lookup per module."""
 
     def __init__(self, runtime):
         self.runtime = runtime
@@ -220,9 +221,10 @@ class Finder:
         return spec
 
     def _is_in(self, name, path):
-        """False if a package has moved its __path__ away from the module that has this name.
+        """Return whether the module of this name is in a directory of its package's `path`.
 
-        setuptools does: its own distutils takes the place of the standard library's.
+        It is not if a package has changed its __path__. setuptools replaces the standard library's
+        distutils that way.
         """
         row = self.runtime.modules.get(name)
         if row is None:
@@ -233,7 +235,7 @@ class Finder:
         return f"{bundle.root}/{directory}" in path or f"{bundle.virtual_root}/{directory}" in path
 
     def concrete(self, name):
-        """The spec of a module or extension in the archive; None for a namespace package."""
+        """Return the spec of a module or extension in the archive; None for a namespace package."""
         runtime = self.runtime
         row = runtime.modules.get(name)
         if row is not None:
@@ -248,7 +250,7 @@ class Finder:
         return None
 
     def _package_again(self, name):
-        """The spec of a package's __init__.py as a module in it, as on disk: torch's C++ asks so."""
+        """Return the spec of `package.__init__` as a module, which torch's C++ imports."""
         real = name.rpartition(".")[0]
         row = self.runtime.modules.get(real)
         if row is None or not row[2]:
@@ -257,7 +259,7 @@ class Finder:
         return self._module_spec(name, (row[0], row[1], False), loader)
 
     def aliased(self, name, directory):
-        """The spec of a module that is found by its place and gets another name."""
+        """Return the spec of a module found by its directory and imported under another name."""
         for bundle in self.runtime.bundles:
             if not bundle.on_disk and directory.startswith(bundle.virtual_root + "/"):
                 package = directory[len(bundle.virtual_root) + 1 :].replace("/", ".")
@@ -300,18 +302,20 @@ class Finder:
         portions = self.runtime.namespaces.get(name)
         if portions is None:
             return None
-        loader = None  # on disk: importlib's own, which sees all portions
-        number, where = portions[0]
+        loader = None  # on disk, importlib supplies its own loader, which reads all portions
+        number, directory = portions[0]
         if not self.runtime.bundles[number].on_disk:
-            loader = NamespaceLoader(self.runtime.bundles[number], where)
+            loader = NamespaceLoader(self.runtime.bundles[number], directory)
         spec = _bootstrap.ModuleSpec(name, loader, is_package=True)
-        found = [f"{self.runtime.bundles[i].virtual_root}/{where}" for i, where in portions]
+        locations = [
+            f"{self.runtime.bundles[i].virtual_root}/{directory}" for i, directory in portions
+        ]
         other = _external.PathFinder.find_spec(name, path)
         if other is not None:
             if other.loader is not None and not hasattr(other.loader, "_path"):
                 return other
-            found += [p for p in other.submodule_search_locations or () if p not in found]
-        spec.submodule_search_locations = found
+            locations += [p for p in other.submodule_search_locations or () if p not in locations]
+        spec.submodule_search_locations = locations
         return spec
 
     def find_distributions(self, context=None):
@@ -324,7 +328,7 @@ class Finder:
 
 
 class PathEntry:
-    """What sys.path_hooks give for a directory that is in an archive."""
+    """The path entry finder that sys.path_hooks returns for a directory in an archive."""
 
     def __init__(self, runtime, finder, path):
         self.runtime = runtime
@@ -334,9 +338,9 @@ class PathEntry:
     def find_spec(self, name, target=None):
         spec = self.finder.concrete(name)
         if spec is not None:
-            where = spec.submodule_search_locations
-            where = where[0] if where else spec.origin or ""
-            if where.rpartition("/")[0] == self.path:
+            locations = spec.submodule_search_locations
+            location = locations[0] if locations else spec.origin or ""
+            if location.rpartition("/")[0] == self.path:
                 return spec
         return self.finder.aliased(name, self.path)
 
@@ -350,7 +354,7 @@ class PathEntry:
 
 
 class Runtime:
-    """Everything that is known of the running PAR."""
+    """The state of the running PAR: its bundles, the merged index tables and the settings."""
 
     def __init__(self, layout, program, raised=False):
         self.layout = layout
@@ -368,7 +372,7 @@ class Runtime:
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
-        """Takes in all bundles of one archive; the first archive that has a name keeps it."""
+        """Add all bundles of one archive. For a name in several archives, the first one wins."""
         first = len(self.bundles)
         for i, row in enumerate(index["bundles"]):
             self.bundles.append(Bundle(self, first + i, row, archive, roots(row), on_disk))
@@ -382,18 +386,18 @@ class Runtime:
         for name, value in index["environment"].items():
             self.environment.setdefault(name, value)
         for name, portions in index["namespaces"].items():
-            moved = tuple((i + first, where) for i, where in portions)
-            self.namespaces[name] = self.namespaces.get(name, ()) + moved
+            renumbered = tuple((i + first, directory) for i, directory in portions)
+            self.namespaces[name] = self.namespaces.get(name, ()) + renumbered
         self.sections.append((first, archive, index))
 
     def section(self, kind, bundle):
-        """The part of the index that holds `kind` for a bundle, read when first asked for."""
+        """Return the index section `kind` of a bundle. It is read on first use."""
         key = (kind, bundle.number)
-        found = self.loaded.get(key)
-        if found is None:
+        section = self.loaded.get(key)
+        if section is None:
             for first, archive, index in reversed(self.sections):
                 if bundle.number >= first:
-                    where = index["sections"][kind][bundle.number - first]
-                    found = self.loaded[key] = archive.section(kind, *where)
+                    location = index["sections"][kind][bundle.number - first]
+                    section = self.loaded[key] = archive.section(kind, *location)
                     break
-        return found
+        return section

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime of a PAR: what its importer needs beyond the boot code. Stdlib only."""
+"""The runtime of a PAR beyond the boot code. It uses the standard library only."""

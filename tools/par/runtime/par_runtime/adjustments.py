@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of the standard library that would look for files where a PAR has none."""
+"""Patches to standard modules that would look for files that a PAR does not have on disk."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEVELOPER_SUFFIX = ".dev"
 
 
 def adjust(runtime: Runtime, module: ModuleType) -> None:
-    """Called with each of them when it has just been imported."""
+    """Patch a standard module that has just been imported."""
     if module.__name__ == "sysconfig":
         _place_headers(runtime, module)
     elif module.__name__ == "inspect":
@@ -28,10 +28,10 @@ def adjust(runtime: Runtime, module: ModuleType) -> None:
 
 
 class _ModulesByFile(dict[str, str]):
-    """What inspect knows of files: of those in the PAR, without a look at every module there is.
+    """inspect's map from files to modules, with a direct lookup for files in the PAR.
 
-    For a file that it has not seen, it asks the file system where each module's file really is. A
-    library that says where its operators were defined does that while it is imported, as torch does.
+    For an unknown file, inspect resolves the real path of every loaded module's file. torch causes
+    that during its import, because it records where its operators are defined.
     """
 
     def __init__(self, runtime: Runtime, known: dict[str, str]) -> None:
@@ -62,19 +62,19 @@ class _ModulesByFile(dict[str, str]):
 
 
 def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
-    """Points sysconfig's include directories at the packed Python.h.
+    """Point sysconfig's include directories at the packed Python.h.
 
-    The directory is there once a wheel's headers are unpacked: see unpack.bundle_directory.
+    The directory exists once a wheel's headers are unpacked: see unpack.bundle_directory.
     """
     bundle = next((b for b in runtime.bundles if b.name == "python_headers"), None)
     if bundle is None:
         return
     directory = bundle.virtual_root
     if not bundle.on_disk:
-        found = cache.directories(runtime)
-        if not found:
+        caches = cache.directories(runtime)
+        if not caches:
             return
-        directory = os.path.join(found[0], f"{bundle.name}-{bundle.stamp}{DEVELOPER_SUFFIX}")
+        directory = os.path.join(caches[0], f"{bundle.name}-{bundle.stamp}{DEVELOPER_SUFFIX}")
     for scheme in sysconfig._INSTALL_SCHEMES.values():
         for key in ("include", "platinclude"):
             if key in scheme:
@@ -82,9 +82,9 @@ def _place_headers(runtime: Runtime, sysconfig: ModuleType) -> None:
 
 
 def _keep_to_directories(runtime: Runtime, metadata: ModuleType) -> None:
-    """Stops importlib.metadata from reading the PAR on sys.path as a zip file.
+    """Stop importlib.metadata from reading the PAR on sys.path as a zip file.
 
-    The importer answers for all that is in it; zipfile would take a tenth of a second to list it.
+    The importer finds everything in the PAR, and zipfile would take 0.1 s to list it.
     """
     roots = tuple(f"{b.virtual_root}/" for b in runtime.bundles if not b.on_disk)
     children = metadata.FastPath.children

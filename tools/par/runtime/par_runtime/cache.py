@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where unpacked files may go: the first directory that is ours, private and writable.
+"""The cache of unpacked files: the first directory that this user owns, private and writable.
 
-Order: PAR_CACHE_DIR (an order: nothing else is tried), XDG_CACHE_HOME, HOME/.cache, TMPDIR and
-/tmp. A directory that somebody else could have filled is never used, and a home directory of
-another user (sudo) is never written to. A program with raised rights (setuid, setgid, file
-capabilities) has no cache: its caller may own every one of these directories.
+Order: PAR_CACHE_DIR (if set, nothing else is tried), XDG_CACHE_HOME, HOME/.cache, TMPDIR and /tmp.
+A directory that another user could have filled is never used, and the home directory of another
+user (sudo) is never written to. A program with raised rights (setuid, setgid, file capabilities)
+has no cache, because its caller may own every one of these directories.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class CacheError(SystemExit):
-    """The directory that the user named cannot be used: one line, exit status 1."""
+    """An error for an unusable PAR_CACHE_DIR: one line, exit status 1."""
 
 
 def say(program: str, text: str) -> None:
@@ -30,7 +30,7 @@ def say(program: str, text: str) -> None:
 
 @functools.lru_cache(maxsize=1)
 def directories(runtime: Runtime) -> tuple[str, ...]:
-    """Usable cache directories, best first; each problem with a likely one is said once."""
+    """Return the usable cache directories, best first. Warn once about each that is not owned."""
     if runtime.raised:
         return ()
     program = runtime.program
@@ -41,17 +41,17 @@ def directories(runtime: Runtime) -> tuple[str, ...]:
         if problem:
             raise CacheError(
                 f"{os.path.basename(program)}: PAR_CACHE_DIR={named}: {problem}; name a directory "
-                "that you own and that nobody else can write to"
+                "that you own and that no other user can write to"
             )
         return (directory,)
-    found = []
+    usable = []
     for directory in _candidates():
         problem = _problem(directory)
         if not problem:
-            found.append(directory)
+            usable.append(directory)
         elif problem.startswith("owned by"):
             say(program, f"cache {directory} is {problem}: not used (PAR_CACHE_DIR=DIR chooses)")
-    return tuple(found)
+    return tuple(usable)
 
 
 def _candidates() -> Iterator[str]:
@@ -62,10 +62,10 @@ def _candidates() -> Iterator[str]:
     home = os.environ.get("HOME")
     if home and os.path.isabs(home):
         try:
-            ours = os.stat(home).st_uid == user
+            owned = os.stat(home).st_uid == user
         except OSError:
-            ours = False
-        if ours:
+            owned = False
+        if owned:
             yield os.path.join(home, ".cache", "par")
     seen = set()
     for base in (os.environ.get("TEST_TMPDIR"), os.environ.get("TMPDIR"), "/tmp"):
@@ -75,7 +75,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _problem(directory: str) -> str | None:
-    """Why `directory` cannot hold unpacked files; None where it can. Makes it if need be."""
+    """Create `directory` if needed; return why it cannot hold unpacked files, or None if it can."""
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         status = os.lstat(directory)
@@ -83,7 +83,7 @@ def _problem(directory: str) -> str | None:
         return f"not usable ({error.strerror})"
     if not stat.S_ISDIR(status.st_mode):
         return "not a directory"
-    # Root may have filled a cache for everybody; it is read, and never written, by others.
+    # A cache that root filled is shared: other users read it and never write to it.
     if status.st_uid not in (os.geteuid(), 0):
         return f"owned by user {status.st_uid} and not by {os.geteuid()}"
     if status.st_mode & 0o022:

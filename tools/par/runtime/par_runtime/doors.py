@@ -17,31 +17,31 @@ HELP = """\
 {name} is a PAR: one file with a Python interpreter, code and native libraries.
 Main module: {main}. Arguments go to it; these environment variables go to the PAR:
 
-  PAR_HELP=1            this text
-  PAR_INFO=1            what it was built from, as JSON
-  PAR_LIST=1            its contents: size and name of each file, by bundle
+  PAR_HELP=1            print this text
+  PAR_INFO=1            print the inputs that it was built from, as JSON
+  PAR_LIST=1            list its contents: size and name of each file, by bundle
   PAR_MAIN=MODULE       run another module as the main one; MODULE:FUNCTION calls a function
-  PAR_INTERPRETER=1     be a Python interpreter: a prompt, or -c CODE, -m MODULE, FILE
-  PAR_TRACE_IMPORTS=1   print each import as it is found
+  PAR_INTERPRETER=1     run as a Python interpreter: a prompt, or -c CODE, -m MODULE, FILE
+  PAR_TRACE_IMPORTS=1   print each module that the importer finds
   PAR_CACHE_DIR=DIR     unpack native libraries there ({cache})
   PAR_FAST_EXIT=0       end with the interpreter's full teardown
   PAR_STARTUP_GC=1      leave the garbage collector on while modules are imported
-  PAR_VERIFY=1          first check every byte of the file, its launcher too
-  PAR_DEBUG=1           show a traceback where the PAR would print one line
+  PAR_VERIFY=1          first check every byte of the file, including its launcher
+  PAR_DEBUG=1           show a traceback instead of a one-line error
 
 It is also a zip file: `unzip -l` and `python3 -m zipfile -l` list it.
 """
 
 
 def show(runtime: Runtime, asked: dict[str, str]) -> None:
-    """Print what the doors ask for. Raises SystemExit with one line if the output fails."""
+    """Print the output of each door in `asked`. Raises SystemExit (one line) if that fails."""
     try:
         if sys.stdout is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
         _show(runtime, asked)
         sys.stdout.flush()
     except OSError as error:
-        sys.stdout = None  # nothing of it is flushed again at the end
+        sys.stdout = None  # so that the interpreter does not flush it again at exit
         raise SystemExit(
             f"{runtime.program}: {', '.join(asked)}: cannot write to standard output: "
             f"{error.strerror}"
@@ -68,7 +68,7 @@ def _show(runtime: Runtime, asked: dict[str, str]) -> None:
 
 
 def info(runtime: Runtime) -> dict[str, object]:
-    """What the program was built from, and where it runs."""
+    """Return the inputs that the program was built from, and where it runs."""
     stamp: dict[str, object] = {}
     if runtime.layout == "packed":
         _, archive, index = runtime.sections[0]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """sys.executable: a path that starts this same program as a Python interpreter.
 
-multiprocessing's spawn and forkserver, torchrun and build helpers start it with -c, -m or a
-file. It is a link named python3 to the PAR; where no directory is writable, a script in memory
-whose "#!" line names the PAR.
+multiprocessing's spawn and forkserver, torchrun and build helpers start it with -c, -m or a file.
+It is a link named python3 to the PAR. If no directory is writable, it is a script in memory whose
+"#!" line names the PAR.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def interpreter_path(runtime: Runtime) -> str:
     if runtime.layout == "runfiles":
         return str(runtime.settings["python"])
     if runtime.raised:
-        return ""  # as Python says "unknown"; the launcher would refuse to be an interpreter
+        return ""  # Python's "unknown": under raised rights the launcher is no interpreter
     program = runtime.program
     label = f"{_par.hash(os.fsencode(program)):016x}"
     for directory in cache.directories(runtime):
@@ -52,5 +52,5 @@ def _in_memory(program: str) -> str:
     fd = os.memfd_create("python3", os.MFD_CLOEXEC)
     os.write(fd, b"#!" + os.fsencode(program) + b" --par-interpreter\n")
     os.fchmod(fd, 0o500)
-    # Named by process id: a child that has closed its descriptors still finds it.
+    # Not /proc/self: a child that has closed its descriptors must still find the file.
     return f"/proc/{os.getpid()}/fd/{fd}"

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of an archive that are not modules' code: sources, data, libraries.
+"""The files of an archive other than compiled modules: sources, data, libraries.
 
-The index keeps tables for each bundle, read when first needed:
+The index has two tables per bundle, read on first use:
   files:   path -> (method, offset, packed size, size, XXH64 of the packed bytes, mode, developer)
   natives: path -> (mode, offset, size, ((packed, size), ...), soname, needed,
                    N of the newest GLIBCXX_3.4.N that it defines)
-with paths relative to the bundle's root. Methods are those of zip: 0 stored, 8 deflate, 93 zstd.
+Paths are relative to the bundle's root. Methods are those of zip: 0 stored, 8 deflate, 93 zstd.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from _par_importer import Bundle, Runtime
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
-_DEFLATE_LIMIT = 1100  # a packed byte gives no more
+_DEFLATE_LIMIT = 1100  # upper bound of unpacked bytes per packed byte
 
 
 def table(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
@@ -34,7 +34,7 @@ def natives(bundle: Bundle) -> dict[str, tuple[Any, ...]]:
 
 
 def read(bundle: Bundle, relative: str) -> bytes:
-    """The file's bytes. Raises FileNotFoundError with the path as the caller wrote it."""
+    """Return the file's bytes. Raises FileNotFoundError with the file's path below the PAR."""
     row = table(bundle).get(relative)
     if row is not None:
         return unpacked(bundle, relative, row)
@@ -70,7 +70,7 @@ def unpacked(bundle: Bundle, relative: str, row: tuple[Any, ...]) -> bytes:
 
 
 def on_disk(bundle: Bundle, group: str) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Files (not libraries) that unpacking `group` writes."""
+    """Yield the files (not libraries) that unpacking `group` writes, with their rows."""
     for name, row in table(bundle).items():
         if not bundle.zip_safe or (group == "dev" and row[6]):
             yield name, row
@@ -83,33 +83,33 @@ def is_developer(bundle: Bundle, relative: str) -> bool:
 
 @functools.cache
 def developer_directories(bundle: Bundle) -> frozenset[str]:
-    """Every directory that holds, at any depth, a header or the like."""
+    """Return every directory that contains, at any depth, a developer file such as a header."""
     return frozenset(bundle.runtime.section("developer", bundle))
 
 
 def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tuple[str, bool]]:
-    """The protocol of pkgutil.iter_modules for one directory of the archive."""
-    found: dict[str, bool] = {}
-    for kind in (runtime.modules, runtime.extensions):
-        for name, row in kind.items():
+    """Yield (name, is package) of each module in a directory, as pkgutil.iter_modules requires."""
+    packages: dict[str, bool] = {}
+    for modules in (runtime.modules, runtime.extensions):
+        for name, row in modules.items():
             bundle = runtime.bundles[row[0]]
-            where = bundle.virtual_root if bundle.zip_safe or bundle.on_disk else bundle.root
-            parent = os.path.dirname(f"{where}/{row[1]}")
+            root = bundle.virtual_root if bundle.zip_safe or bundle.on_disk else bundle.root
+            parent = os.path.dirname(f"{root}/{row[1]}")
             package = len(row) > 2 and row[2]
             if package:
                 parent = os.path.dirname(parent)
             if parent == directory:
-                found[name.rpartition(".")[2]] = bool(package)
-    for name in sorted(found):
-        yield prefix + name, found[name]
+                packages[name.rpartition(".")[2]] = bool(package)
+    for name in sorted(packages):
+        yield prefix + name, packages[name]
 
 
 def iter_directory(bundle: Bundle, relative: str) -> Iterator[tuple[str, bool]]:
-    """(name, is directory) of the entries directly below `relative` ("" is the root)."""
+    """Yield (name, is directory) of the entries directly below `relative` ("" is the root)."""
     start = f"{relative}/" if relative else ""
     seen = set()
-    for kind in (table(bundle), natives(bundle)):
-        for path in kind:
+    for paths in (table(bundle), natives(bundle)):
+        for path in paths:
             if path.startswith(start):
                 name, slash, _ = path[len(start) :].partition("/")
                 if name not in seen:

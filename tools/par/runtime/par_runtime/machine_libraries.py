@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries that wheels take from the machine: the machine's if there, else the packed copies.
+"""Libraries that wheels expect on the machine: the machine's own, or else the packed copies.
 
-For the C++ runtime the newer one: newer is always compatible, and a compiler of this machine
-(torch.compile) makes code for this machine's. A bare container has none of them.
+Of the C++ runtime, the newer of the two is used. A newer one is always compatible, and this
+machine's compiler (torch.compile) emits code for this machine's runtime. A bare container has none
+of these libraries.
 """
 
 from __future__ import annotations
@@ -33,20 +34,20 @@ _OTHERS = ("libz.so.1",)
 
 @functools.cache
 def provide(runtime: Runtime) -> None:
-    """Loads what this machine lacks; a library that comes later finds it by its soname."""
+    """Load the libraries that this machine lacks. Later libraries find them by soname."""
     bundle = next((b for b in runtime.bundles if b.name == BUNDLE), None)
     if bundle is None or bundle.on_disk:
         return
     packed = {os.path.basename(name): name for name in files.natives(bundle)}
     newest = max(row[6] for row in files.natives(bundle).values())
-    wanted = [name for name in _OTHERS if _find(name) is None]
+    missing = [name for name in _OTHERS if _find(name) is None]
     if _cxx_version() < newest:
-        wanted = [*_CXX, *wanted]
-    for name in wanted:
-        _par.dlopen(_place(bundle, packed[name]))
+        missing = [*_CXX, *missing]
+    for name in missing:
+        _par.dlopen(_unpacked_path(bundle, packed[name]))
 
 
-def _place(bundle: Bundle, relative: str) -> str:
+def _unpacked_path(bundle: Bundle, relative: str) -> str:
     try:
         return os.path.join(unpack.bundle_directory(bundle, "lib"), relative)
     except OSError:
@@ -59,7 +60,7 @@ def _find(name: str) -> str | None:
 
 
 def _cxx_version() -> int:
-    """N of libstdc++.so.6.0.N on this machine; -1 where there is none."""
+    """Return N of this machine's libstdc++.so.6.0.N, or -1 if it lacks the C++ runtime."""
     libraries = [_find(name) for name in _CXX]
     if None in libraries:
         return -1

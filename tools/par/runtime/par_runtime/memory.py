@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries without a disk: unpacked into anonymous memory files and loaded from there.
 
-The dynamic linker finds a library that is already loaded by its soname, so a library's needs are
-loaded first and its own run path is never looked at.
+The dynamic linker finds a loaded library by its soname. So the dependencies of a library are loaded
+first, and its run path is never searched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @functools.cache
 def library(bundle: Bundle, relative: str) -> str:
-    """A path under /proc/self/fd that holds the library; what it needs is loaded already."""
+    """Return a path of the library under /proc/self/fd, with its dependencies already loaded."""
     _load_needs(bundle, relative)
     return _memory_file(bundle, relative)
 
@@ -40,14 +40,14 @@ def _load(bundle: Bundle, relative: str) -> None:
 
 @functools.cache
 def _owners(runtime: Runtime) -> dict[str, tuple[Bundle, str]]:
-    found: dict[str, tuple[Bundle, str]] = {}
+    owners: dict[str, tuple[Bundle, str]] = {}
     for bundle in runtime.bundles:
         if bundle.on_disk or bundle.name == "cc_runtime":
             continue
         for relative, row in files.natives(bundle).items():
             if row[4]:
-                found.setdefault(row[4], (bundle, relative))
-    return found
+                owners.setdefault(row[4], (bundle, relative))
+    return owners
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""importlib.metadata for the distributions (wheels) that are in the program."""
+"""importlib.metadata for the distributions (wheels) in the program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class PackedDistribution(Distribution):
 
     @property
     def _normalized_name(self) -> str:
-        # Who asks for entry points asks each distribution for this, which would parse its METADATA.
+        # importlib.metadata.entry_points() reads this of each distribution. The default property
+        # would parse METADATA.
         return self._normalized
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:
@@ -49,10 +50,10 @@ class PackedDistribution(Distribution):
 def distributions(
     runtime: Runtime, context: DistributionFinder.Context | None
 ) -> Iterator[Distribution]:
-    """The distributions that `context` asks for: all, or the one of its name."""
-    wanted = None if context is None or context.name is None else normalized(context.name)
+    """Yield the distributions that `context` selects: all, or the one with its name."""
+    selected = None if context is None or context.name is None else normalized(context.name)
     for name, (number, directory, entry_points) in sorted(runtime.distributions.items()):
-        if wanted is None or name == wanted:
+        if selected is None or name == selected:
             yield PackedDistribution(name, runtime.bundles[number], directory, entry_points)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""importlib.resources for packages in an archive; on-disk packages get the standard reader."""
+"""importlib.resources for packages in an archive. Packages on disk get the standard reader."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def reader(bundle: Bundle, filename: str) -> TraversableResources:
-    """The resource reader of the package (or module) whose file is `filename`."""
+    """Return the resource reader of the package (or module) whose file is `filename`."""
     if bundle.on_disk or not bundle.zip_safe:
         from importlib.machinery import SourceFileLoader
         from importlib.readers import FileReader
@@ -27,7 +27,7 @@ def reader(bundle: Bundle, filename: str) -> TraversableResources:
 
 
 def directory_reader(bundle: Bundle, relative: str) -> TraversableResources:
-    """The reader of a package directory without a file of its own."""
+    """Return the reader of a package directory without an __init__.py."""
     return ArchiveReader(ArchivePath(bundle, relative))
 
 

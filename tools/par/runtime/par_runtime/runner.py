@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the program's main module and turns its end into an exit status."""
+"""Running of the program's main module, and the conversion of its outcome to an exit status."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 
 
 def run(runtime: Runtime) -> int:
-    """Runs what the environment's doors ask for, else the main module; may not return.
+    """Run what the doors request, else the main module. May not return.
 
-    With fast exit (the default) the process ends here, after atexit functions and a flush;
-    C++ destructors and the interpreter's own teardown do not run.
+    With fast exit (the default) the process ends here, after the atexit functions and a flush. C++
+    destructors and the interpreter's own teardown do not run.
     """
     fast = runtime.settings.get("fast_exit") and os.environ.get("PAR_FAST_EXIT", "1") != "0"
     status = _guarded(lambda: _choose(runtime))
-    if status < 0:  # killed by our own signal, as Python does for Ctrl-C
+    if status < 0:  # end by that signal, as Python does after Ctrl-C
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
-    gc.freeze()  # the last collections would find nothing that matters
+    gc.freeze()  # collecting garbage at exit would waste time
     if fast:
         _leave(status)
     return status
@@ -66,7 +66,7 @@ def _find_function(runtime: Runtime, module: str, name: str) -> Callable[[], str
 
 
 def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
-    """The spec of a module that can be run or called. Raises SystemExit: one line."""
+    """Return the spec of a module that can be run or called. Raises SystemExit (one line)."""
     import importlib.util
 
     if not all(part.isidentifier() for part in name.split(".")):
@@ -77,7 +77,7 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
         spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-            raise  # the package is there; something that it imports is not
+            raise  # the package exists, but a module that it imports does not
         spec = None
     except ValueError:  # a loaded module without a spec: __main__
         spec = None
@@ -89,7 +89,10 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
 
 
 def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
-    """What `python -m name` does, without runpy: __main__ keeps the spec, for spawned children."""
+    """Prepare what `python -m name` does, without runpy. Return the function that runs it.
+
+    __main__ keeps the spec, because spawned children need it.
+    """
     spec = _find_module(runtime, name)
     if spec.submodule_search_locations is not None:
         spec = _find_module(runtime, f"{name}.__main__")
@@ -112,10 +115,11 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
 
 
 def _import_early(runtime: Runtime) -> None:
-    """Imports what the main module imports before its first other statement, in that order.
+    """Import, in order, what the main module imports before its first other statement.
 
-    Then nothing that is alive needs to be looked at by the collector again. It waits until then: the
-    first object after an import that paused it would have it go through all that the import made.
+    All live objects are then frozen, so the garbage collector never scans them again. It stays
+    disabled until then: otherwise the first allocation after an import would trigger a scan of
+    everything that the import created.
     """
     pause = gc.isenabled()
     if pause:
@@ -139,7 +143,7 @@ def _guarded(program: Callable[[], None]) -> int:
     except KeyboardInterrupt as error:
         sys.excepthook(type(error), error, error.__traceback__)
         return -signal.SIGINT
-    except BaseException as error:  # noqa: BLE001  # shown, as an interpreter would
+    except BaseException as error:  # noqa: BLE001  # printed, as the interpreter does
         traceback = error.__traceback__
         while traceback is not None and traceback.tb_frame.f_globals.get("__name__") == __name__:
             traceback = traceback.tb_next  # the program's own frames only
@@ -164,7 +168,7 @@ def _exit_status(code: object) -> int:
 def _leave(status: int) -> None:
     threading = sys.modules.get("threading")
     if threading is not None:
-        threading._shutdown()  # waits for non-daemon threads, as an interpreter's end does
+        threading._shutdown()  # waits for non-daemon threads, as the interpreter does at exit
     import atexit
 
     atexit._run_exitfuncs()

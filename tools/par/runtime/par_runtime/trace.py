@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PAR_TRACE_IMPORTS=1: one line for each module that the archive's importer finds."""
+"""The output of PAR_TRACE_IMPORTS=1: one line per module that the archive's importer finds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _START = time.perf_counter()
 
 def print_import(spec: ModuleSpec) -> None:
     elapsed = (time.perf_counter() - _START) * 1e3
-    where = spec.origin or "namespace"
+    origin = spec.origin or "namespace"
     try:
-        print(f"par: {elapsed:9.1f} ms  {spec.name}  {where}", file=sys.stderr)
-    except OSError:  # the reader is gone, and an import must not fail for it
+        print(f"par: {elapsed:9.1f} ms  {spec.name}  {origin}", file=sys.stderr)
+    except OSError:  # stderr is closed, and an import must not fail because of that
         sys.stderr = None

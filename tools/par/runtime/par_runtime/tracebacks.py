@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracebacks with source lines: the interpreter's own printer only looks for files on disk."""
+"""Tracebacks with source lines. The interpreter's own printer reads sources only from disk."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _IMPORTER = ("<frozen _par_boot>", "<frozen _par_importer>")
 
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Prints what Python prints for the same program on disk: no frames of the importer.
+    """Print what Python prints for the same program on disk, without frames of the importer.
 
-    Takes the place of sys.__excepthook__.
+    Replaces sys.excepthook.
     """
     if sys.stderr is None:
         return
@@ -24,7 +24,7 @@ def show(kind: type[BaseException], value: BaseException, trace: TracebackType |
 
 
 def show_in_thread(arguments: Any) -> None:
-    """Takes the place of threading.__excepthook__."""
+    """Print an uncaught exception of a thread. Replaces threading.excepthook."""
     if arguments.exc_type is SystemExit or sys.stderr is None:
         return
     name = arguments.thread.name if arguments.thread is not None else "unknown"

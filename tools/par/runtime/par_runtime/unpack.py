@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the files of a bundle that must be files on disk, once, under the bundle's content stamp.
+"""Unpacking of the files of a bundle that must be on disk, once per content stamp.
 
-A directory `<cache>/<name>-<stamp>` is complete or absent: it is filled under another name and
-renamed. A start looks at sizes only; nothing is hashed again. With nowhere to write, libraries
-are loaded from memory instead.
+A directory `<cache>/<name>-<stamp>` is complete or absent: it is filled under a temporary name and
+renamed. Later starts compare sizes and hash nothing. If no directory is writable, libraries are
+loaded from memory instead.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _BATCH = 200  # files open at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_refused: set[str] = set()  # directories that have failed once in this process
+_refused: set[str] = set()  # directories in which unpacking failed in this process
 
 
 def native_path(bundle: Bundle, relative: str) -> str:
-    """See Loader.native_path."""
+    """Implement `Loader.native_path`."""
     relative = os.fspath(relative).strip("/")
     if bundle.on_disk:
         return os.path.join(bundle.virtual_root, relative)
@@ -45,7 +45,7 @@ def native_path(bundle: Bundle, relative: str) -> str:
 
 
 def extension_path(bundle: Bundle, relative: str) -> str:
-    """The file to dlopen for an extension module of a packed bundle."""
+    """Return the file to dlopen for an extension module of a packed bundle."""
     from par_runtime import machine_libraries
 
     if bundle.needs_machine:
@@ -57,22 +57,22 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """The directory with a bundle's unpacked files of one group.
+    """Return the directory with a bundle's unpacked files of one group.
 
-    "lib": libraries, and all files of a bundle that is not zip-safe; "dev": all that and headers.
-    Raises OSError where no directory can take them.
+    Group "lib" has the libraries, and all files of a bundle that is not zip-safe. Group "dev" has
+    those and the headers. Raises OSError if no directory can hold them.
     """
     directory = _find_directory(bundle, group)
     if directory is None:
         name = os.path.basename(bundle.runtime.program)
-        why = "no directory can take them; set PAR_CACHE_DIR to one that can"
+        why = "no directory can hold them; set PAR_CACHE_DIR to one that can"
         if bundle.runtime.raised:
             why = "a program with raised rights writes none; clear the setuid bit"
         raise OSError(errno.EROFS, f"{name}: {bundle.name} needs files on disk and {why}")
     return directory
 
 
-@functools.cache  # of failures too: a full disk is tried, and reported, once
+@functools.cache  # also caches failures: a full disk is tried, and reported, once
 def _find_directory(bundle: Bundle, group: str) -> str | None:
     program = bundle.runtime.program
     if group == "dev":
@@ -108,7 +108,7 @@ def _explain(bundle: Bundle, directory: str, error: OSError) -> str:
 
 
 def _complete(bundle: Bundle, path: str) -> bool:
-    """True if all libraries are there in full: a machine that lost power may have lost some."""
+    """Return whether all libraries exist in full. After a power loss some may not."""
     try:
         status = os.lstat(path)
         if status.st_uid not in (os.geteuid(), 0):
@@ -125,7 +125,7 @@ def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
     path = os.path.join(directory, label)
     lock = os.open(os.path.join(directory, f".{label}.lock"), os.O_CREAT | os.O_RDWR, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # a process that is killed lets go of it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it if this process is killed
         if _complete(bundle, path):
             return path
         prefix = f".{label}.new."
@@ -148,14 +148,14 @@ def _unpack(bundle: Bundle, group: str, directory: str, label: str) -> str:
 
 
 def _fill(bundle: Bundle, group: str, target: str) -> None:
-    made = {target}
+    directories = {target}
 
-    def place(name: str) -> str:
+    def prepared(name: str) -> str:
         path = os.path.join(target, name)
         parent = os.path.dirname(path)
-        if parent not in made:
+        if parent not in directories:
             os.makedirs(parent, exist_ok=True)
-            made.add(parent)
+            directories.add(parent)
         return path
 
     natives = list(files.natives(bundle).items())
@@ -165,7 +165,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
         try:
             for name, (mode, offset, _, frames, *_) in natives[start : start + _BATCH]:
                 fd = os.open(
-                    place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o777 | 0o200
+                    prepared(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode & 0o777 | 0o200
                 )
                 jobs.append((name, fd, offset, frames))
             bundle.archive.unpack(jobs, threads)
@@ -173,7 +173,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
             for _, fd, *_ in jobs:
                 os.close(fd)
     for name, row in files.on_disk(bundle, group):
-        fd = os.open(place(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] & 0o777 | 0o200)
+        fd = os.open(prepared(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY, row[5] & 0o777 | 0o200)
         with open(fd, "wb", buffering=0) as stream:
             data = memoryview(files.unpacked(bundle, name, row))
             while data:
@@ -181,7 +181,7 @@ def _fill(bundle: Bundle, group: str, target: str) -> None:
 
 
 def _remove(path: str) -> None:
-    """Removes a tree; what cannot be removed is left for the next start."""
+    """Remove a tree. Files that cannot be removed are left for the next start."""
     try:
         for base, directories, names in os.walk(path, topdown=False):
             for name in names:
