@@ -75,7 +75,7 @@ def register_scheme(
         if scheme in _registered and not overwrite:
             raise ValueError(f"register_scheme('{scheme}'): it is registered; say overwrite=True")
         make = filesystem if callable(filesystem) else lambda: filesystem
-        _registered[scheme] = _Registered(_once(make), retry, rename_commits)
+        _registered[scheme] = _Registered(_memoize(make), retry, rename_commits)
     if isinstance(filesystem, type):
         from fsspec import AbstractFileSystem, register_implementation
 
@@ -178,7 +178,7 @@ def _stripped(system: Any, location: Location) -> str:
     return f"{root}/{rest}" if root or system.root_marker else rest
 
 
-def _once(make: Callable[[], Any]) -> Callable[[], Any]:
+def _memoize(make: Callable[[], Any]) -> Callable[[], Any]:
     instances: list[Any] = []
     lock = threading.Lock()
     owner = os.getpid()

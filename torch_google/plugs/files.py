@@ -25,10 +25,10 @@ def plug() -> None:
     from torch._seam import files
 
     for hook, (module, name) in _ANSWERS.items():
-        getattr(files, hook).plug(_later(module, name))
+        getattr(files, hook).plug(_lazy(module, name))
 
 
-def _later(module: str, name: str) -> Any:
+def _lazy(module: str, name: str) -> Any:
     answer: Any = None
 
     def ask(*args: Any, **kwargs: Any) -> Any:

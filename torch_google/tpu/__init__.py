@@ -29,7 +29,7 @@ def autoload() -> None:
 import torch  # noqa: E402, F401
 
 # What loads JAX comes with its first use: the name, and the room it is from.
-_LATER = {
+_LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",
     "export_stablehlo": "compile",
@@ -50,10 +50,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -270,11 +270,11 @@ def test_a_start_that_is_interrupted_begins_anew() -> None:
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")
-from torch_google.tpu.compile import carrier
-from torch_google.tpu.composites import registration
-from torch_google.tpu.torch_hooks import fakes, optimizers
-from torch_google.tpu.fused import fused
-from torch_google.tpu.eager import copy_kernels as kernels, operators
+from torch_google.tpu.compile import device_adapter
+from torch_google.tpu.composites import composite_table
+from torch_google.tpu.torch_hooks import fake_tensors, optimizer_steps
+from torch_google.tpu.fused import fusion
+from torch_google.tpu.eager import copy_kernels as kernels, recorded_operators
 from torch_google.tpu.runtime import memory
 
 def interrupt(owner, name):
@@ -290,14 +290,14 @@ def interrupt(owner, name):
     setattr(owner, name, interrupted)
 
 STEPS = [
-    (carrier, "carry"),
-    (registration._ATEN, "impl"),
-    (fakes, "_laid_out"),
-    (fused, "register"),
+    (device_adapter, "register_adapter"),
+    (composite_table._ATEN, "impl"),
+    (fake_tensors, "_laid_out"),
+    (fusion, "register"),
     (kernels._library, "impl"),
     (memory, "limit_all"),
-    (operators, "record"),
-    (optimizers, "install"),
+    (recorded_operators, "record"),
+    (optimizer_steps, "install"),
 ]
 for owner, name in STEPS:
     interrupt(owner, name)

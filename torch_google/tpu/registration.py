@@ -15,8 +15,14 @@ import torch
 from torch_google.tpu import _C, startup
 from torch_google.tpu.device_module import device
 from torch_google.tpu.runtime import platform
-from torch_google.tpu.runtime.untraced import untraced
-from torch_google.tpu.torch_hooks import autocast, dlpack, dynamo, parallel, sharing
+from torch_google.tpu.runtime.dynamo_skip import untraced
+from torch_google.tpu.torch_hooks import (
+    autocast,
+    data_parallel,
+    dlpack,
+    dynamo,
+    multiprocessing_ipc,
+)
 
 # Autograd's threads end at once; an exit waits no longer for them.
 _PATIENCE = 1.0
@@ -34,7 +40,7 @@ def register() -> None:
         {
             "start": startup.start,
             **{
-                name: _later(module, name)
+                name: _lazy(module, name)
                 for name, module in {
                     "miss": "torch_google.tpu.eager.miss",
                     "explain": "torch_google.tpu.runtime.errors",
@@ -45,17 +51,17 @@ def register() -> None:
                     "transfer": "torch_google.tpu.runtime.transfer",
                     "mark": "torch_google.tpu.runtime.events",
                     "mem_get_info": "torch_google.tpu.runtime.memory",
-                    "fuse": "torch_google.tpu.fused.fused",
-                    "attempt": "torch_google.tpu.fused.fused",
-                    "entry": "torch_google.tpu.fused.fused",
+                    "fuse": "torch_google.tpu.fused.fusion",
+                    "attempt": "torch_google.tpu.fused.fusion",
+                    "entry": "torch_google.tpu.fused.fusion",
                     "scratch": "torch_google.tpu.runtime.compiler",
                 }.items()
             },
         }
     )
     dlpack.install()
-    sharing.install(receive)
-    parallel.install()
+    multiprocessing_ipc.install(receive)
+    data_parallel.install()
     _C.expect_devices(platform.expected_devices())
     dynamo.install()
     _install_collectives()
@@ -66,7 +72,7 @@ def register() -> None:
 def receive(*parts: Any) -> Any:
     """Rebuild a tensor that another process sent: this one may not know the device yet."""
     register()
-    return sharing.rebuild(*parts)
+    return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
@@ -75,7 +81,7 @@ def _install_collectives() -> None:
     if torch.distributed.is_available():
         torch.distributed.Backend.register_backend(
             "tpu",
-            _later("torch_google.tpu.torch_hooks.collectives", "group"),
+            _lazy("torch_google.tpu.torch_hooks.collectives", "group"),
             extended_api=True,
             devices=["cpu", "tpu"],
         )
@@ -102,7 +108,7 @@ def _autograd_lives() -> bool:
     return False
 
 
-def _later(module: str, name: str) -> Callable[..., Any]:
+def _lazy(module: str, name: str) -> Callable[..., Any]:
     """Return a function that is imported when it is called: most of them load JAX."""
     found: list[Callable[..., Any]] = []
 

@@ -17,7 +17,7 @@ import torch
 
 import torch_google.tpu
 from torch_google.tpu import _C
-from torch_google.tpu.fused import fused
+from torch_google.tpu.fused import fusion
 from torch_google.tpu.runtime import compiler
 
 MODES = sorted(_C.Mode.__members__)
@@ -154,7 +154,7 @@ def test_a_failed_compilation_changes_nothing_that_is_written_or_drawn(
 def test_a_trace_that_xla_cannot_compile_gives_the_same_values_and_random_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(_: fused.Fusion) -> None:
+    def fail(_: fusion.Fusion) -> None:
         raise jax.errors.JaxRuntimeError("INTERNAL: the compiler failed")
 
     def work() -> list[list[float]]:
@@ -165,7 +165,7 @@ def test_a_trace_that_xla_cannot_compile_gives_the_same_values_and_random_number
         return [x.tolist(), noise.tolist(), torch.rand(2, device="tpu").tolist()]
 
     wanted = work()
-    monkeypatch.setattr(fused.Fusion, "lower", fail)
+    monkeypatch.setattr(fusion.Fusion, "lower", fail)
     with torch.tpu.eager_mode("fused"):
         for _ in range(3):
             for found, expected in zip(work(), wanted, strict=True):

@@ -65,8 +65,8 @@ _FOR_MISSES = (
     "torch_google.tpu.lowerings.families",
     "torch_google.tpu.lowerings.matmul",
     "torch_google.tpu.program.interpreter",
-    "torch_google.tpu.program.operators",
-    "torch_google.tpu.program.trace",
+    "torch_google.tpu.program.operator_lowering",
+    "torch_google.tpu.program.graph_tracing",
 )
 
 
@@ -92,7 +92,7 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     losses, compiles, hits, misses, loaded, asked, _ = _run(tmp_path, mode)
     assert compiles > 20
     assert misses >= compiles > hits
-    assert "torch_google.tpu.program.trace" in loaded
+    assert "torch_google.tpu.program.graph_tracing" in loaded
     assert bool(asked) == (mode != "strict")
     again, compiles, hits, misses, loaded, asked, read = _run(tmp_path, mode)
     assert again == losses

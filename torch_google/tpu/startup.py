@@ -36,20 +36,20 @@ def _register_rooms(devices: int) -> None:
     """Register the rooms with torch, one by one. Each registration is idempotent."""
     # Imported here: they load JAX, or register kernels that only this device needs.
     from torch_google.tpu import composites
-    from torch_google.tpu.eager import copy_kernels, operators
-    from torch_google.tpu.fused import fused
+    from torch_google.tpu.eager import copy_kernels, recorded_operators
+    from torch_google.tpu.fused import fusion
     from torch_google.tpu.lowerings import meta_kernels, recurrent_operators  # noqa: F401
     from torch_google.tpu.runtime import memory
-    from torch_google.tpu.torch_hooks import carrier, fakes, optimizers
+    from torch_google.tpu.torch_hooks import compile_adapter, fake_tensors, optimizer_steps
 
-    carrier.register()
+    compile_adapter.register()
     copy_kernels.register()
-    fakes.register()
+    fake_tensors.register()
     # Before operators.record: the recorder takes the operators that have no kernel yet.
     composites.register()
-    operators.record([platform.device(0)])
-    fused.register()
-    optimizers.install()
+    recorded_operators.record([platform.device(0)])
+    fusion.register()
+    optimizer_steps.install()
     memory.limit_all(devices)
 
 

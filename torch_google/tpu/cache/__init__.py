@@ -4,25 +4,25 @@
 from typing import Any
 
 from torch_google.tpu.cache.settings import (
-    Statistics,
+    CacheStatistics,
     get_compile_cache,
     reset_statistics,
     set_compile_cache,
     statistics,
 )
 
-_LATER = {
+_LAZY = {
     "Entry": "entry",
-    "Found": "store",
+    "StoredEntry": "store",
     "found": "store",
     "remember": "store",
     "remembered": "store",
 }
 
 __all__ = [
+    "CacheStatistics",
     "Entry",
-    "Found",
-    "Statistics",
+    "StoredEntry",
     "found",
     "get_compile_cache",
     "remember",
@@ -34,8 +34,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
+    if name in _LAZY:
         from importlib import import_module
 
-        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

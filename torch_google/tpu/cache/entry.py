@@ -32,11 +32,11 @@ _REFUSALS = (
 )
 
 
-class Unusable(Exception):
+class UnusableEntry(Exception):
     """These bytes are no entry that this process can use; the message says why."""
 
 
-class Unstorable(Exception):
+class UnstorableProgram(Exception):
     """JAX cannot serialize this executable; the message says why."""
 
 
@@ -52,7 +52,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Read:
+class UnloadedEntry:
     """An entry whose executable, if it has one, is not loaded yet: a small one takes XLA a millisecond."""
 
     description: Any
@@ -82,26 +82,26 @@ def encode(entry: Entry) -> bytes:
             description, code = describe(entry.executable)
         words = json.dumps([description, entry.note], separators=(",", ":")).encode()
     except _REFUSALS as error:
-        raise Unstorable(str(error)) from error
+        raise UnstorableProgram(str(error)) from error
     body = _LENGTH.pack(len(words)) + words + code
     return _HEADER + hashlib.sha256(body).digest() + body
 
 
-def decode(data: bytes) -> Read:
+def decode(data: bytes) -> UnloadedEntry:
     """Return the entry of bytes. Raises Unusable."""
     if not data.startswith(_HEADER):
-        raise Unusable("it does not begin as an entry does")
+        raise UnusableEntry("it does not begin as an entry does")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
     if hashlib.sha256(body).digest() != data[len(_HEADER) : len(_HEADER) + _DIGEST]:
-        raise Unusable("its checksum differs")
+        raise UnusableEntry("its checksum differs")
     try:
         (length,) = _LENGTH.unpack_from(body)
         description, note = json.loads(bytes(body[_LENGTH.size : _LENGTH.size + length]))
     except (struct.error, ValueError, TypeError, RecursionError) as error:
         raise _cannot_be_loaded(error) from error
-    return Read(description, bytes(body[_LENGTH.size + length :]), note)
+    return UnloadedEntry(description, bytes(body[_LENGTH.size + length :]), note)
 
 
-def _cannot_be_loaded(error: Exception) -> Unusable:
+def _cannot_be_loaded(error: Exception) -> UnusableEntry:
     # Whole, and yet of another make: XLA then raises whatever it meets.
-    return Unusable(f"it cannot be loaded: {type(error).__name__}: {error}")
+    return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

@@ -132,7 +132,7 @@ def test_a_description_with_other_values_is_loaded_or_refused(data: st.DataObjec
 
 
 def _load(data: bytes) -> None:
-    with contextlib.suppress(entry.Unusable):
+    with contextlib.suppress(entry.UnusableEntry):
         entry.decode(data).loaded(jax.local_devices()[:1])
 
 
@@ -148,6 +148,6 @@ def test_a_pickle_is_not_opened(tmp_path: Path) -> None:
     bomb = pickle.dumps((None, _Bomb(tmp_path / "ran")))
     header = _bytes().partition(b"\n")[0] + b"\n"
     data = header + hashlib.sha256(bomb).digest() + bomb
-    with pytest.raises(entry.Unusable, match="it cannot be loaded"):
+    with pytest.raises(entry.UnusableEntry, match="it cannot be loaded"):
         entry.decode(data)
     assert list(tmp_path.iterdir()) == []

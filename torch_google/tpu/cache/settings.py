@@ -18,7 +18,7 @@ _PATIENCE = 3
 
 
 @dataclass
-class Statistics:
+class CacheStatistics:
     """Counts since the start or the last reset; `bytes` were read or written.
 
     `rejected` are entries that could not be used, `unstorable` programs that JAX cannot write, or that
@@ -34,17 +34,17 @@ class Statistics:
 
 
 @dataclass
-class _State:
+class _CacheState:
     place: Directory | Remote | None = None
     chosen: bool = False  # by a call; the variable is looked at once if not
     writable: bool = True
     unread: int = 0  # reads that have failed, one after another
     warned: bool = False
-    statistics: Statistics = field(default_factory=Statistics)
+    statistics: CacheStatistics = field(default_factory=CacheStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_state = _State()
+_state = _CacheState()
 
 
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
@@ -69,14 +69,14 @@ def get_compile_cache() -> str | None:
     return None if place is None else str(place)
 
 
-def statistics() -> Statistics:
+def statistics() -> CacheStatistics:
     """Return the counts, which go on: whoever counts does it here."""
     return _state.statistics
 
 
 def reset_statistics() -> None:
     """Count from zero again."""
-    _state.statistics = Statistics()
+    _state.statistics = CacheStatistics()
 
 
 def current() -> Directory | Remote | None:

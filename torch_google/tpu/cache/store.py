@@ -10,7 +10,14 @@ from typing import Any
 
 import jax
 
-from torch_google.tpu.cache.entry import Entry, Read, Unstorable, Unusable, decode, encode
+from torch_google.tpu.cache.entry import (
+    Entry,
+    UnloadedEntry,
+    UnstorableProgram,
+    UnusableEntry,
+    decode,
+    encode,
+)
 from torch_google.tpu.cache.environment import environment
 from torch_google.tpu.cache.settings import (
     current,
@@ -24,13 +31,15 @@ from torch_google.tpu.cache.settings import (
 from torch_google.tpu.cache.trust import UntrustedEntry
 
 
-class Found:
+class StoredEntry:
     """What was kept under a fingerprint. Its executable is loaded when somebody asks."""
 
-    def __init__(self, read: Read, name: str, place: object, devices: Sequence[jax.Device]) -> None:
+    def __init__(
+        self, read: UnloadedEntry, name: str, place: object, devices: Sequence[jax.Device]
+    ) -> None:
         self.note: Any = read.note
         self.has_executable = read.has_executable
-        self._read: Read | None = read
+        self._read: UnloadedEntry | None = read
         self._entry: Entry | None = None
         self._name = name
         self._place = place
@@ -44,7 +53,7 @@ class Found:
             if read is not None:
                 try:
                     self._entry = read.loaded(self._devices)
-                except Unusable as error:
+                except UnusableEntry as error:
                     statistics().hits -= 1
                     statistics().misses += 1
                     _reject(self._name, self._place, error)
@@ -58,7 +67,7 @@ def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
     return None if entry is None else entry.loaded()
 
 
-def found(fingerprint: str, devices: Sequence[jax.Device]) -> Found | None:
+def found(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
     """Return the same, for who may never need the executable."""
     place = current()
     if place is None:
@@ -75,8 +84,8 @@ def found(fingerprint: str, devices: Sequence[jax.Device]) -> Found | None:
             read = decode(data)
             counts.hits += 1
             counts.bytes += len(data)
-            return Found(read, name, place, devices)
-    except (Unusable, UntrustedEntry) as error:
+            return StoredEntry(read, name, place, devices)
+    except (UnusableEntry, UntrustedEntry) as error:
         _reject(name, place, error)
     except OSError as error:
         note_read(failed=True)
@@ -96,7 +105,7 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
             statistics().unstorable += 1
             return
         place.write(_name(fingerprint, devices), data)
-    except Unstorable:
+    except UnstorableProgram:
         statistics().unstorable += 1
         return
     except OSError as error:

@@ -230,7 +230,7 @@ def test_a_bound_below_one_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_variable_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_state", settings._State())
+    monkeypatch.setattr(settings, "_state", settings._CacheState())
     monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", str(tmp_path / "named"))
     assert cache.get_compile_cache() == str(tmp_path / "named")
     monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", "")
@@ -238,7 +238,7 @@ def test_the_variable_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_variable_that_nothing_opens_warns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "_state", settings._State())
+    monkeypatch.setattr(settings, "_state", settings._CacheState())
     monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", "abacus://x")
     with pytest.warns(UserWarning, match="TORCH_TPU_COMPILE_CACHE: nothing opens 'abacus://x'"):
         assert cache.get_compile_cache() is None

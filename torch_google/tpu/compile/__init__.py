@@ -13,18 +13,25 @@ from torch_google.tpu.release import V2_6
 
 if TYPE_CHECKING:
     from torch_google.tpu.compile.aot import backend
-    from torch_google.tpu.compile.carrier import Carrier, Result, carry
+    from torch_google.tpu.compile.device_adapter import DeviceAdapter, TensorSpec, register_adapter
     from torch_google.tpu.compile.export import export_stablehlo
-    from torch_google.tpu.compile.steps import compile_step
+    from torch_google.tpu.compile.training_steps import compile_step
 
-__all__ = ["Carrier", "Result", "backend", "carry", "compile_step", "export_stablehlo"]
+__all__ = [
+    "DeviceAdapter",
+    "TensorSpec",
+    "backend",
+    "compile_step",
+    "export_stablehlo",
+    "register_adapter",
+]
 
 _MODULES = {
-    "Carrier": "carrier",
-    "Result": "carrier",
+    "DeviceAdapter": "device_adapter",
+    "TensorSpec": "device_adapter",
     "backend": "aot_uncached" if V2_6 else "aot",
-    "carry": "carrier",
-    "compile_step": "steps",
+    "register_adapter": "device_adapter",
+    "compile_step": "training_steps",
     "export_stablehlo": "export",
 }
 

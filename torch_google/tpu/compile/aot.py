@@ -15,8 +15,8 @@ from torch._inductor import config as inductor_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
-from torch_google.tpu.compile.compiled import CHOSEN, Compiled
-from torch_google.tpu.compile.joint import known, partition
+from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
+from torch_google.tpu.compile.joint_graph import known, partition
 from torch_google.tpu.compile.options import parse
 
 
@@ -34,10 +34,14 @@ def backend(
     """
     torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
     compiler = aot_autograd(
-        fw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, forward=True)),
-        bw_compiler=SerializableAOTDispatchCompiler(Compiled, partial(Compiled, backward=True)),
+        fw_compiler=SerializableAOTDispatchCompiler(
+            CompiledGraph, partial(CompiledGraph, forward=True)
+        ),
+        bw_compiler=SerializableAOTDispatchCompiler(
+            CompiledGraph, partial(CompiledGraph, backward=True)
+        ),
         inference_compiler=SerializableAOTDispatchCompiler(
-            Compiled, partial(Compiled, inference=True)
+            CompiledGraph, partial(CompiledGraph, inference=True)
         ),
         decompositions=known(),
         partition_fn=_PARTITION,
@@ -66,7 +70,7 @@ class _Partition(CustomPartitionerFn):
 
     def uuid(self) -> str:
         """Return what tells our graphs from those of other backends, and of other versions."""
-        return "torch_google.tpu 4"
+        return "torch_google.tpu 5"
 
 
 _PARTITION = _Partition()

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from torch_google.tpu.compile import backend, carry
-from torch_google.tpu.compile.carrier import carrier_of
+from torch_google.tpu.compile import backend, register_adapter
+from torch_google.tpu.compile.device_adapter import adapter_of
 
 
 class Net(nn.Module):
@@ -82,12 +82,12 @@ def test_options_are_refused() -> None:
 
 def test_one_carrier_for_a_device() -> None:
     with pytest.raises(ValueError, match="serves tensors of 'cpu' already"):
-        carry("cpu", type(carrier_of(torch.device("cpu")))())
+        register_adapter("cpu", type(adapter_of(torch.device("cpu")))())
 
 
 def test_tensors_of_other_devices_are_refused() -> None:
     with pytest.raises(NotImplementedError, match="cannot run tensors of meta"):
-        carrier_of(torch.device("meta"))
+        adapter_of(torch.device("meta"))
 
 
 def test_a_mask_made_in_the_graph_hides_no_nan() -> None:

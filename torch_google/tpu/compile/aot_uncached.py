@@ -19,8 +19,8 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.compiled import CHOSEN, Compiled
-from torch_google.tpu.compile.joint import known, partition
+from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
+from torch_google.tpu.compile.joint_graph import known, partition
 from torch_google.tpu.compile.options import Options, parse
 
 
@@ -52,7 +52,7 @@ def _compile(
     graph: GraphModule,
     inputs: Sequence[Any],
     **part: bool,
-) -> Compiled:
+) -> CompiledGraph:
     """Compile one graph; the backward one comes when the gradient is first wanted.
 
     It has torch's default dtype of the forward one.
@@ -61,7 +61,7 @@ def _compile(
     try:
         _lay_out_maps(graph)
         with dtypes.defaulting_to(default):
-            return Compiled(graph, inputs, **part)
+            return CompiledGraph(graph, inputs, **part)
     finally:
         CHOSEN.reset(token)
 

@@ -165,7 +165,7 @@ def test_buckets_of_ones_own() -> None:
 
 def test_what_has_no_rule_runs_exactly(caplog: pytest.LogCaptureFixture) -> None:
     function = torch.compile(lambda x: x.diagonal() + 1, dynamic=True)
-    with caplog.at_level(logging.INFO, "torch_google.tpu.compile.bucketed"):
+    with caplog.at_level(logging.INFO, "torch_google.tpu.compile.bucketed_graph"):
         for size in (3, 4, 5):
             x = torch.randn(size, size)
             torch.testing.assert_close(function(x.to("tpu")).cpu(), x.diagonal() + 1)

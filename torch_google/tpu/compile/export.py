@@ -13,11 +13,11 @@ from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.evaluate import Evaluation
-from torch_google.tpu.compile.signature import draws
+from torch_google.tpu.compile.evaluation import Evaluation
+from torch_google.tpu.compile.graph_signature import draws
 from torch_google.tpu.compile.symbolic_export import stablehlo
 from torch_google.tpu.compile.symbols import Symbols
-from torch_google.tpu.program.trace import as_meta, trace_function
+from torch_google.tpu.program.graph_tracing import as_meta, trace_function
 
 
 def export_stablehlo(

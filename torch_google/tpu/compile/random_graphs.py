@@ -119,7 +119,7 @@ STEPS: dict[str, _Function] = {
 
 
 @dataclass(frozen=True)
-class Step:
+class GraphStep:
     """A step: `first` and `second` choose values made before, `a` and `b` are up to the step."""
 
     name: str
@@ -141,7 +141,7 @@ def inputs(first: int, second: int) -> list[torch.Tensor]:
     return [torch.randn(shape, generator=made) for shape in shapes]
 
 
-def possible(steps: Sequence[Step]) -> list[Step]:
+def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
     """Return the steps that can be done, whatever the sizes."""
     pools = [inputs(11, 13), inputs(7, 5), inputs(2, 3)]
     kept = []
@@ -157,7 +157,7 @@ def possible(steps: Sequence[Step]) -> list[Step]:
     return kept
 
 
-def function(steps: Sequence[Step]) -> Callable[..., Any]:
+def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
     """Return a function of `inputs`: what each step made."""
 
     def run(*given: torch.Tensor) -> list[torch.Tensor]:

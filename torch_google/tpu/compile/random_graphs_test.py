@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tools.par.testing.budget import examples
-from torch_google.tpu.compile.random_graphs import STEPS, Step, function, inputs, possible
+from torch_google.tpu.compile.random_graphs import STEPS, GraphStep, function, inputs, possible
 
 _SIZES = [(5, 3), (9, 12), (2, 7), (11, 6)]
 
 _steps = st.lists(
     st.builds(
-        Step,
+        GraphStep,
         st.sampled_from(sorted(STEPS)),
         st.integers(0, 4),
         st.integers(0, 4),
@@ -36,20 +36,20 @@ _steps = st.lists(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(steps=_steps)
-def test_a_random_graph(steps: list[Step]) -> None:
+def test_a_random_graph(steps: list[GraphStep]) -> None:
     check(possible(steps))
 
 
 @pytest.mark.parametrize("name", sorted(STEPS))
 def test_each_step_alone(name: str) -> None:
-    candidates = [Step(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (1, 1, 0), (2, 2, 3))]
-    candidates += [Step(name, f, 3, 1, 2) for f in (1, 2, 3)]
+    candidates = [GraphStep(name, 0, s, a, b) for a, b, s in ((0, 0, 0), (1, 1, 0), (2, 2, 3))]
+    candidates += [GraphStep(name, f, 3, 1, 2) for f in (1, 2, 3)]
     steps = possible(candidates)
     assert steps
     check(steps, _SIZES[1:3])
 
 
-def check(steps: Sequence[Step], sizes_of_calls: Sequence[tuple[int, int]] = _SIZES) -> None:
+def check(steps: Sequence[GraphStep], sizes_of_calls: Sequence[tuple[int, int]] = _SIZES) -> None:
     """Compare a function with itself on the CPU, for sizes of several buckets."""
     if not steps:
         return

@@ -14,7 +14,7 @@ import torch
 from torch._ops import HigherOrderOperator, OpOverload
 from torch.fx import GraphModule, Node
 
-from torch_google.tpu.program.prims import lowering_of
+from torch_google.tpu.program.lowering_lookup import lowering_of
 
 _Graphs: TypeAlias = tuple[GraphModule, GraphModule]
 
@@ -43,18 +43,18 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     for place, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, place)}
         # Partitioners save the state of a generator for what they recognise as random.
-        node.target = _Drawn(node.target)
+        node.target = _RandomOp(node.target)
     joint.recompile()
     graphs = split()
     for graph in graphs:
         for node in graph.graph.nodes:
-            if isinstance(node.target, _Drawn):
+            if isinstance(node.target, _RandomOp):
                 node.target = node.target.op
         graph.recompile()
     return graphs
 
 
-class _Drawn:
+class _RandomOp:
     """An operator that draws, for whom that is no reason to treat it apart."""
 
     def __init__(self, op: OpOverload) -> None:

@@ -19,11 +19,11 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.compile.buckets.sizes import Refused, expr_of, number
+from torch_google.tpu.compile.buckets.sizes import PaddingRefusal, expr_of, number
 from torch_google.tpu.program import constant
 from torch_google.tpu.program.decompositions import decompositions
 from torch_google.tpu.program.interpreter import NUMBERS, run
-from torch_google.tpu.program.prims import lowering_of
+from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 def stablehlo(program: ExportedProgram) -> str:
@@ -39,7 +39,7 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
     A last input is a key of JAX where the program is random. Raises NotImplementedError for what
     nothing lowers, or only for sizes that are numbers.
     """
-    traced = _Traced(program.run_decompositions(dict(decompositions())))
+    traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
     with jax.enable_x64(True):
         specs: list[Any] = [
             jax.ShapeDtypeStruct(traced.shape(meta), dtypes.to_jax(meta.dtype))
@@ -57,7 +57,7 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
             ) from e
 
 
-class _Traced:
+class _SymbolicProgram:
     """A function of JAX's arrays that does what an exported program does. `at`: where it is."""
 
     def __init__(self, program: ExportedProgram) -> None:
@@ -144,7 +144,7 @@ class _Traced:
     def _number(self, expr: Any) -> Any:
         try:
             return number(expr, self._sizes)
-        except Refused as refusal:
+        except PaddingRefusal as refusal:
             raise NotImplementedError(
                 f"tpu: export_stablehlo: {self.at}: {refusal}. Leave it out of the program"
             ) from refusal

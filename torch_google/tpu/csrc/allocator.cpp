@@ -111,9 +111,9 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 
 void Allocator::set_limit(c10::DeviceIndex device, size_t bytes) {
   // Not check_device: the platform may be about to start.
-  TORCH_CHECK_INDEX(device >= 0 && device < kMostDevices,
+  TORCH_CHECK_INDEX(device >= 0 && device < kMaxDevices,
                     "tpu: no device tpu:", static_cast<int>(device),
-                    "; there are at most ", static_cast<int>(kMostDevices));
+                    "; there are at most ", static_cast<int>(kMaxDevices));
   std::lock_guard<std::mutex> lock(Box::mutex());
   statistics_[device].limit = bytes;
 }

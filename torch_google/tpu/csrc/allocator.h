@@ -64,7 +64,7 @@ class Allocator final : public c10::DeviceAllocator {
   };
   std::string usage_locked(c10::DeviceIndex device) const;
 
-  std::array<Statistics, kMostDevices> statistics_;
+  std::array<Statistics, kMaxDevices> statistics_;
   std::atomic<uintptr_t> next_address_{uintptr_t{1} << 12};
 };
 

@@ -235,7 +235,7 @@ void Box::resize(size_t bytes) {
 
 std::vector<PyObject*> Box::values(c10::DeviceIndex device,
                                    std::optional<c10::StreamId> stream) {
-  Trace::finish_all(device, Reason::sync);
+  FusedTrace::finish_all(device, Reason::sync);
   std::vector<PyObject*> found;
   std::lock_guard<std::mutex> lock(mutex());
   for (Box* box = live; box; box = box->next_) {

@@ -21,7 +21,7 @@ namespace torch_google::tpu {
 
 using Sizes = c10::SmallVector<int64_t, 5>;
 
-class Trace;
+class FusedTrace;
 
 // Why a trace ends.
 enum class Reason : int {
@@ -88,7 +88,7 @@ class Box {
   static Box* at(const void* address);
 
  private:
-  friend class Trace;
+  friend class FusedTrace;
 
   // Forgets the traces that know this box. Called with the mutex.
   void unlink();
@@ -101,10 +101,10 @@ class Box {
   c10::StreamId stream_ = 0;
   bool shared_ = false;
   // The trace that computes the value, and where in it.
-  Trace* writer_ = nullptr;
+  FusedTrace* writer_ = nullptr;
   uint32_t slot_ = 0;
   // The trace that has taken the value as an input, and as which.
-  Trace* reader_ = nullptr;
+  FusedTrace* reader_ = nullptr;
   uint32_t external_ = 0;
   Box* previous_ = nullptr;
   Box* next_ = nullptr;

@@ -16,7 +16,7 @@ namespace {
 const std::vector<at::Generator>& generators() {
   static const auto all = [] {
     std::vector<at::Generator> made;
-    for (c10::DeviceIndex i = 0; i < kMostDevices; ++i) {
+    for (c10::DeviceIndex i = 0; i < kMaxDevices; ++i) {
       made.push_back(at::make_generator<Generator>(i));
     }
     return made;

@@ -15,17 +15,17 @@
 namespace torch_google::tpu {
 namespace {
 
-enum class State { cold, running, forked };
+enum class PlatformState { cold, running, forked };
 
-std::atomic<State> state{State::cold};
+std::atomic<PlatformState> state{PlatformState::cold};
 std::atomic<c10::DeviceIndex> devices{1};
 std::atomic<c10::StreamId> last_stream{0};
 thread_local c10::DeviceIndex this_device = 0;
-thread_local std::array<c10::StreamId, kMostDevices> these_streams{};
+thread_local std::array<c10::StreamId, kMaxDevices> these_streams{};
 
 // The threads that compute did not come along.
 void refuse_child() {
-  TORCH_CHECK(state.load(std::memory_order_acquire) != State::forked,
+  TORCH_CHECK(state.load(std::memory_order_acquire) != PlatformState::forked,
               "tpu: this process was forked after the device had started, and "
               "a platform does not survive a fork. Use multiprocessing's "
               "'spawn' start method, or use the device only in the children");
@@ -186,7 +186,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
 
 void start() {
   const auto now = state.load(std::memory_order_acquire);
-  if (now == State::running) {
+  if (now == PlatformState::running) {
     return;
   }
   refuse_child();
@@ -195,15 +195,15 @@ void start() {
   // come at once.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());
-  TORCH_CHECK(found > 0 && found <= kMostDevices, "tpu: the platform has ",
-              found, " devices; 1 to ", static_cast<int>(kMostDevices),
+  TORCH_CHECK(found > 0 && found <= kMaxDevices, "tpu: the platform has ",
+              found, " devices; 1 to ", static_cast<int>(kMaxDevices),
               " are supported");
   devices = static_cast<c10::DeviceIndex>(found);
-  state.store(State::running, std::memory_order_release);
+  state.store(PlatformState::running, std::memory_order_release);
 }
 
 bool started() {
-  return state.load(std::memory_order_acquire) == State::running;
+  return state.load(std::memory_order_acquire) == PlatformState::running;
 }
 
 void finish() {
@@ -219,11 +219,11 @@ void finish() {
 
 void forked() {
   if (started()) {
-    state = State::forked;
+    state = PlatformState::forked;
   }
 }
 
-bool is_forked() { return state == State::forked; }
+bool is_forked() { return state == PlatformState::forked; }
 
 void expect_devices(c10::DeviceIndex count) {
   if (!started()) {

@@ -8,7 +8,7 @@
 namespace torch_google::tpu {
 
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
-constexpr c10::DeviceIndex kMostDevices = 64;
+constexpr c10::DeviceIndex kMaxDevices = 64;
 
 // Starts the platform unless it runs. Raises in a process that was forked from
 // a running one.

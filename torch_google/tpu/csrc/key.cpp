@@ -176,14 +176,15 @@ Admits admits_of(std::string_view name) {
 
 class Describer {
  public:
-  Describer(const c10::FunctionSchema& schema, bool lift, Call& call)
-      : schema_(schema), lift_(lift), call_(call) {}
+  Describer(const c10::FunctionSchema& schema, bool scalars_are_inputs,
+            Call& call)
+      : schema_(schema), scalars_are_inputs_(scalars_are_inputs), call_(call) {}
 
-  void argument(const Signature& signature, size_t position,
+  void argument(const SchemaInfo& schema_info, size_t position,
                 const c10::IValue& value) {
     if (value.isTensor()) {
       tensor(value.toTensor());
-    } else if (signature.is_number(position, value, lift_)) {
+    } else if (schema_info.is_number(position, value, scalars_are_inputs_)) {
       word(kNumber);
       if (value.isDouble()) {
         word(kDouble);
@@ -306,7 +307,7 @@ class Describer {
     word(kHostScalar);
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
-    if (wrapped && is_number(tensor, lift_)) {
+    if (wrapped && is_number(tensor, scalars_are_inputs_)) {
       // A Python number, of the widest type of its kind.
       const void* number = tensor.const_data_ptr();
       if (tensor.scalar_type() == at::kDouble) {
@@ -319,7 +320,7 @@ class Describer {
       }
     }
     const at::Scalar scalar = at::_local_scalar_dense(tensor);
-    if (is_number(tensor, lift_)) {
+    if (is_number(tensor, scalars_are_inputs_)) {
       if (scalar.isFloatingPoint()) {
         call_.numbers.emplace_back(scalar.toDouble());
       } else {
@@ -379,7 +380,7 @@ class Describer {
   }
 
   const c10::FunctionSchema& schema_;
-  const bool lift_;
+  const bool scalars_are_inputs_;
   Call& call_;
 };
 
@@ -403,7 +404,7 @@ void Call::clear() {
   generator = {};
 }
 
-Signature::Signature(const c10::FunctionSchema& described)
+SchemaInfo::SchemaInfo(const c10::FunctionSchema& described)
     : schema(&described), admits(admits_of(described.name())) {
   for (const auto& argument : described.arguments()) {
     auto type = argument.type();
@@ -419,22 +420,23 @@ Signature::Signature(const c10::FunctionSchema& described)
   }
 }
 
-void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
-              bool lift, int precision, Call& call) {
+void describe(const SchemaInfo& schema_info,
+              c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
+              int precision, Call& call) {
   call.clear();
-  Describer describer(*signature.schema, lift, call);
+  Describer describer(*schema_info.schema, scalars_are_inputs, call);
   for (size_t i = 0; i < arguments.size(); ++i) {
-    describer.argument(signature, i, arguments[i]);
+    describer.argument(schema_info, i, arguments[i]);
   }
-  if (signature.writes) {
+  if (schema_info.writes) {
     describer.sharing();
   }
   if (call.device < 0) {
     call.device = current_device();
     call.key.push_back(call.device);
   }
-  if (signature.admits && !call.numbers.empty() &&
-      !signature.admits(call, arguments)) {
+  if (schema_info.admits && !call.numbers.empty() &&
+      !schema_info.admits(call, arguments)) {
     call.key.push_back(kRefused);
   }
   if (const int64_t bits = call.numbers.empty() ? 0 : misfits(call)) {
@@ -450,13 +452,13 @@ void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
   }
 }
 
-bool is_number(const at::Tensor& tensor, bool lift) {
+bool is_number(const at::Tensor& tensor, bool scalars_are_inputs) {
   if (tensor.scalar_type() == at::kUInt64) {
     return false;  // it may not fit into an input, which has a sign
   }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     // True would become 1, which is of another kind.
-    return lift && tensor.scalar_type() != at::kBool &&
+    return scalars_are_inputs && tensor.scalar_type() != at::kBool &&
            !c10::isComplexType(tensor.scalar_type());
   }
   return !c10::isComplexType(tensor.scalar_type());

@@ -29,8 +29,8 @@ struct Call;
 using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 
 // What a schema says of a call's description, worked out once.
-struct Signature {
-  explicit Signature(const c10::FunctionSchema& schema);
+struct SchemaInfo {
+  explicit SchemaInfo(const c10::FunctionSchema& schema);
 
   // Whose this is: an operator may be defined anew.
   const c10::FunctionSchema* schema;
@@ -45,9 +45,11 @@ struct Signature {
   // who is asked for one refuses. Null where any number will do.
   Admits admits = nullptr;
 
-  bool is_number(size_t argument, const c10::IValue& value, bool lift) const {
-    return lift && ((value.isDouble() && arguments[argument].doubles) ||
-                    (value.isInt() && arguments[argument].integers));
+  bool is_number(size_t argument, const c10::IValue& value,
+                 bool scalars_are_inputs) const {
+    return scalars_are_inputs &&
+           ((value.isDouble() && arguments[argument].doubles) ||
+            (value.isInt() && arguments[argument].integers));
   }
 };
 
@@ -66,11 +68,12 @@ struct Call {
 // Fills a call from the operator's arguments on the stack. Tensors on several
 // devices raise. `precision` is of products, where it is not the platform's;
 // the key has it, and torch's default dtype, where that is not float32.
-void describe(const Signature& signature, c10::ArrayRef<c10::IValue> arguments,
-              bool lift, int precision, Call& call);
+void describe(const SchemaInfo& schema_info,
+              c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
+              int precision, Call& call);
 
 // Whether describe() takes a tensor that is a wrapped Python number out of the
 // key.
-bool is_number(const at::Tensor& tensor, bool lift);
+bool is_number(const at::Tensor& tensor, bool scalars_are_inputs);
 
 }  // namespace torch_google::tpu

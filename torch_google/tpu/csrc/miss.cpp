@@ -33,14 +33,14 @@ py::object plain_number(const at::Tensor& tensor) {
 
 class Translator {
  public:
-  Translator(const Signature& signature, bool lift)
-      : signature_(signature),
-        lift_(lift),
+  Translator(const SchemaInfo& schema_info, bool scalars_are_inputs)
+      : schema_info_(schema_info),
+        scalars_are_inputs_(scalars_are_inputs),
         number_(
             py::module_::import("torch_google.tpu.program").attr("Number")) {}
 
   py::object argument(size_t position, const c10::IValue& value) const {
-    const auto& argument = signature_.schema->arguments()[position];
+    const auto& argument = schema_info_.schema->arguments()[position];
     if (value.isInt() && is_kind<c10::ScalarTypeType>(*argument.real_type())) {
       return py::reinterpret_borrow<py::object>(reinterpret_cast<PyObject*>(
           torch::getTHPDtype(static_cast<c10::ScalarType>(value.toInt()))));
@@ -52,8 +52,9 @@ class Translator {
               static_cast<c10::MemoryFormat>(value.toInt())));
     }
     py::object plain = this->value(value);
-    return signature_.is_number(position, value, lift_) ? number_(plain)
-                                                        : plain;
+    return schema_info_.is_number(position, value, scalars_are_inputs_)
+               ? number_(plain)
+               : plain;
   }
 
  private:
@@ -70,7 +71,7 @@ class Translator {
       const auto& tensor = value.toTensor();
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
         py::object plain = plain_number(tensor);
-        return is_number(tensor, lift_) ? number_(plain) : plain;
+        return is_number(tensor, scalars_are_inputs_) ? number_(plain) : plain;
       }
     }
     if (value.isTensor() && !value.toTensor().defined()) {
@@ -79,8 +80,8 @@ class Translator {
     return torch::jit::toPyObject(value);
   }
 
-  const Signature& signature_;
-  const bool lift_;
+  const SchemaInfo& schema_info_;
+  const bool scalars_are_inputs_;
   const py::object number_;
 };
 
@@ -101,10 +102,10 @@ py::object base_of(const at::Tensor& tensor) {
 
 Miss build(const c10::OperatorHandle& handle,
            c10::ArrayRef<c10::IValue> arguments, const Call& call,
-           const Signature& signature, bool lift) {
+           const SchemaInfo& schema_info, bool scalars_are_inputs) {
   Ref answer;
   {
-    const Translator translator(signature, lift);
+    const Translator translator(schema_info, scalars_are_inputs);
     py::list values;
     for (size_t i = 0; i < arguments.size(); ++i) {
       values.append(translator.argument(i, arguments[i]));

@@ -53,6 +53,6 @@ void set_thread(Setting setting, std::optional<int> value) {
 
 std::optional<int> of_thread(Setting setting) { return thread().get(setting); }
 
-Here::Here() : process_(process), thread_(thread()) {}
+ThreadSettings::ThreadSettings() : process_(process), thread_(thread()) {}
 
 }  // namespace torch_google::tpu

@@ -45,9 +45,9 @@ void set_thread(Setting setting, std::optional<int> value);
 std::optional<int> of_thread(Setting setting);
 
 // What holds here: under the GIL.
-class Here {
+class ThreadSettings {
  public:
-  Here();
+  ThreadSettings();
   int get(Setting setting) const {
     return thread_.get(setting).value_or(process_.get(setting).value_or(0));
   }

@@ -53,10 +53,11 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// New tensors that hold these arrays, one for each Fresh of eager/call.py.
-std::vector<at::Tensor> fresh(const py::sequence& arrays,
-                              const py::sequence& results,
-                              c10::DeviceIndex device) {
+// New tensors that hold these arrays, one for each NewTensor of
+// eager/normalized_call.py.
+std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
+                                    const py::sequence& results,
+                                    c10::DeviceIndex device) {
   std::vector<at::Tensor> tensors;
   for (size_t i = 0; i < arrays.size(); ++i) {
     const auto result = read_result(py::object(results[i]).ptr());
@@ -86,7 +87,7 @@ const std::pair<const char*, Reason> kReasonNames[kReasons] = {
 void flush(const std::string& name) {
   for (const auto& [known, reason] : kReasonNames) {
     if (name == known) {
-      Trace::finish_all(-1, reason);
+      FusedTrace::finish_all(-1, reason);
       return;
     }
   }
@@ -124,8 +125,9 @@ void define_setting(py::module_& module, const std::string& name,
     const auto value = of_thread(setting);
     return value ? std::optional(static_cast<Value>(*value)) : std::nullopt;
   });
-  module.def(name.c_str(),
-             [setting] { return static_cast<Value>(Here().get(setting)); });
+  module.def(name.c_str(), [setting] {
+    return static_cast<Value>(ThreadSettings().get(setting));
+  });
 }
 
 py::tuple shape_of(const at::Tensor& tensor) {
@@ -209,7 +211,7 @@ PYBIND11_MODULE(_C, module) {
       .value("fused", Mode::fused);
   module.def("connect", connect);
   module.def("record_operators", record_operators);
-  module.def("set_lift", set_lift);
+  module.def("set_scalars_are_inputs", set_scalars_are_inputs);
   module.def("start", start);
   module.def("started", started);
   module.def("forked", forked);
@@ -261,7 +263,7 @@ PYBIND11_MODULE(_C, module) {
     return box_in(tensor).is_shared();
   });
   module.def("values", values_of);
-  module.def("fresh", torch::wrap_pybind_function(fresh));
+  module.def("new_tensors", torch::wrap_pybind_function(new_tensors));
   module.def("value", value_of);
   module.def("natural_shape", shape_of);
   module.def("natural_dtype", dtype_of);

@@ -17,7 +17,7 @@ class PinnedAllocator final : public at::HostAllocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     auto* block =
-        new Block{*this, c10::GetCPUAllocator()->allocate(bytes), bytes};
+        new PinnedBlock{*this, c10::GetCPUAllocator()->allocate(bytes), bytes};
     void* data = block->memory.get();
     if (bytes) {
       std::lock_guard<std::mutex> lock(mutex_);
@@ -45,14 +45,14 @@ class PinnedAllocator final : public at::HostAllocator {
   void reset_peak_stats() override {}
 
  private:
-  struct Block {
+  struct PinnedBlock {
     PinnedAllocator& owner;
     c10::DataPtr memory;
     size_t bytes;
   };
 
   static void drop(void* context) {
-    std::unique_ptr<Block> block(static_cast<Block*>(context));
+    std::unique_ptr<PinnedBlock> block(static_cast<PinnedBlock*>(context));
     if (block->bytes) {
       std::lock_guard<std::mutex> lock(block->owner.mutex_);
       block->owner.ends_.erase(block->memory.get());

@@ -58,7 +58,7 @@ Result read_result(PyObject* object) {
     result.kind = Result::argument;
     result.position = PyLong_AsSize_t(object);
   } else {
-    result.kind = Result::fresh;
+    result.kind = Result::new_tensor;
     read_integers(attribute(object, "sizes").get(), result.sizes);
     read_integers(attribute(object, "strides").get(), result.strides);
     read_integers(attribute(object, "natural").get(), result.natural);
@@ -163,7 +163,7 @@ Results Program::results(const Call& call) const {
       case Result::undefined:
         results.emplace_back();
         break;
-      case Result::fresh:
+      case Result::new_tensor:
         results.push_back(make_tensor(result.sizes, result.strides,
                                       result.natural, result.dtype,
                                       call.device));

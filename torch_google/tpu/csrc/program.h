@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "torch_google/tpu/csrc/box.h"
-#include "torch_google/tpu/csrc/held.h"
 #include "torch_google/tpu/csrc/key.h"
+#include "torch_google/tpu/csrc/last_use.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/tensors.h"
 
@@ -22,7 +22,7 @@ using Results = c10::SmallVector<at::Tensor, 3>;
 
 // One result of an operator: a new tensor, one of its arguments, or none.
 struct Result {
-  enum Kind { fresh, argument, undefined } kind;
+  enum Kind { new_tensor, argument, undefined } kind;
   size_t position = 0;  // of the argument, among the tensors
   Sizes sizes;
   Sizes strides;
@@ -30,12 +30,13 @@ struct Result {
   c10::ScalarType dtype = c10::ScalarType::Undefined;
 };
 
-// Reads what eager/call.py calls a result: a Fresh, a position or None.
+// Reads what eager/normalized_call.py calls a result: a NewTensor, a position
+// or None.
 Result read_result(PyObject* object);
 
-class Program : public Held {
+class Program : public LastUse {
  public:
-  // Reads what miss() returned: see eager/executable.py, class Compiled.
+  // Reads what miss() returned: see eager/compiled_op.py, class CompiledOp.
   explicit Program(PyObject* compiled);
 
   // Runs on the values of a call that has this program's key; stores what it
@@ -52,7 +53,7 @@ class Program : public Held {
       function(box_of(*call.tensors[position]->unsafeGetTensorImpl()));
     }
     for (size_t i = 0; i < results_.size(); ++i) {
-      if (results_[i].kind == Result::fresh) {
+      if (results_[i].kind == Result::new_tensor) {
         function(box_of(*results[i].unsafeGetTensorImpl()));
       }
     }
@@ -104,7 +105,7 @@ struct Miss {
 
 Miss build(const c10::OperatorHandle& handle,
            c10::ArrayRef<c10::IValue> arguments, const Call& call,
-           const Signature& signature, bool lift);
+           const SchemaInfo& schema_info, bool scalars_are_inputs);
 
 void push_results(const c10::FunctionSchema& schema, Results results,
                   torch::jit::Stack& stack);

@@ -28,10 +28,10 @@ namespace {
 
 // All of this is read and written under the GIL.
 struct Operator {
-  bool lift = false;
+  bool scalars_are_inputs = false;
   bool crosses_devices = false;
   bool takes_indices = false;
-  std::optional<Signature> signature;
+  std::optional<SchemaInfo> schema_info;
   // Shared: a program may be forgotten while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
@@ -126,14 +126,14 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     return;
   }
   const auto& schema = handle.schema();
-  if (!self.signature || self.signature->schema != &schema) {
-    self.signature.emplace(schema);
+  if (!self.schema_info || self.schema_info->schema != &schema) {
+    self.schema_info.emplace(schema);
   }
   const size_t arity = schema.arguments().size();
   if (self.takes_indices) {
     bring_indices(stack, arity);
   }
-  const Here here;
+  const ThreadSettings settings;
   // Not thread_local: a program that is built runs operators of its own.
   thread_local std::vector<std::unique_ptr<Call>> spare;
   std::unique_ptr<Call> call;
@@ -145,8 +145,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
   }
   for (;;) {
     const auto arguments = torch::jit::last(stack, arity);
-    describe(*self.signature, arguments, self.lift,
-             here.get(Setting::precision), *call);
+    describe(*self.schema_info, arguments, self.scalars_are_inputs,
+             settings.get(Setting::precision), *call);
     const auto found = self.programs.find(call->key);
     std::shared_ptr<const Program> program;
     if (found != self.programs.end()) {
@@ -154,7 +154,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       program = found->second;
       program->use();
     } else {
-      Miss miss = build(handle, arguments, *call, *self.signature, self.lift);
+      Miss miss = build(handle, arguments, *call, *self.schema_info,
+                        self.scalars_are_inputs);
       if (miss.outcome == Miss::again) {
         continue;
       }
@@ -174,9 +175,9 @@ void record(Operator& self, const c10::OperatorHandle& handle,
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
-    auto results = here.mode() == Mode::fused
-                       ? Trace::record(std::move(program), *call)
-                       : program->run(*call, here.mode() == Mode::debug);
+    auto results = settings.mode() == Mode::fused
+                       ? FusedTrace::record(std::move(program), *call)
+                       : program->run(*call, settings.mode() == Mode::debug);
     torch::jit::drop(stack, arity);
     push_results(schema, std::move(results), stack);
     break;
@@ -230,8 +231,8 @@ void record_operators(const std::vector<std::string>& names) {
   }
 }
 
-void set_lift(const std::string& name, bool lift) {
-  operator_named(name).lift = lift;
+void set_scalars_are_inputs(const std::string& name, bool scalars_are_inputs) {
+  operator_named(name).scalars_are_inputs = scalars_are_inputs;
 }
 
 Counts counts() { return counters; }
@@ -253,7 +254,7 @@ size_t forget_unused() {
   std::nth_element(uses.begin(), middle, uses.end());
   const uint64_t since = middle == uses.end() ? 0 : *middle;
   // They die when no map is in use: that may give the GIL away.
-  std::vector<std::shared_ptr<const Held>> forgotten;
+  std::vector<std::shared_ptr<const LastUse>> forgotten;
   for (auto& [name, from] : operators()) {
     std::erase_if(from->programs, [&](auto& entry) {
       if (entry.second->used() >= since) {

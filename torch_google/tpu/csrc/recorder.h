@@ -17,7 +17,7 @@ void record_operators(const std::vector<std::string>& names);
 
 // Whether numbers among an operator's arguments are inputs of its programs, or
 // part of their keys.
-void set_lift(const std::string& name, bool lift);
+void set_scalars_are_inputs(const std::string& name, bool scalars_are_inputs);
 
 struct Counts {
   uint64_t operators;

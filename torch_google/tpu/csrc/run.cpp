@@ -17,9 +17,9 @@ namespace {
 namespace py = pybind11;
 
 // A shorter trace is not worth a program of its own.
-constexpr size_t kFewest = 4;
+constexpr size_t kMinFusedOps = 4;
 
-struct Fused : Held {
+struct FusedProgram : LastUse {
   // On trial: it has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
@@ -28,14 +28,14 @@ struct Fused : Held {
 };
 
 // All of this is read and written under the GIL.
-struct Cache {
-  std::unordered_map<Key, std::shared_ptr<Fused>, KeyHash> programs;
-  std::unordered_map<uint64_t, std::shared_ptr<Fused>> unresolved;
+struct FusedProgramCache {
+  std::unordered_map<Key, std::shared_ptr<FusedProgram>, KeyHash> programs;
+  std::unordered_map<uint64_t, std::shared_ptr<FusedProgram>> unresolved;
   uint64_t next_token = 0;
 };
 
-Cache& cache() {
-  static auto* instance = new Cache;
+FusedProgramCache& cache() {
+  static auto* instance = new FusedProgramCache;
   return *instance;
 }
 
@@ -81,7 +81,7 @@ py::list list_of(const Items& items) {
 // One run of one trace.
 class Run {
  public:
-  explicit Run(Trace& trace)
+  explicit Run(FusedTrace& trace)
       : trace_(trace),
         values_(trace.slots.size()),
         pairs_(trace.detach(kept_, donated_)) {}
@@ -91,7 +91,7 @@ class Run {
       return;
     }
     try {
-      if (trace_.steps.size() < kFewest || !run_fused()) {
+      if (trace_.steps.size() < kMinFusedOps || !run_fused()) {
         run_each();
       }
     } catch (python_error& error) {
@@ -112,8 +112,9 @@ class Run {
   // Whether there is a fused program and it ran.
   bool run_fused() {
     const auto program = find();
-    if (program->state != Fused::ready && program->state != Fused::trial) {
-      counters.served += program->state == Fused::compiling;
+    if (program->state != FusedProgram::ready &&
+        program->state != FusedProgram::trial) {
+      counters.served += program->state == FusedProgram::compiling;
       return false;
     }
     ++counters.hits;
@@ -138,7 +139,7 @@ class Run {
                                trace_.integers.data());
       arguments.push_back(integers.ptr());
     }
-    if (program->state == Fused::trial) {
+    if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
     }
     // Own reference: the cache may be cleared meanwhile.
@@ -168,7 +169,7 @@ class Run {
 
   // The first run of a program: if it fails, Python has saved what it was to
   // reuse. What ran once needs no more memory the next time.
-  bool run_trial(Fused& program,
+  bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
     py::list given;
     for (size_t i = 1; i < arguments.size(); ++i) {
@@ -188,7 +189,7 @@ class Run {
                                       program.function.get()));
       if (entry.get()) {
         program.function = std::move(entry);
-        program.state = Fused::ready;
+        program.state = FusedProgram::ready;
       } else {
         refused_ = caught();  // and it is on trial once more
       }
@@ -197,7 +198,7 @@ class Run {
     // Ctrl-C says nothing about the program.
     if (interruption == Py_None ||
         PyObject_IsInstance(interruption, PyExc_Exception) == 1) {
-      program.state = Fused::failed;
+      program.state = FusedProgram::failed;
     }
     for (size_t i = 0; i < trace_.externals.size(); ++i) {
       trace_.externals[i].array = Ref::borrow(PyList_GET_ITEM(values, i));
@@ -205,7 +206,7 @@ class Run {
     return false;
   }
 
-  std::shared_ptr<Fused> find() {
+  std::shared_ptr<FusedProgram> find() {
     Key key = trace_.key;
     key.push_back(static_cast<int64_t>(pairs_));
     for (const auto* part : {&kept_, &donated_}) {
@@ -218,7 +219,7 @@ class Run {
       return found;
     }
     ++counters.misses;
-    found = std::make_shared<Fused>();
+    found = std::make_shared<FusedProgram>();
     // `found` may move while Python runs.
     const auto made = found;
     const auto token = cache().next_token++;
@@ -239,7 +240,7 @@ class Run {
     return made;
   }
 
-  // For each step its Compiled, and where its inputs come from.
+  // For each step its CompiledOp, and where its inputs come from.
   py::list described() const {
     py::list steps;
     for (const auto& step : trace_.steps) {
@@ -346,7 +347,7 @@ class Run {
     trace_.fail(values_, without_trace(error).get(), deleted);
   }
 
-  Trace& trace_;
+  FusedTrace& trace_;
   std::vector<Ref> values_;
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
@@ -358,7 +359,7 @@ class Run {
 
 }  // namespace
 
-void run(Trace& trace, Reason reason) {
+void run(FusedTrace& trace, Reason reason) {
   ++counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
   // Before anybody else can get the GIL: boxes no longer know this trace then.
@@ -382,11 +383,11 @@ void resolve_fused(uint64_t token, PyObject* executable) {
   }
   auto& program = *found->second;
   if (executable == Py_None) {
-    program.state = Fused::failed;
+    program.state = FusedProgram::failed;
   } else {
     program.scratch = scratch;
     program.function = Ref::borrow(executable);
-    program.state = Fused::trial;
+    program.state = FusedProgram::trial;
   }
   cache().unresolved.erase(found);
 }
@@ -398,9 +399,9 @@ void collect_fused_uses(std::vector<uint64_t>& uses) {
 }
 
 void forget_fused(uint64_t since,
-                  std::vector<std::shared_ptr<const Held>>& forgotten) {
+                  std::vector<std::shared_ptr<const LastUse>>& forgotten) {
   std::erase_if(cache().programs, [&](auto& entry) {
-    if (entry.second->state == Fused::compiling ||
+    if (entry.second->state == FusedProgram::compiling ||
         entry.second->used() >= since) {
       return false;
     }

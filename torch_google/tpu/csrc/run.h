@@ -7,14 +7,14 @@
 #include <memory>
 #include <vector>
 
-#include "torch_google/tpu/csrc/held.h"
+#include "torch_google/tpu/csrc/last_use.h"
 #include "torch_google/tpu/csrc/trace.h"
 
 namespace torch_google::tpu {
 
 // Runs a trace that no device records any longer: its boxes have their values
 // then, or their errors. Raises what a program raised.
-void run(Trace& trace, Reason reason);
+void run(FusedTrace& trace, Reason reason);
 
 // The executable of a fused program whose compilation was put off, or None if
 // it failed: its traces run operator by operator from then on.
@@ -23,7 +23,7 @@ void resolve_fused(uint64_t token, PyObject* executable);
 // since: they die when the caller says so.
 void collect_fused_uses(std::vector<uint64_t>& uses);
 void forget_fused(uint64_t since,
-                  std::vector<std::shared_ptr<const Held>>& forgotten);
+                  std::vector<std::shared_ptr<const LastUse>>& forgotten);
 // Forgets all fused programs.
 void clear_fused();
 

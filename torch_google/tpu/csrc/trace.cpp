@@ -12,22 +12,22 @@ namespace torch_google::tpu {
 namespace {
 
 // What each device records now.
-std::array<std::unique_ptr<Trace>, kMostDevices>& traces() {
-  static auto* all = new std::array<std::unique_ptr<Trace>, kMostDevices>;
+std::array<std::unique_ptr<FusedTrace>, kMaxDevices>& traces() {
+  static auto* all = new std::array<std::unique_ptr<FusedTrace>, kMaxDevices>;
   return *all;
 }
 
 // The traces that threads run at this moment.
 class Running {
  public:
-  void begin(const Trace& trace) {
+  void begin(const FusedTrace& trace) {
     std::lock_guard<std::mutex> lock(mutex_);
     traces_.push_back({trace.serial, trace.device, std::this_thread::get_id()});
   }
-  void end(const Trace& trace) {
+  void end(const FusedTrace& trace) {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      std::erase_if(traces_, [&](const Entry& entry) {
+      std::erase_if(traces_, [&](const RunningTrace& entry) {
         return entry.serial == trace.serial;
       });
     }
@@ -41,7 +41,7 @@ class Running {
       return;
     }
     TORCH_CHECK(std::none_of(traces_.begin(), traces_.end(),
-                             [&](const Entry& entry) {
+                             [&](const RunningTrace& entry) {
                                return which(entry) &&
                                       entry.thread ==
                                           std::this_thread::get_id();
@@ -58,7 +58,7 @@ class Running {
     PyEval_RestoreThread(saved);
   }
 
-  struct Entry {
+  struct RunningTrace {
     uint64_t serial;
     c10::DeviceIndex device;
     std::thread::id thread;
@@ -67,7 +67,7 @@ class Running {
  private:
   std::mutex mutex_;
   std::condition_variable ended_;
-  std::vector<Entry> traces_;
+  std::vector<RunningTrace> traces_;
 };
 
 Running& running() {
@@ -77,13 +77,13 @@ Running& running() {
 
 uint64_t next_serial = 0;
 
-void run_now(std::unique_ptr<Trace> trace, Reason reason) {
+void run_now(std::unique_ptr<FusedTrace> trace, Reason reason) {
   struct Scope {
-    explicit Scope(const Trace& trace) : trace_(trace) {
+    explicit Scope(const FusedTrace& trace) : trace_(trace) {
       running().begin(trace_);
     }
     ~Scope() { running().end(trace_); }
-    const Trace& trace_;
+    const FusedTrace& trace_;
   } scope(*trace);
   run(*trace, reason);
 }
@@ -95,14 +95,15 @@ Limits& limits() {
   return instance;
 }
 
-Trace::Trace(c10::DeviceIndex index) : device(index), serial(next_serial++) {}
+FusedTrace::FusedTrace(c10::DeviceIndex index)
+    : device(index), serial(next_serial++) {}
 
-Results Trace::record(std::shared_ptr<const Program> program,
-                      const Call& call) {
+Results FusedTrace::record(std::shared_ptr<const Program> program,
+                           const Call& call) {
   auto& now = traces()[call.device];
   for (bool ready = false; !ready;) {
     if (!now) {
-      now = std::make_unique<Trace>(call.device);
+      now = std::make_unique<FusedTrace>(call.device);
     }
     ready = true;
     for (const size_t input : program->inputs()) {
@@ -121,7 +122,7 @@ Results Trace::record(std::shared_ptr<const Program> program,
     drawn = program->draw(call);
   }
   // From here on nothing raises, and nobody else gets the GIL.
-  Trace& trace = *now;
+  FusedTrace& trace = *now;
   const auto stream = current_stream(call.device).id();
   {
     std::lock_guard<std::mutex> lock(Box::mutex());
@@ -156,11 +157,11 @@ Results Trace::record(std::shared_ptr<const Program> program,
   return results;
 }
 
-bool Trace::is_ready_for(Box& box) const {
+bool FusedTrace::is_ready_for(Box& box) const {
   return box.writer_ == this || (!box.writer_ && box.value_ && !box.error_);
 }
 
-Trace::Wire Trace::wire(Box& box) {
+FusedTrace::Wire FusedTrace::wire(Box& box) {
   if (box.writer_ == this) {
     return static_cast<Wire>(box.slot_);
   }
@@ -173,7 +174,7 @@ Trace::Wire Trace::wire(Box& box) {
   return ~static_cast<Wire>(box.external_);
 }
 
-void Trace::wait(Box& box, c10::StreamId stream) {
+void FusedTrace::wait(Box& box, c10::StreamId stream) {
   int64_t previous = -1;
   if (box.writer_ == this) {
     previous = box.slot_;
@@ -188,7 +189,7 @@ void Trace::wait(Box& box, c10::StreamId stream) {
   bytes_ += box.bytes_;
 }
 
-std::optional<Reason> Trace::end() const {
+std::optional<Reason> FusedTrace::end() const {
   if (repeats_) {
     return Reason::repetition;
   }
@@ -201,30 +202,30 @@ std::optional<Reason> Trace::end() const {
   return std::nullopt;
 }
 
-void Trace::finish(Reason reason) {
+void FusedTrace::finish(Reason reason) {
   auto& now = traces()[device];
   if (now.get() == this) {
     run_now(std::move(now), reason);
     return;
   }
-  running().wait([serial = serial](const Running::Entry& entry) {
+  running().wait([serial = serial](const Running::RunningTrace& entry) {
     return entry.serial == serial;
   });
 }
 
-void Trace::finish_all(c10::DeviceIndex device, Reason reason) {
-  for (c10::DeviceIndex i = 0; i < kMostDevices; ++i) {
+void FusedTrace::finish_all(c10::DeviceIndex device, Reason reason) {
+  for (c10::DeviceIndex i = 0; i < kMaxDevices; ++i) {
     if ((device < 0 || i == device) && traces()[i]) {
       run_now(std::move(traces()[i]), reason);
     }
   }
-  running().wait([device](const Running::Entry& entry) {
+  running().wait([device](const Running::RunningTrace& entry) {
     return device < 0 || entry.device == device;
   });
 }
 
-size_t Trace::detach(std::vector<uint32_t>& kept,
-                     std::vector<uint32_t>& donated) {
+size_t FusedTrace::detach(std::vector<uint32_t>& kept,
+                          std::vector<uint32_t>& donated) {
   std::lock_guard<std::mutex> lock(Box::mutex());
   std::vector<uint32_t> dead;
   for (uint32_t i = 0; i < externals.size(); ++i) {
@@ -261,7 +262,7 @@ size_t Trace::detach(std::vector<uint32_t>& kept,
   return pairs;
 }
 
-void Trace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
+void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
   // Given back when the mutex is free: that may run anything.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
@@ -272,8 +273,8 @@ void Trace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
   }
 }
 
-void Trace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
-                 const std::vector<bool>& deleted) {
+void FusedTrace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
+                      const std::vector<bool>& deleted) {
   // References are given back when the mutex is free: that may run anything.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
@@ -306,7 +307,7 @@ void Trace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
   }
 }
 
-void Trace::put(uint32_t slot, Ref array, std::vector<Ref>& replaced) {
+void FusedTrace::put(uint32_t slot, Ref array, std::vector<Ref>& replaced) {
   Box* box = std::exchange(slots[slot].box, nullptr);
   if (!box) {
     return;  // it died meanwhile

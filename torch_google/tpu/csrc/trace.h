@@ -25,7 +25,7 @@ Limits& limits();
 // Programs in the order in which they were called. Each result is a slot, which
 // a box waits for; each value from before is an external. All threads record
 // into one trace per device, under the GIL.
-class Trace {
+class FusedTrace {
  public:
   // Where a program's input comes from: a slot, or ~external.
   using Wire = int32_t;
@@ -56,7 +56,7 @@ class Trace {
   // in the meantime.
   static void finish_all(c10::DeviceIndex device, Reason reason);
 
-  explicit Trace(c10::DeviceIndex device);
+  explicit FusedTrace(c10::DeviceIndex device);
   // Runs this trace, or waits for the thread that does.
   void finish(Reason reason);
 

@@ -50,8 +50,8 @@ from torch_google.tpu.runtime.accelerator import (
     stream_context,
     synchronize_device,
 )
-from torch_google.tpu.runtime.block import Block
-from torch_google.tpu.runtime.indices import Which, index_of
+from torch_google.tpu.runtime.cache_miss import CacheMissError
+from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 from torch_google.tpu.runtime.memory import (
     empty_cache,
     get_per_process_memory_fraction,
@@ -69,9 +69,9 @@ from torch_google.tpu.runtime.memory import (
     set_per_process_memory_fraction,
 )
 from torch_google.tpu.runtime.metrics import Metrics, metrics, reset_metrics
-from torch_google.tpu.runtime.misses import CacheMissError
 from torch_google.tpu.runtime.precision import get_precision, precision, set_precision
 from torch_google.tpu.runtime.program_limit import get_program_limit, set_program_limit
+from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 __all__ = [
     "CacheMissError",
@@ -191,15 +191,15 @@ def current_device() -> int:
     return int(_C.current_device())
 
 
-def set_device(device: Which) -> None:
+def set_device(device: DeviceLike) -> None:
     """Make a device this thread's own."""
     torch.accelerator.set_device_index(index_of(device))
 
 
-class device(Block):  # noqa: N801 - as torch.cuda has it
+class device(ScopedSetting):  # noqa: N801 - as torch.cuda has it
     """Use a device within a `with` block, or a function."""
 
-    def __init__(self, device: Which) -> None:
+    def __init__(self, device: DeviceLike) -> None:
         super().__init__(current_device, set_device, index_of(device))
 
 
@@ -210,7 +210,7 @@ class device_of(device):  # noqa: N801 - as torch.cuda has it
         super().__init__(obj.device if obj.device.type == "tpu" else None)
 
 
-def synchronize(device: Which = None) -> None:
+def synchronize(device: DeviceLike = None) -> None:
     """Wait until every value on a device is there. Raises what its computation raised."""
     if _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
@@ -222,7 +222,7 @@ class Stream(StreamBase):
     Values are immutable and each knows when it is ready, so streams need no order among themselves.
     """
 
-    def __new__(cls, device: Which = None, priority: int = 0) -> Stream:
+    def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
         """Make a new stream of a device."""
         made = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
         return made
@@ -236,7 +236,7 @@ class Event(torch.Event):
 
     def __new__(
         cls,
-        device: Which = None,
+        device: DeviceLike = None,
         *,
         enable_timing: bool = False,
         blocking: bool = False,
@@ -261,14 +261,14 @@ class Event(torch.Event):
         )
 
 
-def current_stream(device: Which = None) -> torch.Stream:
+def current_stream(device: DeviceLike = None) -> torch.Stream:
     """Return the stream of this thread on a device."""
     index = index_of(device)
     check_stream_device(index)
     return torch.accelerator.current_stream(index)
 
 
-def default_stream(device: Which = None) -> torch.Stream:
+def default_stream(device: DeviceLike = None) -> torch.Stream:
     """Return the stream that a device's threads have until they set another."""
     return torch.Stream(
         stream_id=0,

@@ -12,17 +12,17 @@ from __future__ import annotations
 from typing import Literal
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime.block import Block
+from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
-Name = Literal["strict", "debug", "fused"]
+ModeName = Literal["strict", "debug", "fused"]
 
 
-def set_eager_mode(mode: Name) -> None:
+def set_eager_mode(mode: ModeName) -> None:
     """Set the mode of every thread that has not set its own."""
     _C.set_global_mode(_parse(mode))
 
 
-def set_thread_eager_mode(mode: Name | None) -> None:
+def set_thread_eager_mode(mode: ModeName | None) -> None:
     """Set the mode of this thread, and of its backward passes; None takes the process's again.
 
     It holds until it is set again. A block of `eager_mode` that is open gives back, at its end, what
@@ -37,21 +37,21 @@ def get_eager_mode() -> str:
     return str((_C.global_mode() if own is None else own).name)
 
 
-class eager_mode(Block):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
+class eager_mode(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.eager_mode("debug")
     """Set this thread's mode for a `with` block, or a function; its backward passes take it over."""
 
-    def __init__(self, mode: Name) -> None:
+    def __init__(self, mode: ModeName) -> None:
         super().__init__(_C.thread_mode, _C.set_thread_mode, _parse(mode))
 
 
-class cpu_fallback(Block):  # noqa: N801 - as eager_mode
+class cpu_fallback(ScopedSetting):  # noqa: N801 - as eager_mode
     """Let this thread, and its backward passes, run operators without a lowering on the CPU."""
 
     def __init__(self, enabled: bool = True) -> None:
         super().__init__(_C.thread_fallback, _C.set_thread_fallback, enabled)
 
 
-class cache_only(Block):  # noqa: N801 - as eager_mode
+class cache_only(ScopedSetting):  # noqa: N801 - as eager_mode
     """Let this thread, and its backward passes, compile nothing: CacheMissError says what it would."""
 
     def __init__(self, enabled: bool = True) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from torch_google.tpu.runtime import platform
-from torch_google.tpu.runtime.indices import Which, checked_index
+from torch_google.tpu.runtime.device_index import DeviceLike, checked_index
 from torch_google.tpu.runtime.memory import mem_get_info
 
 __all__ = [
@@ -42,7 +42,7 @@ class DeviceProperties:
     slice_index: int | None
 
 
-def get_device_properties(device: Which = None) -> DeviceProperties:
+def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
     """Return what is known of a device; starts the platform."""
     torch.tpu.init()
     index = checked_index(device)
@@ -66,12 +66,12 @@ def get_device_properties(device: Which = None) -> DeviceProperties:
     )
 
 
-def get_device_name(device: Which = None) -> str:
+def get_device_name(device: DeviceLike = None) -> str:
     """Return the kind of a device, in PJRT's words."""
     return get_device_properties(device).name
 
 
-def get_device_capability(device: Which = None) -> dict[str, Any]:
+def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
     """Return the properties of a device as a dict; there is no number that stands for them."""
     return asdict(get_device_properties(device))
 
@@ -81,7 +81,7 @@ def get_arch_list() -> list[str]:
     return []
 
 
-def can_device_access_peer(device: Which, peer_device: Which) -> bool:
+def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
     """Whether values go from one device to another without the host: PJRT sees to it."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime.indices import Which, index_of
+from torch_google.tpu.runtime.device_index import DeviceLike, index_of
 
 __all__ = [
     "get_rng_state",
@@ -46,12 +46,12 @@ def initial_seed() -> int:
     return _generator(_C.current_device()).initial_seed()
 
 
-def get_rng_state(device: Which = "tpu") -> torch.Tensor:
+def get_rng_state(device: DeviceLike = "tpu") -> torch.Tensor:
     """Return the state of a device's generator: 16 bytes on the CPU."""
     return _generator(index_of(device)).get_state()
 
 
-def set_rng_state(new_state: torch.Tensor, device: Which = "tpu") -> None:
+def set_rng_state(new_state: torch.Tensor, device: DeviceLike = "tpu") -> None:
     """Set the state of a device's generator."""
     _generator(index_of(device)).set_state(new_state)
 

@@ -8,15 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch_google.tpu.eager.call import Fresh
-    from torch_google.tpu.eager.executable import Compiled
+    from torch_google.tpu.eager.compiled_op import CompiledOp
+    from torch_google.tpu.eager.normalized_call import NewTensor
 
-__all__ = ["Compiled", "Fresh"]
+__all__ = ["CompiledOp", "NewTensor"]
 
-_LATER = {"Compiled": "executable", "Fresh": "call"}
+_LAZY = {"CompiledOp": "compiled_op", "NewTensor": "normalized_call"}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from torch_google.tpu.release import V2_6
+from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.transfer import to_host, transfer
-from torch_google.tpu.runtime.untraced import untraced
 
 _library = torch.library.Library("aten", "IMPL")
 

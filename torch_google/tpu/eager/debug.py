@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from torch_google.tpu.eager import checks
+from torch_google.tpu.eager import check_program
 from torch_google.tpu.runtime import errors
-from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
@@ -19,7 +19,7 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
     What the operator's checks find, as an index that is out of range, is raised before it runs.
     """
     try:
-        wrong = checks.error_of(function, arguments)
+        wrong = check_program.error_of(function, arguments)
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()

@@ -16,11 +16,11 @@ from torch_google.tpu.runtime.strides import natural, read
 from torch_google.tpu.runtime.transfer import from_array
 
 if TYPE_CHECKING:
-    from torch_google.tpu.eager.call import Call
-    from torch_google.tpu.program import Program
+    from torch_google.tpu.eager.normalized_call import NormalizedCall
+    from torch_google.tpu.program import LoweredProgram
 
 
-def run(program: Program, call: Call) -> list[Any]:
+def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
     """Return the operator's results, one for each that its schema has."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
@@ -97,7 +97,7 @@ def _positions(
     return positions
 
 
-def _given(call: Call, kind: str, at: int, device: int) -> Any:
+def _given(call: NormalizedCall, kind: str, at: int, device: int) -> Any:
     if kind == "tensor":
         return read(_C.value(call.tensors[at]), call.views[at])
     number = call.numbers[at] if kind == "number" else call.constants[at]

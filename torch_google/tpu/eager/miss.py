@@ -2,7 +2,7 @@
 """What happens when an operator is called in a way for which there is no program yet.
 
 C++ calls `miss`, which passes the call through STAGES until one of them has the answer. C++ remembers
-a Compiled for all calls of this kind.
+a CompiledOp for all calls of this kind.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
-from torch_google.tpu.eager import fallback, host_shapes, moving, overlap
-from torch_google.tpu.eager.call import Base, Call, as_a_kernel
-from torch_google.tpu.eager.executable import (
-    Compiled,
+from torch_google.tpu.eager import fallback, host_shapes, moving_views, overlap
+from torch_google.tpu.eager.compiled_op import (
+    CompiledOp,
     compile_call,
     fingerprint_of,
     keep_baked,
     kept_call,
 )
+from torch_google.tpu.eager.normalized_call import Base, NormalizedCall, as_a_kernel
 from torch_google.tpu.eager.op_call import OpCall
-from torch_google.tpu.eager.operators import takes_numbers
+from torch_google.tpu.eager.recorded_operators import scalars_are_inputs
 from torch_google.tpu.program import BakedNumber, Number, refusals
-from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
-) -> Compiled | list[Any] | None:
+) -> CompiledOp | list[Any] | None:
     """Return a program, or the results where the host made them, or None: look again.
 
     A Number among the arguments is a Python number that will be an input of the program. Raises
@@ -46,16 +46,16 @@ def miss(
     with as_a_kernel():
         # A lazy module's parameters have memory, and no shape to ask for.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
-        if takes_numbers(op, args):
-            _C.set_lift(op.name(), True)
+        if scalars_are_inputs(op, args):
+            _C.set_scalars_are_inputs(op.name(), True)
             return None
         try:
             return _through_stages(OpCall(op, args, bases, device))
         except refusals.Refusal as refusal:
             raise refusal.error from None
         except BakedNumber:
-            takes_numbers(op, (), forget=True)
-            _C.set_lift(op.name(), False)
+            scalars_are_inputs(op, (), forget=True)
+            _C.set_scalars_are_inputs(op.name(), False)
         except NotImplementedError as error:
             if not _C.fallback():
                 raise fallback.refusal(op, args, error) from error
@@ -74,7 +74,7 @@ def miss(
         return None
 
 
-def _through_stages(call: OpCall) -> Compiled | list[Any] | None:
+def _through_stages(call: OpCall) -> CompiledOp | list[Any] | None:
     for stage in STAGES:
         call = stage(call)
         if call.is_done:
@@ -86,7 +86,7 @@ def normalize(call: OpCall) -> OpCall:
     """Put the call in terms of the pure operator. A mask among several indices becomes positions."""
     if host_shapes.has_mask(call.op, call.args):
         return call.done([host_shapes.by_positions(call.op, call.args)])
-    return replace(call, normalized=Call(call.op, call.args, call.bases))
+    return replace(call, normalized=NormalizedCall(call.op, call.args, call.bases))
 
 
 def check(call: OpCall) -> OpCall:
@@ -123,7 +123,7 @@ def run_moving(call: OpCall) -> OpCall:
     def unplaced() -> str:
         return fingerprint_of(call.call, call.device, placed=False)
 
-    results = moving.run(call.op, call.call, unplaced)
+    results = moving_views.run(call.op, call.call, unplaced)
     return call if results is None else call.done(results)
 
 

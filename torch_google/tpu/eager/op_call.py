@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from torch._ops import OpOverload
 
-from torch_google.tpu.eager.call import Base, Call
+from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 
 if TYPE_CHECKING:
-    from torch_google.tpu.eager.executable import Compiled
-    from torch_google.tpu.program import Program
+    from torch_google.tpu.eager.compiled_op import CompiledOp
+    from torch_google.tpu.program import LoweredProgram
 
 
 @dataclass(frozen=True)
@@ -26,18 +26,18 @@ class OpCall:
     args: list[Any]
     bases: list[Base]
     device: int
-    normalized: Call | None = None
-    lowered: Program | None = None
+    normalized: NormalizedCall | None = None
+    lowered: LoweredProgram | None = None
     is_done: bool = False
-    result: Compiled | list[Any] | None = None
+    result: CompiledOp | list[Any] | None = None
 
     @property
-    def call(self) -> Call:
+    def call(self) -> NormalizedCall:
         """Return the call in terms of the pure operator: there is one after the first stage."""
         assert self.normalized is not None
         return self.normalized
 
-    def done(self, result: Compiled | list[Any] | None) -> OpCall:
+    def done(self, result: CompiledOp | list[Any] | None) -> OpCall:
         """Return the call with what C++ gets, which skips the stages that follow.
 
         A program, or the results if the host has made them, or None: look again.

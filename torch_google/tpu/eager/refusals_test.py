@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader
 
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import compiler
-from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def _classified(device: str, inputs: list[int], targets: list[int]) -> Any:

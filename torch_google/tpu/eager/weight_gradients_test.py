@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from torch_google.tpu.program import products
+from torch_google.tpu.program import product_reordering
 
 
 @pytest.mark.parametrize("wide", ["out", "in"])
@@ -22,8 +22,8 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
         made.append(args)
         return original(*args)
 
-    original = products._product
-    monkeypatch.setattr(products, "_product", product)
+    original = product_reordering._product
+    monkeypatch.setattr(product_reordering, "_product", product)
     # Sizes that no other mode has seen: each has to make its programs.
     rows = {"strict": 320, "fused": 328, "compile": 336}[mode]
     theirs = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)

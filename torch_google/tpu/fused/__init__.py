@@ -7,7 +7,7 @@ Its names are imported when they are asked for, as they load JAX.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch_google.tpu.fused.fused import wait_for_compiles
+    from torch_google.tpu.fused.fusion import wait_for_compiles
 
 __all__ = ["wait_for_compiles"]
 
@@ -15,6 +15,6 @@ __all__ = ["wait_for_compiles"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from torch_google.tpu.fused import fused
+    from torch_google.tpu.fused import fusion
 
-    return getattr(fused, name)
+    return getattr(fusion, name)

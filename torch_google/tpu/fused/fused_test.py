@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from torch_google.tpu import _C
-from torch_google.tpu.fused import fused
+from torch_google.tpu.fused import fusion
 from torch_google.tpu.runtime import compiler
 
 
@@ -85,13 +85,13 @@ def test_views_and_writes_in_one_trace() -> None:
 
 def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[int, list[int], list[int], int]] = []
-    original = fused.Fusion.__init__
+    original = fusion.Fusion.__init__
 
     def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
         seen.append((len(steps), list(kept), list(donated), pairs))
         original(self, device, steps, kept, donated, pairs)
 
-    monkeypatch.setattr(fused.Fusion, "__init__", spy)
+    monkeypatch.setattr(fusion.Fusion, "__init__", spy)
     x = torch.rand(3, 5, device="tpu")
     y = torch.rand(3, 5, device="tpu")
     torch.tpu.synchronize()
@@ -126,13 +126,13 @@ def test_donated_memory_is_nobody_elses() -> None:
 
 def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[int]] = []
-    original = fused.Fusion.__init__
+    original = fusion.Fusion.__init__
 
     def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
         seen.append(list(donated))
         original(self, device, steps, kept, donated, pairs)
 
-    monkeypatch.setattr(fused.Fusion, "__init__", spy)
+    monkeypatch.setattr(fusion.Fusion, "__init__", spy)
     x = torch.arange(7.0).to("tpu")
     _C.share(x)
     assert _C.shared(x)
@@ -421,10 +421,10 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
 def test_a_program_that_does_not_compile_runs_operator_by_operator(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(self: fused.Fusion) -> Any:
+    def broken(self: fusion.Fusion) -> Any:
         raise ValueError("no such program")
 
-    monkeypatch.setattr(fused.Fusion, "lower", broken)
+    monkeypatch.setattr(fusion.Fusion, "lower", broken)
     x = torch.ones(2, 9, device="tpu")
     for _ in range(3):
         assert x.exp().log().sin().asin().sum().item() == pytest.approx(18)
@@ -519,7 +519,7 @@ def test_a_signal_before_the_results_of_a_first_run_are_known_loses_nothing() ->
         compiled(*arguments)
         raise KeyboardInterrupt
 
-    values, interruption = fused.attempt(interrupted, [array], [0])
+    values, interruption = fusion.attempt(interrupted, [array], [0])
     assert array.is_deleted()
     assert isinstance(interruption, KeyboardInterrupt)
     assert [value.tolist() for value in values] == [[1.0] * 5]
@@ -529,7 +529,7 @@ def test_a_program_that_has_run_runs_without_a_frame_of_python() -> None:
     array = jax.numpy.ones(3)
     compiled = jax.jit(lambda x: (x * 2,)).lower(array).compile()
     compiled(array)
-    run = fused.entry(compiled)
+    run = fusion.entry(compiled)
     assert not hasattr(run, "__code__")
     assert run is not compiled
     assert run(array)[0].tolist() == [2.0] * 3

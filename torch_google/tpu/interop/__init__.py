@@ -4,16 +4,16 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch_google.tpu.interop.arrays import from_jax as from_jax
-    from torch_google.tpu.interop.arrays import to_jax as to_jax
+    from torch_google.tpu.interop.jax_arrays import from_jax as from_jax
+    from torch_google.tpu.interop.jax_arrays import to_jax as to_jax
 
 __all__ = ["from_jax", "to_jax"]
 
 
 def __getattr__(name: str) -> Any:
-    # Later: arrays.py loads JAX, which importing this door must not.
+    # Later: jax_arrays.py loads JAX, which importing this door must not.
     if name in __all__:
-        from torch_google.tpu.interop import arrays
+        from torch_google.tpu.interop import jax_arrays
 
-        return getattr(arrays, name)
+        return getattr(jax_arrays, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,10 +12,10 @@ import torch
 
 from torch_google.tpu.kernels.gradient import differentiate
 from torch_google.tpu.kernels.kernel import Kernel
-from torch_google.tpu.kernels.signature import Parameter, Signature
+from torch_google.tpu.kernels.kernel_signature import KernelSignature, Parameter
 
 
-class Batched:
+class BatchingRule:
     """The rule of torch.vmap for the operator of a kernel.
 
     A gradient of the user's own is of that operator, so where it is wanted each row calls it.
@@ -60,7 +60,7 @@ class Batched:
         signature = self._kernel.signature
         plain = tuple(replace(p, keyword_only=False, default=_EMPTY) for p in signature.parameters)
         dims = Parameter(f"in_dims_{len(plain)}", list[int])
-        batched = Signature((*plain, dims), signature.returns)
+        batched = KernelSignature((*plain, dims), signature.returns)
 
         def function(*given: Any) -> Any:
             *values, in_dims = given
@@ -76,14 +76,16 @@ class Batched:
         made = kernel.define()
         if self._differentiable:
             differentiate(kernel, made)
-        made.register_vmap(Batched(kernel, made, self._differentiable))
+        made.register_vmap(BatchingRule(kernel, made, self._differentiable))
         return made
 
 
 _EMPTY = Parameter("", None).default
 
 
-def _dims(signature: Signature, values: Sequence[Any], in_dims: Sequence[Any]) -> Iterator[Any]:
+def _dims(
+    signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
+) -> Iterator[Any]:
     """Return the dimension of each tensor that vmap maps over, or None."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):

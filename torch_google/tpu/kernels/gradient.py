@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import torch
 
 from torch_google.tpu.kernels.kernel import Kernel
-from torch_google.tpu.kernels.signature import OPTIONAL_TENSORS, Parameter, Signature
+from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
 # Of the second order, and no further: an operator must exist before a graph with it is loaded.
 _ORDER = 2
@@ -62,7 +62,7 @@ def _pullback(kernel: Kernel) -> Kernel:
     count = len(parameters)  # a name for each order: this kernel may be a gradient itself
     grads = Parameter(f"result_grads_{count}", OPTIONAL_TENSORS)
     wanted = Parameter(f"wanted_{count}", list[bool])
-    several = Signature((*parameters, grads, wanted), list[torch.Tensor])
+    several = KernelSignature((*parameters, grads, wanted), list[torch.Tensor])
 
     def pullback(*given: Any) -> list[jax.Array]:
         *values, result_grads, flags = given

@@ -12,8 +12,8 @@ import torch
 from torch._library.autograd import make_autograd_impl
 
 from torch_google.tpu import _C, dtypes
+from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature
 from torch_google.tpu.kernels.pallas import interpreted
-from torch_google.tpu.kernels.signature import OPTIONAL_TENSORS, Signature
 from torch_google.tpu.lowerings import lowering
 from torch_google.tpu.program import constant, tensor_of
 from torch_google.tpu.runtime import platform
@@ -26,7 +26,7 @@ class Kernel:
     name: str
     title: str
     function: Callable[..., Any]
-    signature: Signature
+    signature: KernelSignature
 
     def define(self) -> Any:
         """Make the operator. Raises ValueError for a name that is taken."""

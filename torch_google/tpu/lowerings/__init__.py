@@ -31,7 +31,7 @@ __all__ = [
 
 # Each name, the module that fills its table, and the module that has it. Even `lowering` needs the
 # whole table: it refuses a second row for an operator.
-_LATER = {
+_LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),
     "laid_out": ("families", "layouts"),
@@ -41,9 +41,9 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    table, module = _LATER[name]
+    table, module = _LAZY[name]
     import_module(f"{__name__}.{table}")
     found = getattr(import_module(f"{__name__}.{module}"), name)
     globals()[name] = found

@@ -17,13 +17,13 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 from torch_google.tpu.lowerings.table import lowering
 
-_Tensor: TypeAlias = jax.Array | None
+_MaybeArray: TypeAlias = jax.Array | None
 _Three = tuple[jax.Array, jax.Array, jax.Array]
 
 
 @lowering("aten::_native_batch_norm_legit.no_stats")
 def batch_norm_no_stats(
-    x: jax.Array, weight: _Tensor, bias: _Tensor, training: bool, momentum: Any, eps: Any
+    x: jax.Array, weight: _MaybeArray, bias: _MaybeArray, training: bool, momentum: Any, eps: Any
 ) -> _Three:
     return _of_batch(x, weight, bias, eps)[:3]
 
@@ -31,8 +31,8 @@ def batch_norm_no_stats(
 @lowering("aten::_native_batch_norm_legit_no_training")
 def batch_norm_inference(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
     running_mean: jax.Array,
     running_var: jax.Array,
     momentum: Any,
@@ -47,8 +47,8 @@ def batch_norm_inference(
 @lowering("aten::_native_batch_norm_legit_functional")
 def batch_norm(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
     running_mean: jax.Array,
     running_var: jax.Array,
     training: bool,
@@ -66,10 +66,10 @@ def batch_norm(
 @lowering("aten::native_batch_norm")
 def native_batch_norm(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
-    running_mean: _Tensor,
-    running_var: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
+    running_mean: _MaybeArray,
+    running_var: _MaybeArray,
     training: bool,
     momentum: Any,
     eps: Any,
@@ -90,10 +90,10 @@ def native_batch_norm(
 @lowering("torch_google::native_batch_norm_functional")
 def native_batch_norm_functional(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
-    running_mean: _Tensor,
-    running_var: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
+    running_mean: _MaybeArray,
+    running_var: _MaybeArray,
     training: bool,
     momentum: Any,
     eps: Any,
@@ -108,8 +108,8 @@ def native_batch_norm_functional(
 @lowering("aten::_batch_norm_with_update_functional")
 def batch_norm_with_update(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
     running_mean: jax.Array,
     running_var: jax.Array,
     momentum: Any,
@@ -124,10 +124,10 @@ def batch_norm_with_update(
 @lowering("aten::_batch_norm_no_update")
 def batch_norm_no_update(
     x: jax.Array,
-    weight: _Tensor,
-    bias: _Tensor,
-    running_mean: _Tensor,
-    running_var: _Tensor,
+    weight: _MaybeArray,
+    bias: _MaybeArray,
+    running_mean: _MaybeArray,
+    running_var: _MaybeArray,
     momentum: Any,
     eps: Any,
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
@@ -142,15 +142,15 @@ def batch_norm_no_update(
 def batch_norm_backward(
     grad: jax.Array,
     x: jax.Array,
-    weight: _Tensor,
-    running_mean: _Tensor,
-    running_var: _Tensor,
-    save_mean: _Tensor,
-    save_invstd: _Tensor,
+    weight: _MaybeArray,
+    running_mean: _MaybeArray,
+    running_var: _MaybeArray,
+    save_mean: _MaybeArray,
+    save_invstd: _MaybeArray,
     train: bool,
     eps: Any,
     output_mask: Sequence[bool],
-) -> tuple[_Tensor, _Tensor, _Tensor]:
+) -> tuple[_MaybeArray, _MaybeArray, _MaybeArray]:
     grad, x = opmath(grad), opmath(x)
     if train:
         assert save_mean is not None
@@ -181,15 +181,15 @@ def batch_norm_backward_reserve(
     grad: jax.Array,
     x: jax.Array,
     weight: jax.Array,
-    running_mean: _Tensor,
-    running_var: _Tensor,
-    save_mean: _Tensor,
-    save_var: _Tensor,
+    running_mean: _MaybeArray,
+    running_var: _MaybeArray,
+    save_mean: _MaybeArray,
+    save_var: _MaybeArray,
     update: bool,
     eps: Any,
     output_mask: Sequence[bool],
     reserve: jax.Array,
-) -> tuple[_Tensor, _Tensor, _Tensor]:
+) -> tuple[_MaybeArray, _MaybeArray, _MaybeArray]:
     stats = (running_mean, running_var, save_mean, save_var)
     return batch_norm_backward(grad, x, weight, *stats, update, eps, output_mask)
 
@@ -200,7 +200,7 @@ def _axes(x: jax.Array) -> tuple[tuple[int, ...], list[int]]:
 
 
 def _scale(
-    x: jax.Array, mean: jax.Array, rstd: jax.Array, weight: _Tensor, bias: _Tensor
+    x: jax.Array, mean: jax.Array, rstd: jax.Array, weight: _MaybeArray, bias: _MaybeArray
 ) -> jax.Array:
     _, column = _axes(x)
     factor = rstd if weight is None else rstd * opmath(weight)
@@ -209,7 +209,7 @@ def _scale(
 
 
 def _of_batch(
-    x: jax.Array, weight: _Tensor, bias: _Tensor, eps: Any
+    x: jax.Array, weight: _MaybeArray, bias: _MaybeArray, eps: Any
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
     axes, column = _axes(x)
     wide = opmath(x)

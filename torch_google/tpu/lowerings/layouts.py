@@ -15,7 +15,9 @@ from torch._prims_common import compute_elementwise_output_strides, suggest_memo
 # Of which oneDNN convolves volumes.
 _VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
 
-_Rule = Callable[[Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]]
+_LayoutRule = Callable[
+    [Sequence[torch.Tensor], Sequence[Any], Mapping[str, Any]], list[torch.Tensor]
+]
 
 
 def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -44,7 +46,7 @@ def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_fo
     return last
 
 
-def _columns(*which: int) -> _Rule:
+def _columns(*which: int) -> _LayoutRule:
     """Matrices in column-major order, as LAPACK leaves them."""
 
     def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -77,7 +79,7 @@ def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch
     return [_ordered(places, [1, 0])]
 
 
-def _along(position: int) -> _Rule:
+def _along(position: int) -> _LayoutRule:
     """Slices along a dimension, one after the other: that of the argument `dim`, here or named."""
 
     def rule(
@@ -93,7 +95,7 @@ def _along(position: int) -> _Rule:
     return rule
 
 
-def _as_argument(position: int) -> _Rule:
+def _as_argument(position: int) -> _LayoutRule:
     """Channels last where an argument has them there, for what has as many dimensions."""
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
@@ -208,7 +210,7 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
     )
 
 
-_RULES: dict[str, _Rule] = {
+_RULES: dict[str, _LayoutRule] = {
     "aten::_fft_c2c": _complex_to_complex,
     "aten::_fft_c2r": _complex_to_real,
     "aten::_fft_r2c": _real_to_complex,

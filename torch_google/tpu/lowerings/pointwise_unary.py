@@ -8,7 +8,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import lax
 
-from torch_google.tpu.lowerings.promotion import Array, Number, computed, floats
+from torch_google.tpu.lowerings.promotion import Array, Scalar, computed, floats
 from torch_google.tpu.lowerings.table import lowering
 
 
@@ -169,7 +169,7 @@ def frexp(self: Array) -> tuple[Array, Array]:
 
 
 @lowering("aten::logit")
-def logit(self: Array, eps: Number | None = None) -> Array:
+def logit(self: Array, eps: Scalar | None = None) -> Array:
     (x,) = floats(self)
     if eps is not None:
         x = jnp.clip(x, eps, 1 - eps)
@@ -179,9 +179,9 @@ def logit(self: Array, eps: Number | None = None) -> Array:
 @lowering("aten::nan_to_num")
 def nan_to_num(
     self: Array,
-    nan: Number | None = None,
-    posinf: Number | None = None,
-    neginf: Number | None = None,
+    nan: Scalar | None = None,
+    posinf: Scalar | None = None,
+    neginf: Scalar | None = None,
 ) -> Array:
     if not (_is_float(self) or _is_complex(self)):
         return self

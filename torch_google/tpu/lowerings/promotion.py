@@ -19,7 +19,7 @@ from jax import lax
 from torch_google.tpu.dtypes import default_dtype, to_jax, to_torch
 
 Array: TypeAlias = jax.Array
-Number: TypeAlias = bool | int | float | complex
+Scalar: TypeAlias = bool | int | float | complex
 Real: TypeAlias = bool | int | float
 Operand: TypeAlias = Any
 """An Array, or a number."""

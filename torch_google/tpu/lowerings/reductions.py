@@ -13,7 +13,7 @@ from jax import lax
 from torch_google.tpu.dtypes import to_torch
 from torch_google.tpu.lowerings.promotion import (
     Array,
-    Number,
+    Scalar,
     computed,
     convert,
     floats,
@@ -127,7 +127,7 @@ def count_nonzero(self: Array, dim: Dims = None) -> Array:
 
 
 def _moments(
-    self: Array, dim: Dims, correction: Number | None, keepdim: bool
+    self: Array, dim: Dims, correction: Scalar | None, keepdim: bool
 ) -> tuple[Array, Array]:
     (x,) = floats(self)
     over = axes(x, dim)
@@ -143,7 +143,7 @@ def _moments(
 
 @lowering("aten::var.correction")
 def var_correction(
-    self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
+    self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
     """Divide by the count less the correction (1 for None), by nought rather than below it."""
     return _moments(self, dim, correction, keepdim)[0]
@@ -151,21 +151,21 @@ def var_correction(
 
 @lowering("aten::std.correction")
 def std_correction(
-    self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
+    self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
     return jnp.sqrt(_moments(self, dim, correction, keepdim)[0])
 
 
 @lowering("aten::var_mean.correction")
 def var_mean_correction(
-    self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
+    self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> tuple[Array, Array]:
     return _moments(self, dim, correction, keepdim)
 
 
 @lowering("aten::std_mean.correction")
 def std_mean_correction(
-    self: Array, dim: Dims = None, *, correction: Number | None = None, keepdim: bool = False
+    self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> tuple[Array, Array]:
     variance, mean = _moments(self, dim, correction, keepdim)
     return jnp.sqrt(variance), mean
@@ -179,7 +179,7 @@ def var_dim(self: Array, dim: Dims, unbiased: bool = True, keepdim: bool = False
 @lowering("aten::linalg_vector_norm")
 def vector_norm(
     self: Array,
-    ord: Number = 2,  # noqa: A002 (the schema's name)
+    ord: Scalar = 2,  # noqa: A002 (the schema's name)
     dim: Dims = None,
     keepdim: bool = False,
     *,
@@ -189,28 +189,28 @@ def vector_norm(
 
 
 @lowering("aten::norm.ScalarOpt_dim")
-def norm_dim(self: Array, p: Number | None, dim: Dims, keepdim: bool = False) -> Array:
+def norm_dim(self: Array, p: Scalar | None, dim: Dims, keepdim: bool = False) -> Array:
     return _norm(self, 2 if p is None else p, dim, keepdim, None)
 
 
 @lowering("aten::norm.ScalarOpt_dim_dtype")
 def norm_dim_dtype(
-    self: Array, p: Number | None, dim: Dims, keepdim: bool, *, dtype: torch.dtype
+    self: Array, p: Scalar | None, dim: Dims, keepdim: bool, *, dtype: torch.dtype
 ) -> Array:
     return _norm(self, 2 if p is None else p, dim, keepdim, dtype)
 
 
 @lowering("aten::norm.Scalar")
-def norm_all(self: Array, p: Number | None = 2) -> Array:
+def norm_all(self: Array, p: Scalar | None = 2) -> Array:
     return _norm(self, 2 if p is None else p, None, False, None)
 
 
 @lowering("aten::norm.ScalarOpt_dtype")
-def norm_all_dtype(self: Array, p: Number | None, *, dtype: torch.dtype) -> Array:
+def norm_all_dtype(self: Array, p: Scalar | None, *, dtype: torch.dtype) -> Array:
     return _norm(self, 2 if p is None else p, None, False, dtype)
 
 
-def _norm(self: Array, order: Number, dim: Dims, keepdim: bool, dtype: torch.dtype | None) -> Array:
+def _norm(self: Array, order: Scalar, dim: Dims, keepdim: bool, dtype: torch.dtype | None) -> Array:
     (x,) = computed(self) if dtype is None else (convert(self, wide(dtype)),)
     size, over = jnp.abs(x), axes(x, dim)
     if order == float("inf"):

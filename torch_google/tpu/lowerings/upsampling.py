@@ -20,7 +20,7 @@ from torch_google.tpu.lowerings.upsampling_uint8 import resample_bytes
 
 _Taps = tuple[Any, Any]  # (outputs, taps): where in the input, and how much of it
 # (size of the input, of the output, align_corners, scale as given or None, dtype of the arithmetic)
-_Rule = Callable[[int, int, bool, Any, Any], _Taps]
+_TapsRule = Callable[[int, int, bool, Any, Any], _Taps]
 
 
 def _nearest(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> _Taps:
@@ -108,7 +108,7 @@ def _antialias(
     return np.minimum(taps, size - 1), weights.astype(dtype)
 
 
-_RULES: dict[str, tuple[_Rule, int, bool]] = {
+_RULES: dict[str, tuple[_TapsRule, int, bool]] = {
     "upsample_nearest1d": (_nearest, 1, False),
     "upsample_nearest2d": (_nearest, 2, False),
     "upsample_nearest3d": (_nearest, 3, False),
@@ -135,7 +135,7 @@ _OF_BYTES = frozenset(
 )
 
 
-def _register(name: str, rule: _Rule, rank: int, has_corners: bool) -> None:
+def _register(name: str, rule: _TapsRule, rank: int, has_corners: bool) -> None:
     def resample(x: jax.Array, size: Sequence[int], rest: Sequence[Any]) -> jax.Array:
         corners = bool(rest[0]) if has_corners else False
         scales = list(rest[1:] if has_corners else rest)
@@ -162,7 +162,7 @@ for _name, (_rule, _rank, _has_corners) in _RULES.items():
 
 
 def _resample(
-    x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _Rule
+    x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
     out = x
     dtype = np.float64 if x.dtype == np.float64 else np.float32

@@ -16,11 +16,11 @@ import numpy as np
 
 _MOST_BITS = 22
 # (size of the input, of the output, align_corners, scale as given or None, dtype of the arithmetic)
-_Rule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
+_TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 
 
 def resample_bytes(
-    x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _Rule
+    x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
     """Return bytes, bit for bit those of the CPU. Scales are numbers, and not traced."""
     for back in range(1, len(output_size) + 1):

@@ -11,22 +11,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from torch_google.tpu.program.functional import Functional, functional_of, mutation
+from torch_google.tpu.program.functional_form import FunctionalForm, functional_of, mutation
 from torch_google.tpu.program.number import BakedNumber, Number, apply, taken
 
 if TYPE_CHECKING:
-    from torch_google.tpu.program.interpreter import Program, lower_graph
-    from torch_google.tpu.program.operators import lower_op
-    from torch_google.tpu.program.products import reordered
-    from torch_google.tpu.program.trace import HostRead
-    from torch_google.tpu.program.transfer import constant, host_array, tensor_of
+    from torch_google.tpu.program.graph_tracing import HostRead
+    from torch_google.tpu.program.host_arrays import constant, host_array, tensor_of
+    from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
+    from torch_google.tpu.program.operator_lowering import lower_op
+    from torch_google.tpu.program.product_reordering import reordered
 
 __all__ = [
     "BakedNumber",
-    "Functional",
+    "FunctionalForm",
     "HostRead",
+    "LoweredProgram",
     "Number",
-    "Program",
     "apply",
     "constant",
     "functional_of",
@@ -39,21 +39,21 @@ __all__ = [
     "tensor_of",
 ]
 
-_LATER = {
-    "HostRead": "trace",
-    "Program": "interpreter",
-    "constant": "transfer",
-    "host_array": "transfer",
+_LAZY = {
+    "HostRead": "graph_tracing",
+    "LoweredProgram": "interpreter",
+    "constant": "host_arrays",
+    "host_array": "host_arrays",
     "lower_graph": "interpreter",
-    "lower_op": "operators",
-    "reordered": "products",
-    "tensor_of": "transfer",
+    "lower_op": "operator_lowering",
+    "reordered": "product_reordering",
+    "tensor_of": "host_arrays",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    found = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     globals()[name] = found
     return found

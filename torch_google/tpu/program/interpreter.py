@@ -20,9 +20,9 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes, lowerings
 from torch_google.tpu.lowerings import Lowering
-from torch_google.tpu.program.prims import lowering_of
-from torch_google.tpu.program.trace import kinds_of, no_lowering
-from torch_google.tpu.program.transfer import constant
+from torch_google.tpu.program.graph_tracing import kinds_of, no_lowering
+from torch_google.tpu.program.host_arrays import constant
+from torch_google.tpu.program.lowering_lookup import lowering_of
 
 # What says where and how a tensor lies: of no concern to a pure function of values.
 PLACEMENT = frozenset(
@@ -31,7 +31,7 @@ PLACEMENT = frozenset(
 
 
 @dataclass(frozen=True)
-class Program:
+class LoweredProgram:
     """A function of jax arrays, to be jitted by the caller.
 
     It is called with one array (or, for a Number, a scalar) for each input, and where `random` with
@@ -47,7 +47,7 @@ class Program:
         return self.function(arrays, key)
 
 
-def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
+def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
     """Return the program of a graph of pure operators, each of which has a lowering.
 
     Raises NotImplementedError, which names every operator that has none, and `part_of`.
@@ -88,7 +88,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> Program:
         lowering.on_host(map_arg(node.args, _meta), map_arg(node.kwargs, _meta))
         for node, lowering in found.items()
     )
-    return Program(function, metas, random, on_host)
+    return LoweredProgram(function, metas, random, on_host)
 
 
 def run(

@@ -11,8 +11,8 @@ from weakref import WeakKeyDictionary
 import jax
 
 from torch_google.tpu import _C, cache
-from torch_google.tpu.runtime import mappings, metrics, platform, program_limit
-from torch_google.tpu.runtime.misses import CacheMissError
+from torch_google.tpu.runtime import metrics, platform, program_eviction, program_limit
+from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def executable(
@@ -39,14 +39,14 @@ def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax
     return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
 
 
-def kept(fingerprint: str, device: int) -> cache.Found | None:
+def kept(fingerprint: str, device: int) -> cache.StoredEntry | None:
     """Return what the compile cache has of a program. Every new one is looked for here first."""
     return cache.found(fingerprint, [platform.device(device)])
 
 
-def loaded(found: cache.Found) -> cache.Entry | None:
+def loaded(found: cache.StoredEntry) -> cache.Entry | None:
     """Return what the compile cache has, with its executable; None where it does not load."""
-    mappings.ROOM.look()
+    program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     entry = found.loaded()
     if entry is not None and entry.executable is not None:
@@ -73,7 +73,7 @@ def compiled(
     it makes of the executable. Raises CacheMissError where the thread may not compile.
     """
     check_allowed(name, fingerprint)
-    mappings.ROOM.look()
+    program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     with metrics.compiling():
         made = lower().compile()

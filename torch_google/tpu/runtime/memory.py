@@ -12,7 +12,7 @@ import torch
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.accelerator import accelerator
-from torch_google.tpu.runtime.indices import Which, checked_index, index_of
+from torch_google.tpu.runtime.device_index import DeviceLike, checked_index, index_of
 
 __all__ = [
     "empty_cache",
@@ -32,22 +32,22 @@ __all__ = [
 ]
 
 
-def memory_stats(device: Which = None) -> dict[str, Any]:
+def memory_stats(device: DeviceLike = None) -> dict[str, Any]:
     """Return the allocator's statistics, under torch's names."""
     return dict(accelerator.memory_stats(index_of(device)))
 
 
-def memory_allocated(device: Which = None) -> int:
+def memory_allocated(device: DeviceLike = None) -> int:
     """Return the bytes of all live storages of a device."""
     return int(accelerator.memory_allocated(index_of(device)))
 
 
-def max_memory_allocated(device: Which = None) -> int:
+def max_memory_allocated(device: DeviceLike = None) -> int:
     """Return the most bytes that were live at once since the last reset."""
     return int(accelerator.max_memory_allocated(index_of(device)))
 
 
-def reset_peak_memory_stats(device: Which = None) -> None:
+def reset_peak_memory_stats(device: DeviceLike = None) -> None:
     """Let max_memory_allocated begin at what is live now."""
     accelerator.reset_peak_memory_stats(index_of(device))
 
@@ -60,17 +60,17 @@ def ipc_collect() -> None:
     """Do nothing: tensors of the device are sent to other processes by way of the host."""
 
 
-def memory_reserved(device: Which = None) -> int:
+def memory_reserved(device: DeviceLike = None) -> int:
     """Return what memory_allocated does: nothing is kept for later."""
     return memory_allocated(device)
 
 
-def max_memory_reserved(device: Which = None) -> int:
+def max_memory_reserved(device: DeviceLike = None) -> int:
     """Return what max_memory_allocated does: nothing is kept for later."""
     return max_memory_allocated(device)
 
 
-def memory_stats_as_nested_dict(device: Which = None) -> dict[str, Any]:
+def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
     """Return the allocator's statistics by the parts of their names."""
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
@@ -82,12 +82,12 @@ def memory_stats_as_nested_dict(device: Which = None) -> dict[str, Any]:
     return nested
 
 
-def reset_accumulated_memory_stats(device: Which = None) -> None:
+def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
     """Count what is allocated and freed from zero again."""
     accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
-def set_per_process_memory_fraction(fraction: float, device: Which = None) -> None:
+def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
     """Let live tensors of a device hold no more than a part, 0 to 1, of its memory: else 1.
 
     What would hold more raises torch.OutOfMemoryError before anything is computed or drawn. A graph
@@ -100,7 +100,7 @@ def set_per_process_memory_fraction(fraction: float, device: Which = None) -> No
     _C.set_memory_limit(index_of(device), math.floor(fraction * total))
 
 
-def get_per_process_memory_fraction(device: Which = None) -> float:
+def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
     """Return the part of a device's memory that live tensors may hold."""
     total = mem_get_info(device)[1]
     return min(1.0, float(_C.memory_limit(index_of(device)) / total))
@@ -119,7 +119,7 @@ def limit_all(devices: int) -> None:
         _C.set_memory_limit(index, total)
 
 
-def mem_get_info(device: Which = None) -> tuple[int, int]:
+def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
     """Return the free and the total bytes of a device: the machine's where the platform is cpu.
 
     Raises NotImplementedError where the platform does not say, ValueError for an index that is no device.
@@ -141,7 +141,7 @@ def _info(index: int) -> tuple[int, int]:
     return int(found["bytes_limit"] - found.get("bytes_in_use", 0)), int(found["bytes_limit"])
 
 
-def memory_summary(device: Which = None, abbreviated: bool = False) -> str:
+def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
     """Return a table of what live storages hold; unless abbreviated, with what PJRT says too."""
     torch.tpu.init()
     index = index_of(device)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Literal
 
 from torch_google.tpu import _C
-from torch_google.tpu.runtime.block import Block
+from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
@@ -29,7 +29,7 @@ def get_precision() -> str:
     return _NAMES[_C.precision()]
 
 
-class precision(Block):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
+class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
     """Set this thread's precision for a `with` block, or a function; backward passes take it over.
 
     A program is compiled for each precision that it runs with.

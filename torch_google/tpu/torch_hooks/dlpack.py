@@ -37,7 +37,7 @@ def _dlpack(
     It is the tensor's own buffer where to_jax gives that. Capsules of DLPack 1.0 say that they are
     read-only, which NumPy keeps to; torch does not look.
     """
-    from torch_google.tpu.interop.arrays import to_jax
+    from torch_google.tpu.interop.jax_arrays import to_jax
 
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
@@ -58,7 +58,7 @@ def _dlpack_device(tensor: torch.Tensor) -> tuple[DLDeviceType, int]:
 
     if platform.name() == "cpu":
         return DLDeviceType.kDLCPU, 0
-    from torch_google.tpu.interop.arrays import to_jax
+    from torch_google.tpu.interop.jax_arrays import to_jax
 
     kind, index = _of(to_jax(tensor.detach()), "__dlpack_device__")()
     return DLDeviceType(int(kind)), index

@@ -79,7 +79,7 @@ def _register() -> None:
 
 
 def _teach() -> None:
-    from torch_google.tpu.compile.optimizers import keep_counters_on_device
+    from torch_google.tpu.compile.optimizer_counters import keep_counters_on_device
 
     keep_counters_on_device()
 

@@ -40,15 +40,15 @@ from torch_google.tpu.compile.buckets import (
 from torch_google.tpu.compile.buckets import (
     views as views,
 )
-from torch_google.tpu.compile.buckets.evaluate import evaluate
-from torch_google.tpu.compile.buckets.padded import Padded, compacted, unpacked
-from torch_google.tpu.compile.buckets.sizes import Policy, Refused, Scope, number
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, compacted, unpacked
+from torch_google.tpu.compile.buckets.padded_evaluation import evaluate
+from torch_google.tpu.compile.buckets.sizes import BucketPolicy, PaddingRefusal, SizeScope, number
 
 __all__ = [
-    "Padded",
-    "Policy",
-    "Refused",
-    "Scope",
+    "BucketPolicy",
+    "PaddedArray",
+    "PaddingRefusal",
+    "SizeScope",
     "compacted",
     "evaluate",
     "number",

@@ -7,15 +7,15 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, cleared, redim, valid
-from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded, width
-from torch_google.tpu.compile.buckets.table import Call, require, rule
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, redim, valid
+from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.opmath import is_zero
 
 
 @rule("aten::_scaled_dot_product_efficient_attention")
-def attention(call: Call) -> Any:
+def attention(call: RuleCall) -> Any:
     q, k, v = _operands(call, *call.args[:3])
     bias, _ = _bias(call, q, k, call.args[3])
     given = [cleared(call.scope, x) for x in (q, k, v)]
@@ -29,15 +29,15 @@ def attention(call: Call) -> Any:
     lse = jnp.pad(lse, [(0, 0), (0, 0), (0, max(room, 0))], constant_values=jnp.inf)
     lse = lse[..., : width(dims[2])]
     return [
-        Padded(out, (*q.dims[:3], v.dims[3])),
-        Padded(lse.reshape([width(dim) for dim in dims]), dims),
-        Padded(seed, ()),
-        Padded(offset, ()),
+        PaddedArray(out, (*q.dims[:3], v.dims[3])),
+        PaddedArray(lse.reshape([width(dim) for dim in dims]), dims),
+        PaddedArray(seed, ()),
+        PaddedArray(offset, ()),
     ]
 
 
 @rule("aten::_scaled_dot_product_efficient_attention_backward")
-def attention_backward(call: Call) -> Any:
+def attention_backward(call: RuleCall) -> Any:
     grad, *others = call.args
     q, k, v = _operands(call, *others[:3])
     bias, bias_dims = _bias(call, q, k, others[3])
@@ -47,14 +47,16 @@ def attention_backward(call: Call) -> Any:
     grads = call.lower(*arrays, bias, out, *others[5:], **call.kwargs)
     dims = [q.dims, k.dims, v.dims, bias_dims]
     return [
-        None if array is None or own is None else Padded(array, own)
+        None if array is None or own is None else PaddedArray(array, own)
         for array, own in zip(grads, dims, strict=True)
     ]
 
 
-def _operands(call: Call, q: Padded, k: Padded, v: Padded) -> tuple[Padded, Padded, Padded]:
+def _operands(
+    call: RuleCall, q: PaddedArray, k: PaddedArray, v: PaddedArray
+) -> tuple[PaddedArray, PaddedArray, PaddedArray]:
     if not is_zero(call.argument("dropout_p")):
-        raise Refused("attention with dropout")
+        raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
     # Rows and columns are counted from the first, for causal attention.
@@ -65,13 +67,13 @@ def _operands(call: Call, q: Padded, k: Padded, v: Padded) -> tuple[Padded, Padd
 
 
 def _bias(
-    call: Call, q: Padded, k: Padded, given: Padded | None
+    call: RuleCall, q: PaddedArray, k: PaddedArray, given: PaddedArray | None
 ) -> tuple[Any, tuple[Dim, ...] | None]:
     """Return a bias, or a mask, that keeps padded keys from being seen; and the dims of its gradient.
 
     Those are the queries' and the keys', in which the bias is laid out anew: None without one.
     """
-    scope: Scope = call.scope
+    scope: SizeScope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
         real = real.reshape(-1)  # of no more dimensions than a bias has

@@ -5,24 +5,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch_google.tpu.compile.buckets.padded import Padded, cleared, filled, redim
-from torch_google.tpu.compile.buckets.table import Call, like, require, rule
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, filled, redim
+from torch_google.tpu.compile.buckets.rules import RuleCall, like, require, rule
 from torch_google.tpu.compile.buckets.views import leading
 
 
 @rule("aten::convolution")
-def convolution(call: Call) -> Any:
+def convolution(call: RuleCall) -> Any:
     x, weight = call.args[:2]
     require(call.op.name(), (*weight.dims, *x.dims[1:2]))
     if call.argument("transposed"):
         require(call.op.name(), x.dims[2:])
     x = _in_front(call, x)
     array = call.lower(filled(call.scope, x, range(2, len(x.dims)), 0), *call.args[1:])[0]
-    return [Padded(array, (x.dims[0], *call.own()[1:]))]
+    return [PaddedArray(array, (x.dims[0], *call.own()[1:]))]
 
 
 @rule("aten::convolution_backward")
-def convolution_backward(call: Call) -> Any:
+def convolution_backward(call: RuleCall) -> Any:
     grad, x, weight = call.args[:3]
     require(call.op.name(), (*weight.dims, *x.dims[1:2]))
     if call.argument("transposed"):
@@ -32,7 +32,7 @@ def convolution_backward(call: Call) -> Any:
     given = [cleared(call.scope, grad), cleared(call.scope, x)]
     to_x, *rest = call.lower(*given, *call.args[2:])
     return [
-        None if to_x is None else Padded(to_x, x.dims),
+        None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
     ]
 
@@ -48,7 +48,7 @@ def convolution_backward(call: Call) -> Any:
     "aten::upsample_nearest2d",
     "aten::upsample_bilinear2d",
 )
-def windows(call: Call) -> Any:
+def windows(call: RuleCall) -> Any:
     x = call.args[0]
     batch = _images(call, x)
     results = call.lower(*call.args, **call.kwargs)
@@ -64,26 +64,26 @@ def windows(call: Call) -> Any:
     "aten::_adaptive_avg_pool3d_backward",
     "aten::adaptive_max_pool2d_backward",
 )
-def windows_backward(call: Call) -> Any:
+def windows_backward(call: RuleCall) -> Any:
     grad, x, *others = call.args
     batch = _images(call, x)
     given = [
         redim(call.scope, value, (*x.dims[:batch], *value.dims[batch:]))
-        if isinstance(value, Padded)
+        if isinstance(value, PaddedArray)
         else value
         for value in (grad, x, *others)
     ]
-    return [Padded(call.lower(*given, **call.kwargs)[0], x.dims)]
+    return [PaddedArray(call.lower(*given, **call.kwargs)[0], x.dims)]
 
 
-def _in_front(call: Call, x: Padded) -> Padded:
+def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:
     """Return the same with the real elements of an image's dimensions in front: they have neighbours."""
     for axis in range(2, len(x.dims)):
         x = leading(call.scope, x, axis)
     return x
 
 
-def _images(call: Call, x: Padded) -> int:
+def _images(call: RuleCall, x: PaddedArray) -> int:
     """Return how many dimensions come before those of a window."""
     spatial = 3 if "3d" in call.op.name() else 2
     require(call.op.name(), x.dims[len(x.dims) - spatial :])

@@ -8,40 +8,40 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, unpacked
-from torch_google.tpu.compile.buckets.sizes import Refused, width
-from torch_google.tpu.compile.buckets.table import Call, rule
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, unpacked
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule
+from torch_google.tpu.compile.buckets.sizes import PaddingRefusal, width
 from torch_google.tpu.lowerings.promotion import convert
 
 
 @rule("aten::zeros", "aten::empty.memory_format", "aten::empty_strided", "aten::zeros_like")
 @rule("aten::empty_like", "aten::new_zeros", "aten::new_empty", "aten::new_empty_strided")
 @rule("aten::empty_permuted")
-def zeros(call: Call) -> Any:
+def zeros(call: RuleCall) -> Any:
     return [_filled(call, 0)]
 
 
 @rule("aten::ones", "aten::ones_like", "aten::new_ones")
-def ones(call: Call) -> Any:
+def ones(call: RuleCall) -> Any:
     return [_filled(call, 1)]
 
 
 @rule("aten::full", "aten::full_like", "aten::new_full")
-def full(call: Call) -> Any:
+def full(call: RuleCall) -> Any:
     value = call.argument("fill_value")
     return [_filled(call, value)]
 
 
 @rule("aten::scalar_tensor")
-def scalar(call: Call) -> Any:
+def scalar(call: RuleCall) -> Any:
     return [_filled(call, call.args[0])]
 
 
 @rule("aten::rand", "aten::randn", "aten::randint", "aten::randint.low")
-def drawn(call: Call) -> Any:
+def drawn(call: RuleCall) -> Any:
     """Draw in a row: the bits of an element depend on its place alone, as in `pointwise`."""
     if not jax.config.jax_threefry_partitionable or call.metas[0].dtype.is_complex:
-        raise Refused("random numbers that depend on the size of the array")
+        raise PaddingRefusal("random numbers that depend on the size of the array")
     dims = call.own()
     count = 1
     for dim in dims:
@@ -54,14 +54,14 @@ def drawn(call: Call) -> Any:
     return [unpacked(call.scope, flat, dims)]
 
 
-def _filled(call: Call, value: Any) -> Padded:
+def _filled(call: RuleCall, value: Any) -> PaddedArray:
     dims = call.args[0].dims if _is_like(call) else call.own()
-    if isinstance(value, Padded):
+    if isinstance(value, PaddedArray):
         value = value.array
     shape = [width(dim) for dim in dims]
     made = jnp.broadcast_to(convert(value, call.metas[0].dtype), shape)
-    return Padded(made, tuple(dims), True)
+    return PaddedArray(made, tuple(dims), True)
 
 
-def _is_like(call: Call) -> bool:
+def _is_like(call: RuleCall) -> bool:
     return call.op.name().endswith("_like")

@@ -8,50 +8,56 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, axis_of, cleared, redim, valid
+from torch_google.tpu.compile.buckets.padded_array import (
+    PaddedArray,
+    axis_of,
+    cleared,
+    redim,
+    valid,
+)
 from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded, width
-from torch_google.tpu.compile.buckets.table import Call, plain, require, rule, same
+from torch_google.tpu.compile.buckets.rules import RuleCall, plain, require, rule, same
+from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded, width
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert
 
 
 @rule("aten::embedding")
-def embedding(call: Call) -> Any:
+def embedding(call: RuleCall) -> Any:
     weight, indices = call.args[:2]
     require(call.op.name(), weight.dims)
     array = call.lower(*call.args, **call.kwargs)[0]
-    return [Padded(array, (*indices.dims, weight.dims[1]))]
+    return [PaddedArray(array, (*indices.dims, weight.dims[1]))]
 
 
 @rule("aten::embedding_dense_backward")
-def embedding_backward(call: Call) -> Any:
+def embedding_backward(call: RuleCall) -> Any:
     grad, indices, size, *others = call.args
     if others[1]:
-        raise Refused("embeddings whose gradients are scaled by frequency")
+        raise PaddingRefusal("embeddings whose gradients are scaled by frequency")
     if not isinstance(size, int):
-        raise Refused("a table of rows whose number is a symbol")
+        raise PaddingRefusal("a table of rows whose number is a symbol")
     grad = redim(call.scope, grad, (*indices.dims, grad.dims[-1]))
     array = call.lower(cleared(call.scope, grad), cleared(call.scope, indices), size, *others)[0]
-    return [Padded(array, plain(array.shape) if array is not None else ())]
+    return [PaddedArray(array, plain(array.shape) if array is not None else ())]
 
 
 @rule("aten::index_select")
-def index_select(call: Call) -> Any:
+def index_select(call: RuleCall) -> Any:
     x, dim, index = call.args
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis) if x.dims else x
     array = call.lower(x, axis, index)[0]
     own = index.dims or ((),)
-    return [Padded(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :]) if x.dims else ())]
+    return [PaddedArray(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :]) if x.dims else ())]
 
 
 @rule("aten::index_add", "aten::index_copy")
-def index_write(call: Call) -> Any:
+def index_write(call: RuleCall) -> Any:
     x, dim, index, source, *others = call.args
     axis = axis_of(x, dim)
     if not x.dims or not source.dims or not index.dims:
-        raise Refused(f"{call.op.name()} of a scalar")
+        raise PaddingRefusal(f"{call.op.name()} of a scalar")
     x = leading(call.scope, x, axis)
     source = redim(call.scope, source, (*x.dims[:axis], index.dims[0], *x.dims[axis + 1 :]))
     return [
@@ -70,39 +76,39 @@ def index_write(call: Call) -> Any:
 
 
 @rule("aten::gather")
-def gather(call: Call) -> Any:
+def gather(call: RuleCall) -> Any:
     x, dim, index = call.args[:3]
     if not x.dims or not index.dims:
-        return [Padded(call.lower(*call.args, **call.kwargs)[0], index.dims)]
+        return [PaddedArray(call.lower(*call.args, **call.kwargs)[0], index.dims)]
     axis = axis_of(x, dim)
     x = _beside(call.scope, x, index, axis)
-    return [Padded(call.lower(x, axis, index, *call.args[3:], **call.kwargs)[0], index.dims)]
+    return [PaddedArray(call.lower(x, axis, index, *call.args[3:], **call.kwargs)[0], index.dims)]
 
 
 @rule("aten::scatter.src", "aten::scatter.value", "aten::scatter_add")
 @rule("aten::scatter_reduce.two")
-def scatter(call: Call) -> Any:
+def scatter(call: RuleCall) -> Any:
     x, dim, index, source, *others = call.args
     if not x.dims or not index.dims:
-        raise Refused(f"{call.op.name()} of a scalar")
+        raise PaddingRefusal(f"{call.op.name()} of a scalar")
     axis = axis_of(x, dim)
     x = _beside(call.scope, x, index, axis)
-    if isinstance(source, Padded):
+    if isinstance(source, PaddedArray):
         source = _beside(call.scope, source, index, None)
     at = _nowhere(call.scope, index, x.array.shape[axis])
     return [same(x, call.lower(x, axis, at, source, *others, **call.kwargs)[0])]
 
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
-def index(call: Call) -> Any:
+def index(call: RuleCall) -> Any:
     x, indices = call.args
     x, items, _, dims = _indexed(call, x, indices)
     array = jnp.asarray(x.array[items])
-    return [Padded(array, dims)]
+    return [PaddedArray(array, dims)]
 
 
 @rule("aten::index_put", "aten::_unsafe_index_put")
-def index_put(call: Call) -> Any:
+def index_put(call: RuleCall) -> Any:
     x, indices, values = call.args[:3]
     if len(indices) == 1 and indices[0] is not None and indices[0].array.dtype == jnp.bool_:
         return _masked(call, x, indices[0], values)
@@ -122,9 +128,9 @@ def index_put(call: Call) -> Any:
     return [same(x, target.add(given, mode="drop"))]
 
 
-def _masked(call: Call, x: Padded, mask: Padded, values: Padded) -> Any:
+def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArray) -> Any:
     if values.dims or call.argument("accumulate"):
-        raise Refused("a mask for an index")
+        raise PaddingRefusal("a mask for an index")
     mask = redim(call.scope, mask, x.dims[: len(mask.dims)])
     shape = [*mask.array.shape, *[1] * (len(x.dims) - len(mask.dims))]
     value = convert(values.array, call.metas[0].dtype)
@@ -132,13 +138,13 @@ def _masked(call: Call, x: Padded, mask: Padded, values: Padded) -> Any:
 
 
 def _indexed(
-    call: Call, x: Padded, indices: Any
-) -> tuple[Padded, tuple[Any, ...], Any, tuple[Dim, ...]]:
+    call: RuleCall, x: PaddedArray, indices: Any
+) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
     """Return x, the items of an index of it, which of these are padding, and the result's dims."""
     given = [at for at, item in enumerate(indices) if item is not None]
     tensors = [indices[at] for at in given]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
-        raise Refused("a mask for an index")
+        raise PaddingRefusal("a mask for an index")
     for axis in given:
         x = leading(call.scope, x, axis)
     lead, alike = aligned(call.scope, tensors)
@@ -161,21 +167,21 @@ def _indexed(
     return x, tuple(items), outside, (*rest[:ahead], *lead, *rest[ahead:])
 
 
-def _nowhere(scope: Scope, index: Padded, end: int) -> jax.Array:
+def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
     """Return positions, those of padding past the end."""
     real = valid(scope, index, range(len(index.dims)))
     return index.array if real is None else jnp.where(real, index.array, end)
 
 
-def _beside(scope: Scope, x: Padded, index: Padded, axis: int | None) -> Padded:
+def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
     """Return x with the elements of its other dimensions where those of an index are."""
     for at, (own, theirs) in enumerate(zip(x.dims, index.dims, strict=True)):
         if at == axis:
             x = leading(scope, x, at)
         elif own != theirs:
             if len(own) > 1 or len(theirs) > 1:
-                raise Refused("an index that is padded in another way")
+                raise PaddingRefusal("an index that is padded in another way")
             if width(own) < width(theirs):
                 grown = jnp.take(x.array, jnp.arange(width(theirs)), at, mode="clip")
-                x = Padded(grown, (*x.dims[:at], theirs, *x.dims[at + 1 :]))
+                x = PaddedArray(grown, (*x.dims[:at], theirs, *x.dims[at + 1 :]))
     return x

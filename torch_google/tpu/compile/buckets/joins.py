@@ -8,16 +8,16 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, axis_of, redim
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, redim
 from torch_google.tpu.compile.buckets.pointwise import aligned
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule, same
 from torch_google.tpu.compile.buckets.sizes import Dim, expression, is_padded, width
-from torch_google.tpu.compile.buckets.table import Call, rule, same
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import common, convert
 
 
 @rule("aten::slice.Tensor", "aten::slice_copy.Tensor", "aten::narrow_copy")
-def slice_(call: Call) -> Any:
+def slice_(call: RuleCall) -> Any:
     x = call.args[0]
     axis = axis_of(x, call.argument("dim"))
     wanted = call.scope.dim(call.metas[0].shape[axis])
@@ -26,11 +26,11 @@ def slice_(call: Call) -> Any:
     x = leading(call.scope, x, axis)
     at = _places(call, call.scope.real(x.dims[axis]), wanted)
     dims = (*x.dims[:axis], wanted, *x.dims[axis + 1 :])
-    return [Padded(_taken(x.array, at, axis), dims, x.uniform)]
+    return [PaddedArray(_taken(x.array, at, axis), dims, x.uniform)]
 
 
 @rule("aten::slice_scatter")
-def slice_scatter(call: Call) -> Any:
+def slice_scatter(call: RuleCall) -> Any:
     x, source = call.args[:2]
     axis = axis_of(x, call.argument("dim"))
     x = leading(call.scope, x, axis)
@@ -41,38 +41,38 @@ def slice_scatter(call: Call) -> Any:
 
 
 @rule("aten::slice_backward")
-def slice_backward(call: Call) -> Any:
+def slice_backward(call: RuleCall) -> Any:
     grad = call.args[0]
     axis = axis_of(grad, call.argument("dim"))
     grad = leading(call.scope, grad, axis)
     dims = (*grad.dims[:axis], call.own()[axis], *grad.dims[axis + 1 :])
-    zeros = Padded(jnp.zeros([width(dim) for dim in dims], grad.array.dtype), dims)
+    zeros = PaddedArray(jnp.zeros([width(dim) for dim in dims], grad.array.dtype), dims)
     return [_written(call, zeros, grad, axis, call.scope.real(dims[axis]))]
 
 
 @rule("aten::select.int", "aten::select_copy.int")
-def select(call: Call) -> Any:
+def select(call: RuleCall) -> Any:
     x, dim, index = call.args
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis)
     at = _from_front(index, call.scope.real(x.dims[axis]))
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-    return [Padded(jax.lax.dynamic_index_in_dim(x.array, at, axis, keepdims=False), dims)]
+    return [PaddedArray(jax.lax.dynamic_index_in_dim(x.array, at, axis, keepdims=False), dims)]
 
 
 @rule("aten::select_backward")
-def select_backward(call: Call) -> Any:
+def select_backward(call: RuleCall) -> Any:
     grad, sizes, dim, index = call.args
     axis = dim % len(sizes)
     own = call.own()[axis]
     dims = (*grad.dims[:axis], own, *grad.dims[axis:])
     zeros = jnp.zeros([width(part) for part in dims], grad.array.dtype)
     at = _from_front(index, call.scope.real(own))
-    return [Padded(jax.lax.dynamic_update_index_in_dim(zeros, grad.array, at, axis), dims)]
+    return [PaddedArray(jax.lax.dynamic_update_index_in_dim(zeros, grad.array, at, axis), dims)]
 
 
 @rule("aten::select_scatter")
-def select_scatter(call: Call) -> Any:
+def select_scatter(call: RuleCall) -> Any:
     x, source, dim, index = call.args
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis)
@@ -89,7 +89,7 @@ def select_scatter(call: Call) -> Any:
     "aten::unsafe_split_with_sizes",
     "aten::split_with_sizes_copy",
 )
-def split(call: Call) -> Any:
+def split(call: RuleCall) -> Any:
     x = call.args[0]
     axis = axis_of(x, call.argument("dim"))
     x = leading(call.scope, x, axis)
@@ -99,24 +99,24 @@ def split(call: Call) -> Any:
         own = call.scope.dim(meta.shape[axis])
         at = start + jnp.arange(width(own))
         dims = (*x.dims[:axis], own, *x.dims[axis + 1 :])
-        parts.append(Padded(_taken(x.array, at, axis), dims))
+        parts.append(PaddedArray(_taken(x.array, at, axis), dims))
         start = start + call.scope.real(own)
     return parts
 
 
 @rule("aten::unbind.int")
-def unbind(call: Call) -> Any:
+def unbind(call: RuleCall) -> Any:
     x = call.args[0]
     axis = axis_of(x, call.argument("dim"))
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
     return [
-        Padded(jax.lax.index_in_dim(x.array, at, axis, keepdims=False), dims)
+        PaddedArray(jax.lax.index_in_dim(x.array, at, axis, keepdims=False), dims)
         for at in range(len(call.metas))
     ]
 
 
 @rule("aten::cat", "aten::concat")
-def cat(call: Call) -> Any:
+def cat(call: RuleCall) -> Any:
     tensors = call.args[0]
     rank = len(call.metas[0].shape)
     axis = call.argument("dim") % rank
@@ -124,9 +124,11 @@ def cat(call: Call) -> Any:
     kept = [x for x in tensors if len(x.dims) == rank]
     given = common(*(x.array for x in tensors))
     arrays = [array for array, x in zip(given, tensors, strict=True) if len(x.dims) == rank]
-    parts = [Padded(array, x.dims, x.uniform) for array, x in zip(arrays, kept, strict=True)]
+    parts = [PaddedArray(array, x.dims, x.uniform) for array, x in zip(arrays, kept, strict=True)]
     parts = [leading(call.scope, part, axis) for part in parts]
-    others = [Padded(jnp.take(p.array, 0, axis, mode="clip"), _without(p, axis)) for p in parts]
+    others = [
+        PaddedArray(jnp.take(p.array, 0, axis, mode="clip"), _without(p, axis)) for p in parts
+    ]
     common_dims = aligned(call.scope, others)[0]
     parts = [
         redim(call.scope, p, (*common_dims[:axis], p.dims[axis], *common_dims[axis:]))
@@ -135,7 +137,7 @@ def cat(call: Call) -> Any:
     total = call.own()[axis]
     dims = (*common_dims[:axis], total, *common_dims[axis:])
     if not any(is_padded(part.dims[axis]) for part in parts):
-        return [Padded(jnp.concatenate([part.array for part in parts], axis), dims)]
+        return [PaddedArray(jnp.concatenate([part.array for part in parts], axis), dims)]
     # Each part is laid over the padding of the one before it, which ends where it begins.
     room = sum(part.array.shape[axis] for part in parts)
     shape = [width(dim) for dim in dims]
@@ -145,20 +147,20 @@ def cat(call: Call) -> Any:
     for part in parts:
         joined = jax.lax.dynamic_update_slice_in_dim(joined, part.array, start, axis)
         start = start + call.scope.real(part.dims[axis])
-    return [Padded(_fitted(joined, width(total), axis), dims)]
+    return [PaddedArray(_fitted(joined, width(total), axis), dims)]
 
 
 @rule("aten::stack")
-def stack(call: Call) -> Any:
+def stack(call: RuleCall) -> Any:
     dims, parts = aligned(call.scope, call.args[0])
     axis = call.argument("dim") % len(call.metas[0].shape)
     arrays = common(*(part.array for part in parts))
     own = call.scope.dims([len(parts)])
-    return [Padded(jnp.stack(arrays, axis), (*dims[:axis], *own, *dims[axis:]))]
+    return [PaddedArray(jnp.stack(arrays, axis), (*dims[:axis], *own, *dims[axis:]))]
 
 
 @rule("aten::constant_pad_nd")
-def pad(call: Call) -> Any:
+def pad(call: RuleCall) -> Any:
     x, widths = call.args[:2]
     value = convert(call.argument("value"), call.metas[0].dtype)
     for at in range(0, len(widths), 2):
@@ -173,16 +175,16 @@ def pad(call: Call) -> Any:
         shape[axis] = width(own)
         inside = (place >= 0) & (place < call.scope.real(x.dims[axis]))
         array = jnp.where(inside.reshape(shape), _taken(x.array, place, axis), value)
-        x = Padded(array, (*x.dims[:axis], own, *x.dims[axis + 1 :]))
+        x = PaddedArray(array, (*x.dims[:axis], own, *x.dims[axis + 1 :]))
     return [x]
 
 
-def _whole(call: Call, axis: int) -> Any:
+def _whole(call: RuleCall, axis: int) -> Any:
     """Return the size of a dimension of the argument that is sliced, as an expression."""
     return expression(call.args[0].dims[axis])
 
 
-def _places(call: Call, size: Any, wanted: Dim) -> jax.Array:
+def _places(call: RuleCall, size: Any, wanted: Dim) -> jax.Array:
     """Return the places that a slice takes, and what lies behind them."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
@@ -209,7 +211,9 @@ def _taken(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
     return jnp.take(array, at, axis=axis, mode="clip")
 
 
-def _written(call: Call, x: Padded, source: Padded, axis: int, size: Any) -> Padded:
+def _written(
+    call: RuleCall, x: PaddedArray, source: PaddedArray, axis: int, size: Any
+) -> PaddedArray:
     """Return x with the real elements of a source where a slice takes its own."""
     dim = source.dims[axis]
     at = _places(call, size, dim)
@@ -219,11 +223,11 @@ def _written(call: Call, x: Padded, source: Padded, axis: int, size: Any) -> Pad
     return same(x, x.array.at[index].set(source.array.astype(x.array.dtype), mode="drop"))
 
 
-def _source_dims(source: Padded, x: Padded, axis: int) -> tuple[Dim, ...]:
+def _source_dims(source: PaddedArray, x: PaddedArray, axis: int) -> tuple[Dim, ...]:
     return (*x.dims[:axis], source.dims[axis], *x.dims[axis + 1 :])
 
 
-def _without(x: Padded, axis: int) -> tuple[Dim, ...]:
+def _without(x: PaddedArray, axis: int) -> tuple[Dim, ...]:
     return (*x.dims[:axis], *x.dims[axis + 1 :])
 
 

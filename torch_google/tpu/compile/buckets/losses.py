@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, filled, redim
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, filled, redim
 from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.sizes import Dim, Refused
-from torch_google.tpu.compile.buckets.table import Call, require, rule
+from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal
 from torch_google.tpu.lowerings.losses import MEAN, NONE, SUM
 
 
@@ -20,12 +20,12 @@ from torch_google.tpu.lowerings.losses import MEAN, NONE, SUM
     "aten::nll_loss_backward",
     "aten::nll_loss2d_backward",
 )
-def classes(call: Call) -> Any:
+def classes(call: RuleCall) -> Any:
     x, target = call.argument("self"), call.argument("target")
     axis = 0 if len(x.dims) == 1 else 1
     require(call.op.name(), x.dims[axis : axis + 1])
     if len(x.dims) == 1:
-        raise Refused(f"{call.op.name()} of one row")
+        raise PaddingRefusal(f"{call.op.name()} of one row")
     target = redim(call.scope, target, (*x.dims[:axis], *x.dims[axis + 1 :]))
     ignored = call.argument("ignore_index")
     real = filled(call.scope, target, range(len(target.dims)), ignored)
@@ -36,9 +36,9 @@ def classes(call: Call) -> Any:
     others = call.args[3:] if backward else call.args[2:]
     results = call.lower(*grad, x, real, *others)
     if backward:
-        return [Padded(results[0], x.dims)]
+        return [PaddedArray(results[0], x.dims)]
     each = call.argument("reduction") == NONE
-    return [Padded(results[0], target.dims if each else ()), Padded(results[1], ())]
+    return [PaddedArray(results[0], target.dims if each else ()), PaddedArray(results[1], ())]
 
 
 @rule(
@@ -49,16 +49,16 @@ def classes(call: Call) -> Any:
     "aten::binary_cross_entropy_with_logits",
     "aten::soft_margin_loss",
 )
-def each(call: Call) -> Any:
+def each(call: RuleCall) -> Any:
     reduction = call.argument("reduction")
     dims, given = _given(call)
-    losses = Padded(call.lower(*_reducing(call, given, NONE))[0], dims)
+    losses = PaddedArray(call.lower(*_reducing(call, given, NONE))[0], dims)
     if reduction == NONE:
         return [losses]
     total = filled(call.scope, losses, range(len(dims)), 0).sum(dtype=_wide(losses))
     if reduction == MEAN:
         total = total / jnp.asarray(call.scope.count(dims), total.dtype)
-    return [Padded(total.astype(call.dtype()), ())]
+    return [PaddedArray(total.astype(call.dtype()), ())]
 
 
 @rule(
@@ -68,25 +68,25 @@ def each(call: Call) -> Any:
     "aten::binary_cross_entropy_backward",
     "aten::soft_margin_loss_backward",
 )
-def each_backward(call: Call) -> Any:
+def each_backward(call: RuleCall) -> Any:
     reduction = call.argument("reduction")
     dims, given = _given(call)
     if reduction == MEAN:
         count = jnp.asarray(call.scope.count(dims), given[0].array.dtype)
-        given[0] = Padded(given[0].array / count, given[0].dims)
+        given[0] = PaddedArray(given[0].array / count, given[0].dims)
     how = NONE if reduction == NONE else SUM
-    return [Padded(call.lower(*_reducing(call, given, how))[0], dims)]
+    return [PaddedArray(call.lower(*_reducing(call, given, how))[0], dims)]
 
 
-def _given(call: Call) -> tuple[tuple[Dim, ...], list[Any]]:
+def _given(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:
     """Return the dimensions of the losses, and the arguments padded alike."""
     arguments = call.arguments()
-    dims, alike = aligned(call.scope, [a for a in arguments if isinstance(a, Padded)])
+    dims, alike = aligned(call.scope, [a for a in arguments if isinstance(a, PaddedArray)])
     given = iter(alike)
-    return dims, [next(given) if isinstance(a, Padded) else a for a in arguments]
+    return dims, [next(given) if isinstance(a, PaddedArray) else a for a in arguments]
 
 
-def _reducing(call: Call, given: list[Any], reduction: int) -> list[Any]:
+def _reducing(call: RuleCall, given: list[Any], reduction: int) -> list[Any]:
     names = [argument.name for argument in call.op._schema.arguments]
     return [
         reduction if name == "reduction" else value
@@ -94,5 +94,5 @@ def _reducing(call: Call, given: list[Any], reduction: int) -> list[Any]:
     ]
 
 
-def _wide(x: Padded) -> Any:
+def _wide(x: PaddedArray) -> Any:
     return jnp.float32 if x.array.dtype in (jnp.bfloat16, jnp.float16) else x.array.dtype

@@ -8,14 +8,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, cleared, filled, redim
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, cleared, filled, redim
 from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.table import Call, like, require, rule
+from torch_google.tpu.compile.buckets.rules import RuleCall, like, require, rule
 from torch_google.tpu.lowerings.opmath import opmath, scalar
 
 
 @rule("aten::native_layer_norm", "aten::_fused_rms_norm")
-def rows(call: Call) -> Any:
+def rows(call: RuleCall) -> Any:
     x = call.args[0]
     batch = x.dims[: len(x.dims) - len(call.args[1])]
     require(call.op.name(), x.dims[len(batch) :])
@@ -24,7 +24,7 @@ def rows(call: Call) -> Any:
 
 
 @rule("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
-def rows_backward(call: Call) -> Any:
+def rows_backward(call: RuleCall) -> Any:
     """Rows of padding are zero, so that they add nothing to the gradients of the weights."""
     grad, x, shape, *others = call.args
     lead = len(x.dims) - len(shape)
@@ -32,7 +32,9 @@ def rows_backward(call: Call) -> Any:
     require(call.op.name(), x.dims[lead:])
     given = []
     for value in others:
-        if isinstance(value, Padded) and len(value.dims) == len(x.dims):  # a statistic of each row
+        if isinstance(value, PaddedArray) and len(value.dims) == len(
+            x.dims
+        ):  # a statistic of each row
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
             given.append(cleared(call.scope, value))
         else:
@@ -40,23 +42,23 @@ def rows_backward(call: Call) -> Any:
     inner = list(x.array.shape[lead:])
     to_x, *rest = call.lower(cleared(call.scope, grad), cleared(call.scope, x), inner, *given)
     return [
-        None if to_x is None else Padded(to_x, x.dims),
+        None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
     ]
 
 
 @rule("aten::native_group_norm")
-def groups(call: Call) -> Any:
+def groups(call: RuleCall) -> Any:
     x = call.args[0]
     require(call.op.name(), x.dims[1:])
     given = list(call.args)
     given[3] = x.array.shape[0]
     out, *statistics = call.lower(*given)
-    return [Padded(out, x.dims), *(like(x.dims[:1], array) for array in statistics)]
+    return [PaddedArray(out, x.dims), *(like(x.dims[:1], array) for array in statistics)]
 
 
 @rule("aten::native_group_norm_backward")
-def groups_backward(call: Call) -> Any:
+def groups_backward(call: RuleCall) -> Any:
     grad, x, mean, rstd, weight, _, *others = call.args
     require(call.op.name(), x.dims[1:])
     grad = redim(call.scope, grad, x.dims)
@@ -64,32 +66,32 @@ def groups_backward(call: Call) -> Any:
     given = [cleared(call.scope, value) for value in (grad, x, mean, rstd)]
     to_x, *rest = call.lower(*given, weight, x.array.shape[0], *others)
     return [
-        None if to_x is None else Padded(to_x, x.dims),
+        None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
     ]
 
 
 @rule("aten::_native_batch_norm_legit_no_training")
-def batch_known(call: Call) -> Any:
+def batch_known(call: RuleCall) -> Any:
     x = call.args[0]
     out, *statistics = call.lower(*call.args)
-    return [Padded(out, x.dims), *(like((), array) for array in statistics)]
+    return [PaddedArray(out, x.dims), *(like((), array) for array in statistics)]
 
 
 @rule("aten::_native_batch_norm_legit_functional", "torch_google::native_batch_norm_functional")
 @rule("aten::_native_batch_norm_legit.no_stats")
-def batch(call: Call) -> Any:
+def batch(call: RuleCall) -> Any:
     x = call.args[0]
     require(call.op.name(), x.dims[1:2])
     if not call.argument("training"):
         out, *statistics = call.lower(*call.args, **call.kwargs)
-        return [Padded(out, x.dims), *(like((), array) for array in statistics)]
+        return [PaddedArray(out, x.dims), *(like((), array) for array in statistics)]
     axes, column = _axes(x)
     wide = opmath(filled(call.scope, x, axes, 0))
     count = call.scope.count(x.dims[axis] for axis in axes)
     size = jnp.asarray(count, wide.dtype)
     mean = wide.sum(axes) / size
-    off = filled(call.scope, Padded(wide - mean.reshape(column), x.dims), axes, 0)
+    off = filled(call.scope, PaddedArray(wide - mean.reshape(column), x.dims), axes, 0)
     var = jnp.square(off).sum(axes) / size
     rstd = jax.lax.rsqrt(var + jnp.asarray(call.argument("eps")).astype(var.dtype))
     out = off * rstd.reshape(column)
@@ -100,11 +102,14 @@ def batch(call: Call) -> Any:
     if len(call.metas) == 5:
         results += _running(call, mean, var * (size / (size - 1)))
     done = call.cast(results)
-    return [Padded(done[0], x.dims), *(like((), array) for array in done[1:] if array is not None)]
+    return [
+        PaddedArray(done[0], x.dims),
+        *(like((), array) for array in done[1:] if array is not None),
+    ]
 
 
 @rule("aten::native_batch_norm_backward")
-def batch_backward(call: Call) -> Any:
+def batch_backward(call: RuleCall) -> Any:
     (dims, (grad, x)), given = aligned(call.scope, call.args[:2]), call.argument
     require(call.op.name(), dims[1:2])
     axes, column = _axes(x)
@@ -131,18 +136,18 @@ def batch_backward(call: Call) -> Any:
         ]
     )
     return [
-        None if results[0] is None else Padded(results[0], dims),
+        None if results[0] is None else PaddedArray(results[0], dims),
         *(None if array is None else like((), array) for array in results[1:]),
     ]
 
 
-def _axes(x: Padded) -> tuple[tuple[int, ...], list[int]]:
+def _axes(x: PaddedArray) -> tuple[tuple[int, ...], list[int]]:
     """Return the axes to reduce, and the shape in which a vector over channels broadcasts."""
     rank = len(x.dims)
     return (0, *range(2, rank)), [1, -1, *[1] * (rank - 2)]
 
 
-def _running(call: Call, mean: jax.Array, unbiased: jax.Array) -> list[jax.Array]:
+def _running(call: RuleCall, mean: jax.Array, unbiased: jax.Array) -> list[jax.Array]:
     olds = [call.argument("running_mean"), call.argument("running_var")]
     if olds[0] is None:
         return [jnp.zeros((0,)), jnp.zeros((0,))]

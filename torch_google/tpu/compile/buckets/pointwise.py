@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, compacted, redim, unpacked
-from torch_google.tpu.compile.buckets.sizes import Dim, Refused, Scope, is_padded
-from torch_google.tpu.compile.buckets.table import Call, rule
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, compacted, redim, unpacked
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule
+from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScope, is_padded
 
 
 @rule(
@@ -62,38 +62,40 @@ from torch_google.tpu.compile.buckets.table import Call, rule
     "prims::convert_element_type",
     "prims::div",
 )
-def pointwise(call: Call) -> Any:
+def pointwise(call: RuleCall) -> Any:
     """Compute on operands that are padded alike; torch tags most such operators."""
-    operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, Padded)]
+    operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     given = iter(alike)
-    args = [next(given) if isinstance(x, Padded) else x for x in call.args]
-    kwargs = {n: next(given) if isinstance(x, Padded) else x for n, x in call.kwargs.items()}
+    args = [next(given) if isinstance(x, PaddedArray) else x for x in call.args]
+    kwargs = {n: next(given) if isinstance(x, PaddedArray) else x for n, x in call.kwargs.items()}
     results = call.lower(*args, **kwargs)
     uniform = all(x.uniform or not x.dims for x in operands)
-    return [None if array is None else Padded(array, dims, uniform) for array in results]
+    return [None if array is None else PaddedArray(array, dims, uniform) for array in results]
 
 
 @rule("aten::log_sigmoid_forward")
-def log_sigmoid(call: Call) -> Any:
+def log_sigmoid(call: RuleCall) -> Any:
     x = call.args[0]
     out, buffer = call.lower(x)
     assert buffer is not None
-    return [Padded(out, x.dims), Padded(buffer, x.dims if buffer.size else call.own(1))]
+    return [PaddedArray(out, x.dims), PaddedArray(buffer, x.dims if buffer.size else call.own(1))]
 
 
 @rule("aten::copy")
-def copy(call: Call) -> Any:
+def copy(call: RuleCall) -> Any:
     target, source = call.args[:2]
     source = _alike(call.scope, source, target.dims)
     array = jnp.broadcast_to(source.array, target.array.shape).astype(call.dtype())
-    return [Padded(array, target.dims)]
+    return [PaddedArray(array, target.dims)]
 
 
 @rule("aten::fill.Scalar", "aten::fill.Tensor", "aten::zero")
-def fill(call: Call) -> Any:
+def fill(call: RuleCall) -> Any:
     x = call.args[0]
-    return [Padded(array, x.dims, True) for array in call.lower(*call.args) if array is not None]
+    return [
+        PaddedArray(array, x.dims, True) for array in call.lower(*call.args) if array is not None
+    ]
 
 
 @rule(
@@ -108,22 +110,24 @@ def fill(call: Call) -> Any:
     "aten::randint_like.low_dtype",
     "aten::uniform",
 )
-def drawn(call: Call) -> Any:
+def drawn(call: RuleCall) -> Any:
     """Draw for elements as they lie without padding.
 
     JAX makes the bits of an element of its place alone: the stream is that of an exact program.
     """
     if not jax.config.jax_threefry_partitionable:
-        raise Refused("random numbers that depend on the size of the array")
+        raise PaddingRefusal("random numbers that depend on the size of the array")
     x = call.args[0]
-    if any(isinstance(arg, Padded) for arg in call.args[1:]):
-        raise Refused(f"{call.op.name()} with tensors for its parameters")
+    if any(isinstance(arg, PaddedArray) for arg in call.args[1:]):
+        raise PaddingRefusal(f"{call.op.name()} with tensors for its parameters")
     flat = compacted(call.scope, x)
     results = call.lower(flat, *call.args[1:], **call.kwargs)
     return [None if array is None else unpacked(call.scope, array, x.dims) for array in results]
 
 
-def aligned(scope: Scope, operands: Sequence[Padded]) -> tuple[tuple[Dim, ...], list[Padded]]:
+def aligned(
+    scope: SizeScope, operands: Sequence[PaddedArray]
+) -> tuple[tuple[Dim, ...], list[PaddedArray]]:
     """Return the dimensions that operands broadcast to, and the operands padded like that."""
     rank = max((len(x.dims) for x in operands), default=0)
     dims: list[Dim] = []
@@ -140,10 +144,10 @@ def aligned(scope: Scope, operands: Sequence[Padded]) -> tuple[tuple[Dim, ...], 
     return tuple(dims), [_alike(scope, x, dims) for x in operands]
 
 
-def _alike(scope: Scope, x: Padded, dims: Sequence[Dim]) -> Padded:
+def _alike(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
     lead = len(dims) - len(x.dims)
     wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(x.dims))
     for own, other in zip(x.dims, wanted, strict=True):
         if own != other and not (is_padded(own) or is_padded(other)):
-            raise Refused("operands of other sizes")
+            raise PaddingRefusal("operands of other sizes")
     return redim(scope, x, wanted)

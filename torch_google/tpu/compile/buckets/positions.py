@@ -7,23 +7,23 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule
 from torch_google.tpu.compile.buckets.sizes import width
-from torch_google.tpu.compile.buckets.table import Call, rule
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert
 
 
 @rule("aten::tril", "aten::triu")
-def triangle(call: Call) -> Any:
+def triangle(call: RuleCall) -> Any:
     x = call.args[0]
     for axis in (len(x.dims) - 2, len(x.dims) - 1):
         x = leading(call.scope, x, axis)
-    return [Padded(call.lower(x, *call.args[1:], **call.kwargs)[0], x.dims)]
+    return [PaddedArray(call.lower(x, *call.args[1:], **call.kwargs)[0], x.dims)]
 
 
 @rule("aten::arange", "aten::arange.start", "aten::arange.start_step", "prims::iota")
-def count(call: Call) -> Any:
+def count(call: RuleCall) -> Any:
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start") if "start" in names else 0
     step = call.argument("step") if "step" in names else 1
@@ -32,7 +32,7 @@ def count(call: Call) -> Any:
     # As the lowering counts: in whole numbers, or in wide ones with a fraction.
     whole = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
     places = jnp.arange(width(dims[0]), dtype=jnp.int64 if whole else jnp.float64)
-    return [Padded(convert(start + places * step, dtype), dims)]
+    return [PaddedArray(convert(start + places * step, dtype), dims)]
 
 
 def _fraction(value: Any) -> bool:

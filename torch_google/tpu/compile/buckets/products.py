@@ -7,28 +7,30 @@ from typing import Any
 
 import jax
 
-from torch_google.tpu.compile.buckets.padded import Padded, filled, redim
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, filled, redim
 from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.sizes import Dim, Scope
-from torch_google.tpu.compile.buckets.table import Call, rule
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule
+from torch_google.tpu.compile.buckets.sizes import Dim, SizeScope
 
 
 @rule("aten::mm", "aten::bmm", "aten::mv", "aten::dot", "aten::vdot", "aten::mm.dtype")
-def product(call: Call) -> Any:
+def product(call: RuleCall) -> Any:
     a, b, *others = call.args
     dims, left, right = _factors(call.scope, a, b)
-    return [Padded(call.lower(left, right, *others, **call.kwargs)[0], dims)]
+    return [PaddedArray(call.lower(left, right, *others, **call.kwargs)[0], dims)]
 
 
 @rule("aten::addmm", "aten::addmv", "aten::baddbmm")
-def add_product(call: Call) -> Any:
+def add_product(call: RuleCall) -> Any:
     c, a, b = call.args[:3]
     dims, left, right = _factors(call.scope, a, b)
     added = _spread(call.scope, c, dims)
-    return [Padded(call.lower(added, left, right, *call.args[3:], **call.kwargs)[0], dims)]
+    return [PaddedArray(call.lower(added, left, right, *call.args[3:], **call.kwargs)[0], dims)]
 
 
-def _factors(scope: Scope, a: Padded, b: Padded) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
+def _factors(
+    scope: SizeScope, a: PaddedArray, b: PaddedArray
+) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
     """Return the dimensions of a product, and its factors."""
     batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
     inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
@@ -44,7 +46,7 @@ def _factors(scope: Scope, a: Padded, b: Padded) -> tuple[tuple[Dim, ...], jax.A
     return (*rows, *columns), left, right
 
 
-def _spread(scope: Scope, c: Padded, dims: tuple[Dim, ...]) -> jax.Array:
+def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
     """Return what is added to a product of such dimensions."""
     lead = len(dims) - len(c.dims)
     wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(c.dims))
@@ -52,18 +54,20 @@ def _spread(scope: Scope, c: Padded, dims: tuple[Dim, ...]) -> jax.Array:
 
 
 @rule("aten::addr", "aten::ger")
-def outer(call: Call) -> Any:
+def outer(call: RuleCall) -> Any:
     a, b = call.args[-2:]
     dims = (*a.dims, *b.dims)
     if len(call.args) == 2:
-        return [Padded(call.lower(a, b)[0], dims)]
+        return [PaddedArray(call.lower(a, b)[0], dims)]
     return [
-        Padded(call.lower(_spread(call.scope, call.args[0], dims), a, b, **call.kwargs)[0], dims)
+        PaddedArray(
+            call.lower(_spread(call.scope, call.args[0], dims), a, b, **call.kwargs)[0], dims
+        )
     ]
 
 
 @rule("aten::linalg_cross")
-def cross(call: Call) -> Any:
+def cross(call: RuleCall) -> Any:
     a, b, *others = call.args
     dims, alike = aligned(call.scope, [a, b])
-    return [Padded(call.lower(*alike, *others, **call.kwargs)[0], dims)]
+    return [PaddedArray(call.lower(*alike, *others, **call.kwargs)[0], dims)]

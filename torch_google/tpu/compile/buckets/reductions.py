@@ -10,65 +10,65 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from torch_google.tpu.compile.buckets.padded import Padded, axis_of, filled
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, filled
 from torch_google.tpu.compile.buckets.pointwise import aligned
-from torch_google.tpu.compile.buckets.sizes import Dim, Refused
-from torch_google.tpu.compile.buckets.table import Call, require, rule
+from torch_google.tpu.compile.buckets.rules import RuleCall, require, rule
+from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal
 from torch_google.tpu.compile.buckets.views import leading
 from torch_google.tpu.lowerings.promotion import convert, wide
 
 
 @rule("aten::sum", "aten::sum.dim_IntList", "aten::nansum", "aten::count_nonzero")
 @rule("aten::count_nonzero.dim_IntList", "aten::any", "aten::any.dim", "aten::any.dims")
-def from_zero(call: Call) -> Any:
+def from_zero(call: RuleCall) -> Any:
     return _reduced(call, 0)
 
 
 @rule("aten::prod", "aten::prod.dim_int", "aten::all", "aten::all.dim", "aten::all.dims")
-def from_one(call: Call) -> Any:
+def from_one(call: RuleCall) -> Any:
     return _reduced(call, 1)
 
 
 @rule("aten::amax", "aten::max", "aten::max.dim")
-def from_least(call: Call) -> Any:
+def from_least(call: RuleCall) -> Any:
     return _reduced(call, least(call.args[0].array))
 
 
 @rule("aten::logsumexp")
-def logsumexp(call: Call) -> Any:
+def logsumexp(call: RuleCall) -> Any:
     x = call.args[0]  # whole numbers have nothing that adds nothing
     return _reduced(
-        call, -jnp.inf, Padded(convert(x.array, call.metas[0].dtype), x.dims, x.uniform)
+        call, -jnp.inf, PaddedArray(convert(x.array, call.metas[0].dtype), x.dims, x.uniform)
     )
 
 
 @rule("aten::amin", "aten::min", "aten::min.dim")
-def from_greatest(call: Call) -> Any:
+def from_greatest(call: RuleCall) -> Any:
     return _reduced(call, greatest(call.args[0].array))
 
 
 @rule("aten::argmax", "aten::argmin")
-def where(call: Call) -> Any:
+def where(call: RuleCall) -> Any:
     """Find places along dimensions whose real elements are in front, where places are torch's."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
-            raise Refused(f"{call.op.name()} of all, with padding within")
+            raise PaddingRefusal(f"{call.op.name()} of all, with padding within")
         x = leading(call.scope, x, 0) if x.dims else x
     return _reduced(call, (least if "max" in call.op.name() else greatest)(x.array), x)
 
 
 @rule("aten::linalg_vector_norm", "aten::norm.ScalarOpt_dim", "aten::norm.Scalar")
-def norm(call: Call) -> Any:
+def norm(call: RuleCall) -> Any:
     named = "ord" if "vector" in call.op.name() else "p"
     order = call.argument(named)
     if not (order is None or (isinstance(order, int | float) and order >= 0)):
-        raise Refused(f"{call.op.name()} of order {order}")
+        raise PaddingRefusal(f"{call.op.name()} of order {order}")
     return _reduced(call, 0)
 
 
 @rule("aten::mean", "aten::mean.dim")
-def mean(call: Call) -> Any:
+def mean(call: RuleCall) -> Any:
     x = call.args[0]
     axes, kept = axes_of(call, x)
     if not any(extent.padded for axis in axes for extent in x.dims[axis]):
@@ -81,16 +81,16 @@ def mean(call: Call) -> Any:
 
 @rule("aten::var.correction", "aten::std.correction")
 @rule("aten::var_mean.correction", "aten::std_mean.correction")
-def variance(call: Call) -> Any:
+def variance(call: RuleCall) -> Any:
     x = call.args[0]
     if jnp.iscomplexobj(x.array):
-        raise Refused(f"{call.op.name()} of complex numbers")
+        raise PaddingRefusal(f"{call.op.name()} of complex numbers")
     axes, kept = axes_of(call, x)
     over = tuple(axes)
     work = convert(filled(call.scope, x, axes, 0), wide(call.metas[0].dtype))
     count = call.scope.count(x.dims[axis] for axis in axes)
     middle = work.sum(over, keepdims=True) / jnp.asarray(count, work.dtype)
-    off = filled(call.scope, Padded(work - middle, x.dims), axes, 0)
+    off = filled(call.scope, PaddedArray(work - middle, x.dims), axes, 0)
     correction = call.argument("correction")
     freedom = count - (1 if correction is None else correction)
     spread = jnp.square(off).sum(over, keepdims=kept) / jnp.maximum(
@@ -106,35 +106,35 @@ def variance(call: Call) -> Any:
 
 
 @rule("aten::_softmax", "aten::_log_softmax", "aten::_safe_softmax")
-def softmax(call: Call) -> Any:
+def softmax(call: RuleCall) -> Any:
     x, dim, *others = call.args
     axis = axis_of(x, dim)
     array = filled(call.scope, x, [axis], -jnp.inf) if x.dims else x.array
-    return [Padded(call.lower(array, axis, *others, **call.kwargs)[0], x.dims)]
+    return [PaddedArray(call.lower(array, axis, *others, **call.kwargs)[0], x.dims)]
 
 
 @rule("aten::_softmax_backward_data", "aten::_log_softmax_backward_data")
-def softmax_backward(call: Call) -> Any:
+def softmax_backward(call: RuleCall) -> Any:
     dims, (grad, out) = aligned(call.scope, call.args[:2])
     axis = axis_of(out, call.args[2])
     given = [filled(call.scope, x, [axis], 0) if x.dims else x.array for x in (grad, out)]
-    return [Padded(call.lower(*given, axis, *call.args[3:])[0], dims)]
+    return [PaddedArray(call.lower(*given, axis, *call.args[3:])[0], dims)]
 
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
-def scan(call: Call) -> Any:
+def scan(call: RuleCall) -> Any:
     """What comes before an element in a dimension with the padding at its end is real."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [
-        None if array is None else Padded(array, x.dims)
+        None if array is None else PaddedArray(array, x.dims)
         for array in call.lower(x, *call.args[1:], **call.kwargs)
     ]
 
 
 @rule("aten::sort", "aten::sort.stable", "aten::topk", "aten::median.dim", "aten::kthvalue")
 @rule("aten::mode", "aten::nanmedian.dim")
-def ordered(call: Call) -> Any:
+def ordered(call: RuleCall) -> Any:
     x = call.args[0]
     axis = axis_of(x, call.argument("dim"))
     require(call.op.name(), x.dims[axis : axis + 1])
@@ -143,11 +143,11 @@ def ordered(call: Call) -> Any:
         assert array is not None
         kept = array.ndim == len(x.dims)
         own = call.scope.dims(array.shape[axis : axis + 1]) if kept else ()
-        results.append(Padded(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :])))
+        results.append(PaddedArray(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :])))
     return results
 
 
-def axes_of(call: Call, x: Padded) -> tuple[list[int], bool]:
+def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
     """Return the dimensions that a reduction is over, and whether they stay, of size 1."""
     names = {argument.name for argument in call.op._schema.arguments}
     dim = call.argument("dim") if "dim" in names else None
@@ -174,8 +174,8 @@ def _end(x: jax.Array, infinity: float, name: str) -> Any:
     return getattr(jnp.iinfo(x.dtype), name)
 
 
-def _reduced(call: Call, identity: Any, given: Padded | None = None) -> list[Padded]:
-    x: Padded = call.args[0] if given is None else given
+def _reduced(call: RuleCall, identity: Any, given: PaddedArray | None = None) -> list[PaddedArray]:
+    x: PaddedArray = call.args[0] if given is None else given
     axes, kept = axes_of(call, x)
     if len(call.metas) == 2 or "arg" in call.op.name():
         for axis in axes:
@@ -188,9 +188,9 @@ def _reduced(call: Call, identity: Any, given: Padded | None = None) -> list[Pad
 
 
 def _result(
-    call: Call, x: Padded, array: Any, axes: Sequence[int], kept: bool, at: int = 0
-) -> Padded:
+    call: RuleCall, x: PaddedArray, array: Any, axes: Sequence[int], kept: bool, at: int = 0
+) -> PaddedArray:
     dims: list[Dim] = [
         () if axis in axes else dim for axis, dim in enumerate(x.dims) if kept or axis not in axes
     ]
-    return Padded(array.astype(call.dtype(at)), tuple(dims))
+    return PaddedArray(array.astype(call.dtype(at)), tuple(dims))

@@ -17,24 +17,24 @@ import torch
 _LEAST = 8
 
 
-class Refused(Exception):
+class PaddingRefusal(Exception):
     """What keeps a graph from running on padded arrays: a reason, in a few words."""
 
 
 @dataclass(frozen=True)
-class Policy:
+class BucketPolicy:
     """`sizes`: the buckets, rising; None for powers of two, from 8."""
 
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return the bucket for a size. Raises Refused for one above the last."""
+        """Return the bucket for a size. Raises PaddingRefusal for one above the last."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
             if size <= bucket:
                 return bucket
-        raise Refused("a size above the last bucket")
+        raise PaddingRefusal("a size above the last bucket")
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def expr_of(size: Any) -> sympy.Expr:
     return sympy.Integer(int(size))
 
 
-class Scope:
+class SizeScope:
     """What symbols stand for: their buckets, and, as traced scalars, their values in a call.
 
     A symbol that is `fixed` is the number that its bucket is, and has no padding. What an evaluation takes for granted is noted, and `holds` says whether it is so for a call.
@@ -113,9 +113,9 @@ class Scope:
         self._extents: set[Extent] = set()
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
-    def within(self, values: Mapping[Any, Any]) -> Scope:
+    def within(self, values: Mapping[Any, Any]) -> SizeScope:
         """Return the same for other values; what is taken for granted is noted here, too."""
-        made = Scope(self.buckets, self._fixed, values)
+        made = SizeScope(self.buckets, self._fixed, values)
         made._extents, made._equal = self._extents, self._equal
         return made
 
@@ -133,7 +133,7 @@ class Scope:
         expr = self.expr(size)
         made = Extent(expr, int(number(expr, self.buckets)))
         if made.size < 0:
-            raise Refused(f"the size {expr}")
+            raise PaddingRefusal(f"the size {expr}")
         self._extents.add(made)
         return made
 
@@ -159,13 +159,13 @@ class Scope:
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Note that dimensions have the sizes of a fake tensor. Raises Refused if they never do."""
+        """Note that dimensions have the sizes of a fake tensor. Raises PaddingRefusal if they never do."""
         for dim, size in zip(dims, sizes, strict=True):
             ours, theirs = expression(dim), self.expr(size)
             if ours == theirs or sympy.expand(ours - theirs) == 0:
                 continue
             if ours.is_Integer and theirs.is_Integer:
-                raise Refused(f"a size of {ours} where torch has {theirs}")
+                raise PaddingRefusal(f"a size of {ours} where torch has {theirs}")
             self._equal.add((ours, theirs))
 
     def holds(self, values: Mapping[Any, int]) -> bool:
@@ -175,7 +175,7 @@ class Scope:
         )
 
 
-def factored(scope: Scope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
+def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
     """Return a dimension of what flattening left: as factors, in an order that a graph has them.
 
     `neighbours` are the sizes of tensors in the graph that have several symbols.
@@ -193,7 +193,7 @@ def factored(scope: Scope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> 
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
     """Return what an expression is for such values of its symbols: numbers, or traced scalars.
 
-    Raises Refused for a symbol without a value, and for a function that sizes do not have.
+    Raises PaddingRefusal for a symbol without a value, and for a function that sizes do not have.
     """
     if isinstance(expr, int):
         return expr
@@ -201,11 +201,11 @@ def number(expr: Any, values: Mapping[Any, Any]) -> Any:
         return int(expr)
     if expr.is_Symbol:
         if expr not in values:
-            raise Refused("a size that depends on values")
+            raise PaddingRefusal("a size that depends on values")
         return values[expr]
     function = _FUNCTIONS.get(type(expr).__name__)
     if function is None:
-        raise Refused(f"the size {expr}")
+        raise PaddingRefusal(f"the size {expr}")
     return function(*(number(part, values) for part in expr.args))
 
 

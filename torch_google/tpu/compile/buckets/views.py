@@ -9,9 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 import sympy
 
-from torch_google.tpu.compile.buckets.padded import Padded, axis_of, redim
-from torch_google.tpu.compile.buckets.sizes import Dim, Extent, Scope
-from torch_google.tpu.compile.buckets.table import Call, rule, same
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray, axis_of, redim
+from torch_google.tpu.compile.buckets.rules import RuleCall, rule, same
+from torch_google.tpu.compile.buckets.sizes import Dim, Extent, SizeScope
 
 
 @rule(
@@ -30,30 +30,30 @@ from torch_google.tpu.compile.buckets.table import Call, rule, same
     "aten::view",
     "aten::view_copy",
 )
-def view(call: Call) -> Any:
+def view(call: RuleCall) -> Any:
     x = call.args[0]
     return [reshaped(call.scope, x, call.metas[0].shape)]
 
 
-def reshaped(scope: Scope, x: Padded, sizes: Iterable[Any]) -> Padded:
+def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
     """Return the same real elements, in row-major order, in other sizes."""
     wanted = [scope.expr(size) for size in sizes]
     dims = _regrouped([extent for dim in x.dims for extent in dim], wanted)
     if dims is None:
         return redim(scope, x, scope.dims(wanted))
     shape = [_width(dim) for dim in dims]
-    return Padded(x.array.reshape(shape), dims, x.uniform)
+    return PaddedArray(x.array.reshape(shape), dims, x.uniform)
 
 
 @rule("aten::permute", "aten::permute_copy")
-def permute(call: Call) -> Any:
+def permute(call: RuleCall) -> Any:
     x, order = call.args
     axes = [axis_of(x, axis) for axis in order]
     return [_permuted(x, axes)]
 
 
 @rule("aten::transpose.int", "aten::transpose_copy.int")
-def transpose(call: Call) -> Any:
+def transpose(call: RuleCall) -> Any:
     x, first, second = call.args
     axes = list(range(len(x.dims)))
     if axes:
@@ -63,13 +63,13 @@ def transpose(call: Call) -> Any:
 
 
 @rule("aten::t", "aten::t_copy")
-def t(call: Call) -> Any:
+def t(call: RuleCall) -> Any:
     x = call.args[0]
     return [_permuted(x, list(range(len(x.dims)))[::-1])]
 
 
 @rule("aten::expand", "aten::expand_copy")
-def expand(call: Call) -> Any:
+def expand(call: RuleCall) -> Any:
     x = call.args[0]
     sizes = call.metas[0].shape
     lead = len(sizes) - len(x.dims)
@@ -78,11 +78,11 @@ def expand(call: Call) -> Any:
         for at, size in enumerate(sizes)
     ]
     shape = tuple(_width(dim) for dim in dims)
-    return [Padded(jnp.broadcast_to(x.array, shape), tuple(dims), x.uniform)]
+    return [PaddedArray(jnp.broadcast_to(x.array, shape), tuple(dims), x.uniform)]
 
 
 @rule("aten::repeat")
-def repeat(call: Call) -> Any:
+def repeat(call: RuleCall) -> Any:
     x, times = call.args
     lead = len(times) - len(x.dims)
     array = x.array.reshape([1] * lead + list(x.array.shape))
@@ -98,11 +98,11 @@ def repeat(call: Call) -> Any:
         shape += [1, size]
         spread += [repeats[0].size, size]
     made = jnp.broadcast_to(array.reshape(shape), spread)
-    return [Padded(made.reshape([_width(dim) for dim in dims]), tuple(dims), x.uniform)]
+    return [PaddedArray(made.reshape([_width(dim) for dim in dims]), tuple(dims), x.uniform)]
 
 
 @rule("aten::flip")
-def flip(call: Call) -> Any:
+def flip(call: RuleCall) -> Any:
     x, axes = call.args
     array = x.array
     for axis in (axis_of(x, axis) for axis in axes):
@@ -117,28 +117,28 @@ def flip(call: Call) -> Any:
     return [same(x, array)]
 
 
-def _single(scope: Scope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
+def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
     """Return dimensions of which one has its real elements in front."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
 
-def leading(scope: Scope, x: Padded, axis: int) -> Padded:
+def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
     """Return the same with the real elements of a dimension in front."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
 
 
-def _size_of(count: Any, call: Call, at: int, own: Sequence[Dim]) -> sympy.Expr:
+def _size_of(count: Any, call: RuleCall, at: int, own: Sequence[Dim]) -> sympy.Expr:
     if isinstance(count, int):
         return sympy.Integer(count)
     total = call.scope.expr(call.metas[0].shape[at])
     return sympy.cancel(total / sympy.Mul(*(extent.expr for extent in own[at])))
 
 
-def _permuted(x: Padded, axes: Sequence[int]) -> Padded:
-    return Padded(x.array.transpose(axes), tuple(x.dims[axis] for axis in axes), x.uniform)
+def _permuted(x: PaddedArray, axes: Sequence[int]) -> PaddedArray:
+    return PaddedArray(x.array.transpose(axes), tuple(x.dims[axis] for axis in axes), x.uniform)
 
 
 def _width(dim: Dim) -> int:

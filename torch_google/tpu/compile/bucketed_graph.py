@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of a graph with symbolic sizes for buckets of these: which one a call takes."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from torch_google.tpu.compile.bucketed_program import BucketedProgram
+from torch_google.tpu.compile.buckets import (
+    BucketPolicy,
+    PaddingRefusal,
+    SizeScope,
+)
+from torch_google.tpu.compile.buckets.sizes import expr_of
+from torch_google.tpu.compile.device_adapter import DeviceAdapter
+from torch_google.tpu.compile.graph_signature import GraphSignature
+from torch_google.tpu.compile.options import Options
+
+_log = logging.getLogger(__name__)
+_PLANS = 1024
+
+
+@dataclass(frozen=True)
+class _BucketPlan:
+    """What is known of a call by its sizes: the lengths of flat arrays, and what results are."""
+
+    program: BucketedProgram
+    given: Any
+    others: list[Any]
+
+
+class BucketedGraph:
+    """All programs of a graph for buckets.
+
+    `loose`: results from this one on may be contiguous. `wait`: a size is not padded before it is
+    seen to change, as Dynamo was told that any size may, and most never do.
+    """
+
+    def __init__(
+        self,
+        signature: GraphSignature,
+        options: Options,
+        policy: BucketPolicy,
+        *,
+        loose: int,
+        wait: bool,
+    ) -> None:
+        self._signature = signature
+        self._options = options
+        self._policy = policy
+        self._loose = loose
+        self._wait = wait
+        self._first: dict[Any, int] = {}
+        self._changing: set[Any] = set()
+        self._refused: str | None = None
+        self._programs: OrderedDict[Hashable, BucketedProgram] = OrderedDict()
+        self._plans: OrderedDict[Hashable, _BucketPlan | None] = OrderedDict()
+        self._sources = _sources(signature)
+        self._shaped = _in_shapes(signature)
+
+    def __call__(
+        self, args: Sequence[Any], adapter: DeviceAdapter, precision: str
+    ) -> list[Any] | None:
+        """Return the results of a call; None if it takes a program for exactly its sizes."""
+        if self._refused is not None:
+            return None
+        signature = self._signature
+        arrays = signature.arrays(args)
+        sizes = [
+            args[place] if at is None else args[place].shape[at]
+            for place, at in self._sources.values()
+        ]
+        static = [
+            (
+                arrays[place].shape,
+                arrays[place].dtype,
+                args[place].storage_offset(),
+                args[place].stride(),
+                args[place].is_conj(),
+                args[place].is_neg(),
+            )
+            for place in signature.unsized
+        ]
+        key = (precision, *sizes, *static)
+        if key in self._plans:
+            plan = self._plans[key]
+            self._plans.move_to_end(key)
+        else:
+            plan = self._plan(args, arrays, adapter, precision, sizes, tuple(static))
+            self._plans[key] = plan
+            if len(self._plans) > _PLANS:
+                self._plans.popitem(last=False)
+        if plan is None:
+            return None
+        return plan.program(args, arrays, adapter, sizes, plan.given, plan.others)
+
+    def _plan(
+        self,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        adapter: DeviceAdapter,
+        precision: str,
+        sizes: Sequence[int],
+        static: Hashable,
+    ) -> _BucketPlan | None:
+        values = dict(zip(self._sources, map(int, sizes), strict=True))
+        try:
+            fixed = self._fixed(values)
+            buckets = {
+                symbol: values[symbol] if symbol in fixed else self._policy.bucket(values[symbol])
+                for symbol in self._shaped
+            }
+            program = self._program(args, arrays, adapter, precision, buckets, fixed, static)
+            if not program.scope.holds(values):
+                raise PaddingRefusal("sizes that are related in another way")
+            given = adapter.plan(program.tensors(values, self._loose))
+            return _BucketPlan(program, given, program.others(values))
+        except PaddingRefusal as refusal:
+            self._refuse(str(refusal), adapter)
+            return None
+
+    def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
+        """Return the symbols that were one number in all calls."""
+        missing = [symbol for symbol in self._shaped if symbol not in values]
+        if missing:
+            raise PaddingRefusal("a size that depends on values")
+        if not self._wait:
+            return frozenset()
+        for symbol in self._shaped:
+            if self._first.setdefault(symbol, values[symbol]) != values[symbol]:
+                self._changing.add(symbol)
+        return frozenset(symbol for symbol in self._shaped if symbol not in self._changing)
+
+    def _refuse(self, reason: str, adapter: DeviceAdapter) -> None:
+        adapter.refuse(reason)
+        if not reason.startswith("a size above") and self._refused is None:
+            self._refused = reason
+            _log.info(
+                "tpu: torch.compile: one program for each set of sizes, as padding would show: %s",
+                reason,
+            )
+
+    def _program(
+        self,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        adapter: DeviceAdapter,
+        precision: str,
+        buckets: Mapping[Any, int],
+        fixed: frozenset[Any],
+        static: Hashable,
+    ) -> BucketedProgram:
+        key = (precision, tuple(buckets.values()), fixed, static)
+        found = self._programs.get(key)
+        if found is not None:
+            self._programs.move_to_end(key)
+            return found
+        options = replace(self._options, precision=precision)
+        scope = SizeScope(buckets, fixed)
+        symbols = list(self._sources)
+        made = BucketedProgram(self._signature, args, arrays, scope, symbols, self._loose, options)
+        while len(self._programs) >= self._options.max_programs:
+            self._drop(adapter)
+        self._programs[key] = made
+        return made
+
+    def _drop(self, adapter: DeviceAdapter) -> None:
+        _, gone = self._programs.popitem(last=False)
+        for key in [key for key, plan in self._plans.items() if plan and plan.program is gone]:
+            del self._plans[key]
+        adapter.count("evict")
+
+
+def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
+    """Return where the value of each symbol is found: an argument, or a size of one."""
+    found: dict[Any, tuple[int, int | None]] = {}
+    for place, meta in enumerate(signature.metas):
+        if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
+            found.setdefault(meta.node.expr, (place, None))
+    for place in signature.sized:
+        for axis, size in enumerate(signature.metas[place].shape):
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
+                found.setdefault(size.node.expr, (place, axis))
+    return found
+
+
+def _in_shapes(signature: GraphSignature) -> list[Any]:
+    """Return the symbols that sizes of tensors depend on, in an order that is always the same."""
+    found = {
+        symbol
+        for node in signature.graph.graph.nodes
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(leaf, torch.Tensor)
+        for size in leaf.shape
+        for symbol in expr_of(size).free_symbols
+    }
+    return sorted(found, key=str)

@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of a graph for buckets of its sizes, and how a call of it goes.
+
+An input with symbols goes in as a flat array of the bucket's length, its elements first and in order;
+a result comes out as such an array, over which lies a tensor of the real sizes and strides. So what
+one graph returns and another takes, as forward and backward graphs do, is neither cut nor padded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from sys import getrefcount
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch._prims_common import make_contiguous_strides_for
+from torch.fx import Node
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.compile.buckets import (
+    PaddedArray,
+    PaddingRefusal,
+    SizeScope,
+    compacted,
+    evaluate,
+    number,
+    unpacked,
+)
+from torch_google.tpu.compile.buckets.rules import plain
+from torch_google.tpu.compile.buckets.sizes import expr_of, factored
+from torch_google.tpu.compile.device_adapter import DeviceAdapter, TensorSpec
+from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
+from torch_google.tpu.compile.graph_signature import GraphSignature
+from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.specialization import OWNERS
+from torch_google.tpu.compile.symbols import is_symbolic
+
+
+class BucketedProgram:
+    """A compiled program for some buckets."""
+
+    def __init__(
+        self,
+        signature: GraphSignature,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        scope: SizeScope,
+        symbols: Sequence[Any],
+        loose: int,
+        options: Options,
+    ) -> None:
+        self._signature = signature
+        self._symbols = list(symbols)
+        self.scope = scope
+        self._layouts = {
+            place: _adapter(signature, place).layout(args[place]) for place in signature.unsized
+        }
+        # The elements of each input with symbols, in the bucket.
+        self._lengths = {
+            place: self._length(signature.metas[place].shape) for place in signature.sized
+        }
+        self._floats = [
+            place for place, meta in enumerate(signature.metas) if isinstance(meta, torch.SymFloat)
+        ]
+        self._inputs = [*signature.unsized, *signature.sized]
+        self._written = list(signature.written)
+        self._donated = [
+            place
+            for place in self._written
+            if options.donate and signature.metas[place].device == signature.device
+        ]
+        # The new tensors among the results, in their order.
+        self._made = [
+            (at, node)
+            for at, node in enumerate(signature.outputs)
+            if isinstance(node, Node)
+            and isinstance(node.meta.get("val"), torch.Tensor)
+            and signature.argument(node) is None
+        ]
+        self._neighbours = _neighbours(signature)
+        self._check()
+        # What the program returns for them: a node, and its dimensions as they lie.
+        self._orders = [(node, self._order(node, at >= loose)) for at, node in self._made]
+        self._returned = list(dict.fromkeys(self._orders))
+        self._picked = [self._returned.index(order) for order in self._orders]
+        assert options.precision is not None
+        precision = jax.default_matmul_precision(options.precision)
+        with precision, dtypes.defaulting_to(signature.default_dtype):
+            self._run = self._compile(arrays, options)
+        self._needs = signature.adapter().needs(self._run)
+
+    def __call__(
+        self,
+        args: Sequence[Any],
+        arrays: list[Any],
+        adapter: DeviceAdapter,
+        sizes: Sequence[int],
+        plan: Any,
+        others: Sequence[Any],
+    ) -> list[Any]:
+        signature = self._signature
+        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        adapter.check_room(signature.device, self._needs)
+        for place, length in self._lengths.items():
+            arrays[place] = _adapter(signature, place).fit(args[place], arrays[place], length)
+        for place in self._donated:
+            if getrefcount(arrays[place]) > OWNERS or adapter.is_shared(args[place]):
+                arrays[place] = arrays[place].copy()
+                adapter.count("copy")
+        given = [arrays[place] for place in self._inputs]
+        given += [float(args[place]) for place in self._floats]
+        given += [int(size) for size in sizes]
+        if signature.random:
+            given += adapter.draw(signature.device)
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            adapter.explain(error)
+        del given
+        adapter.count("call")
+        count = len(self._written)
+        for place, array in zip(self._written, made[:count], strict=True):
+            _adapter(signature, place).store(args[place], array)
+        fresh = [made[count + at] for at in self._picked]
+        tensors = adapter.give(fresh, plan) if fresh else []
+        results = list(others)
+        for (at, _), tensor in zip(self._made, tensors, strict=True):
+            results[at] = tensor
+        for at, output in enumerate(signature.outputs):
+            own = signature.argument(output) if isinstance(output, Node) else None
+            if own is not None:
+                results[at] = args[own]
+        return results
+
+    def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
+        """Return what the new tensors are in a call. Raises PaddingRefusal for strides with gaps."""
+        found = []
+        for at, node in self._made:
+            meta = node.meta["val"]
+            sizes = tuple(int(number(expr_of(size), values)) for size in meta.shape)
+            strides = tuple(int(number(expr_of(step), values)) for step in meta.stride())
+            elements = None
+            if is_symbolic(meta):
+                if at >= loose:
+                    strides = make_contiguous_strides_for(sizes)
+                elif not _lie(sizes, strides, self._order(node, False)):
+                    raise PaddingRefusal("a result whose strides leave gaps")
+                elements = self._length(meta.shape)
+            found.append(TensorSpec(sizes, strides, meta.dtype, meta.device, elements))
+        return found
+
+    def others(self, values: Mapping[Any, int]) -> list[Any]:
+        """Return the results with numbers in their places; None for what is a tensor."""
+        found: list[Any] = []
+        for output in self._signature.outputs:
+            meta = output.meta.get("val") if isinstance(output, Node) else output
+            if isinstance(meta, torch.SymInt):
+                meta = int(number(expr_of(meta), values))
+            elif isinstance(meta, torch.SymFloat | torch.SymBool):
+                raise PaddingRefusal("a number for a result that is not whole")
+            found.append(None if isinstance(meta, torch.Tensor) else meta)
+        return found
+
+    def _check(self) -> None:
+        signature = self._signature
+        if any(is_symbolic(signature.metas[place]) for place in self._written):
+            raise PaddingRefusal("an argument with symbolic sizes that is written")
+        for _, node in self._made:
+            if node.meta["val"].device != signature.device:
+                raise PaddingRefusal("a result on another device")
+            if signature.family(node):
+                raise PaddingRefusal("results that share their storage")
+
+    def _length(self, shape: Sequence[Any]) -> int:
+        sizes = [int(number(expr_of(size), self.scope.buckets)) for size in shape]
+        return math.prod(sizes, start=1)
+
+    def _order(self, node: Node, loose: bool) -> tuple[int, ...]:
+        """Return the dimensions of a result as they lie, the outermost first."""
+        meta = node.meta["val"]
+        if loose or not is_symbolic(meta):
+            return tuple(range(meta.dim()))
+        steps = [int(number(expr_of(step), self.scope.buckets)) for step in meta.stride()]
+        return tuple(sorted(range(meta.dim()), key=lambda d: (-steps[d], d)))
+
+    def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
+        signature = self._signature
+        adapter = signature.adapter()
+        sharding = adapter.sharding(signature.device)
+        shapes = {place: arrays[place].shape for place in signature.unsized}
+        shapes |= {place: (length,) for place, length in self._lengths.items()}
+        specs: list[Any] = [
+            jax.ShapeDtypeStruct(
+                shapes[place],
+                arrays[place].dtype
+                if place in self._layouts
+                else dtypes.to_jax(signature.metas[place].dtype),
+                sharding=sharding,
+            )
+            for place in self._inputs
+        ]
+        specs += [0.0] * len(self._floats) + [0] * len(self._symbols)
+        specs += [0, 0] if signature.random else []
+        donated = tuple(self._inputs.index(place) for place in self._donated)
+        jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
+        # Traced even where the executable is kept on disk: this finds what is refused.
+        traced = jitted.trace(*specs)
+        layouts = list(self._layouts.items())
+        orders = [order for _, order in self._returned]
+        kept = (
+            "buckets",
+            specs,
+            # The code of a graph has no shapes, and an input with symbols is flat in `specs`.
+            [_described(meta) for meta in signature.metas],
+            [_described(node.meta["val"]) for _, node in self._made],
+            [str(symbol) for symbol in self._symbols],
+            layouts,
+            list(self.scope.buckets.items()),
+            self.scope.fixed,
+            orders,
+            donated,
+            options,
+            signature.default_dtype,
+        )
+        adapter.count("compile")
+        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return adapter.compile("torch.compile", traced.lower, said, signature.device)
+
+    def _function(self, *given: Any) -> tuple[Any, ...]:
+        signature = self._signature
+        arrays = dict(zip(self._inputs, given, strict=False))
+        at = len(self._inputs)
+        floats = dict(zip(self._floats, given[at:], strict=False))
+        at += len(self._floats)
+        symbols = dict(zip(self._symbols, given[at:], strict=False))
+        key = jax.random.fold_in(jax.random.key(given[-2]), given[-1]) if signature.random else None
+        scope = self.scope.within(symbols)
+        values: list[Any] = []
+        for place, meta in enumerate(signature.metas):
+            if place in self._lengths:
+                values.append(unpacked(scope, arrays[place], self._dims(scope, meta)))
+            elif place in arrays:
+                array = _adapter(signature, place).read(arrays[place], self._layouts[place])
+                values.append(PaddedArray(array, plain(array.shape)))
+            elif isinstance(meta, torch.SymInt):
+                values.append(scope.value(expr_of(meta)))
+            else:
+                values.append(floats.get(place, meta))
+        found = evaluate(signature.graph, values, scope, key)
+        written = [
+            _adapter(signature, place).write(arrays[place], found[node].array, self._layouts[place])
+            for place, node in signature.written.items()
+        ]
+        return (*written, *(self._packed(scope, found[n], n, order) for n, order in self._returned))
+
+    def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
+        """Return the dimensions of an input: a product of symbols in the order of its factors."""
+        return [factored(scope, size, self._neighbours) for size in meta.shape]
+
+    def _packed(
+        self, scope: SizeScope, x: PaddedArray, node: Node, order: tuple[int, ...]
+    ) -> jax.Array:
+        meta = node.meta["val"]
+        if not is_symbolic(meta):
+            sizes = tuple(meta.shape)
+            result = TensorSpec(sizes, tuple(meta.stride()), meta.dtype, meta.device)
+            return self._signature.adapter().pack(x.array, result)
+        lies = PaddedArray(x.array.transpose(order), tuple(x.dims[axis] for axis in order))
+        flat = compacted(scope, lies)
+        length = self._length(meta.shape)
+        return jnp.pad(flat, (0, max(length - flat.size, 0)))[:length]
+
+
+def _adapter(signature: GraphSignature, place: int) -> DeviceAdapter:
+    found = signature.adapters[place]
+    assert found is not None
+    return found
+
+
+def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
+    """Whether a tensor is dense, with its dimensions in such an order."""
+    step = 1
+    for axis in reversed(order):
+        if sizes[axis] != 1 and strides[axis] != step:
+            return False
+        step *= sizes[axis]
+    return True
+
+
+def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
+    """Return the sizes of tensors in a graph that have several symbols side by side."""
+    found: dict[tuple[Any, ...], None] = {}
+    for node in signature.graph.graph.nodes:
+        for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
+            if isinstance(leaf, torch.Tensor):
+                sizes = tuple(expr_of(size) for size in leaf.shape)
+                if sum(not size.is_Integer for size in sizes) > 1:
+                    found[sizes] = None
+    return list(found)
+
+
+def _described(meta: Any) -> Any:
+    """Return what a graph knows of a value, in words that mean the same in every process."""
+    if isinstance(meta, torch.SymInt):
+        return "SymInt", str(expr_of(meta))
+    if not isinstance(meta, torch.Tensor):
+        return "SymFloat" if isinstance(meta, torch.SymFloat) else repr(meta)
+    shape, strides = (
+        [str(expr_of(size)) for size in sizes] for sizes in (meta.shape, meta.stride())
+    )
+    return shape, strides, str(meta.dtype), str(meta.device)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays with padding in them: where it is, what to put there, and how to squeeze it out.
+
+What lies in the padding is anything at all, not-a-number included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from torch_google.tpu.compile.buckets.sizes import (
+    Dim,
+    Extent,
+    PaddingRefusal,
+    SizeScope,
+    is_padded,
+    normal,
+    width,
+)
+
+
+@dataclass(frozen=True)
+class PaddedArray:
+    """An array, and what its dimensions are. `uniform`: all of its elements are one value."""
+
+    array: jax.Array
+    dims: tuple[Dim, ...]
+    uniform: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", normal(self.dims))
+        if self.array.shape != tuple(width(dim) for dim in self.dims):
+            raise PaddingRefusal(f"an array of {self.array.shape} for {self.dims}")
+
+    @property
+    def padded(self) -> bool:
+        """Whether some elements may be padding."""
+        return any(is_padded(dim) for dim in self.dims)
+
+
+def axis_of(x: PaddedArray, dim: int) -> int:
+    """Return a dimension as torch counts it, from the front."""
+    return dim % len(x.dims) if x.dims else 0
+
+
+def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
+    """Return, for each position of a dimension, its place among the real ones, and whether it is.
+
+    A dimension without padding has None for the second.
+    """
+    return _place(scope, dim, tuple(extent.size for extent in dim))
+
+
+def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
+    """Return where the elements are real, of the array's rank; None if they all are."""
+    found: Any = None
+    for axis in axes:
+        inside = place(scope, x.dims[axis])[1]
+        if inside is not None:
+            shape = [1] * len(x.dims)
+            shape[axis] = width(x.dims[axis])
+            mask = inside.reshape(shape)
+            found = mask if found is None else found & mask
+    return found
+
+
+def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> jax.Array:
+    """Return the array with `fill` for the padding of some dimensions."""
+    mask = valid(scope, x, axes)
+    if mask is None:
+        return x.array
+    return jnp.where(mask, x.array, jnp.asarray(fill, x.array.dtype))
+
+
+def cleared(scope: SizeScope, x: PaddedArray) -> jax.Array:
+    """Return the array with zeros for all of its padding."""
+    return filled(scope, x, range(len(x.dims)), 0)
+
+
+def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
+    """Return a flat array with the real elements first, in row-major order."""
+    extents, block = _rows([extent for dim in x.dims for extent in dim])
+    if not any(extent.padded for extent in extents[1:]):
+        return x.array.reshape(-1)
+    rows = x.array.reshape(-1, block)
+    count = rows.shape[0]
+    rest = jnp.arange(count, dtype=_index_type(count))
+    at = jnp.zeros_like(rest)
+    stride = 1
+    for extent in reversed(extents):
+        real = jnp.maximum(jnp.asarray(scope.value(extent.expr), rest.dtype), 1)
+        at = at + rest % real * stride
+        rest = rest // real
+        stride *= extent.size
+    return jnp.take(rows, at, axis=0, mode="clip").reshape(-1)
+
+
+def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
+    """Return what `compacted` was given, for dimensions with as many elements as the array has."""
+    shape = tuple(width(dim) for dim in dims)
+    extents, block = _rows([extent for dim in dims for extent in dim])
+    size = math.prod(shape)
+    if flat.size < size:
+        flat = jnp.pad(flat, (0, size - flat.size))
+    flat = flat[:size]
+    if not any(extent.padded for extent in extents[1:]):
+        return PaddedArray(flat.reshape(shape), tuple(dims))
+    rows = flat.reshape(-1, block)
+    at = _place(scope, tuple(extents), tuple(extent.size for extent in extents))[0]
+    taken = jnp.take(rows, at.reshape(-1), axis=0, mode="clip")
+    return PaddedArray(taken.reshape(shape), tuple(dims))
+
+
+def redim(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
+    """Return the same real elements, in row-major order, in other dimensions."""
+    dims = normal(dims)
+    if x.dims == dims:
+        return x
+    if x.uniform:
+        shape = tuple(width(dim) for dim in dims)
+        first = x.array.reshape(-1)[0] if x.array.size else jnp.zeros((), x.array.dtype)
+        return PaddedArray(jnp.broadcast_to(first, shape), dims, True)
+    return unpacked(scope, compacted(scope, x), dims)
+
+
+def _place(
+    scope: SizeScope, extents: Sequence[Extent], sizes: Sequence[int]
+) -> tuple[jax.Array, Any]:
+    count = math.prod(sizes)
+    kind = _index_type(count)
+    at = jnp.zeros(tuple(sizes), kind)
+    inside: Any = None
+    stride: Any = 1
+    for axis in reversed(range(len(extents))):
+        extent = extents[axis]
+        own = jax.lax.broadcasted_iota(kind, tuple(sizes), axis)
+        at = at + own * stride
+        real = scope.value(extent.expr)
+        if extent.padded:
+            real = jnp.asarray(real, kind)
+            inside = own < real if inside is None else inside & (own < real)
+        stride = stride * real
+    return at.reshape(-1), None if inside is None else inside.reshape(-1)
+
+
+def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
+    """Split off the last extents that have no padding: the elements of a row."""
+    lead = list(extents)
+    block = 1
+    while lead and not lead[-1].padded:
+        block *= lead.pop().size
+    return lead, block
+
+
+def _index_type(count: int) -> Any:
+    return jnp.int32 if count < 2**31 else jnp.int64

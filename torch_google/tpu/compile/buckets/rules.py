@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of rules: what an operator does to padding, or that nobody knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import jax.numpy as jnp
+import sympy
+import torch
+from torch._ops import OpOverload
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.compile.buckets.padded_array import PaddedArray
+from torch_google.tpu.compile.buckets.sizes import Dim, Extent, PaddingRefusal, SizeScope
+from torch_google.tpu.program import Number, lower_op
+from torch_google.tpu.program.interpreter import run
+from torch_google.tpu.program.lowering_lookup import lowering_of
+
+Arrays: TypeAlias = tuple[jax.Array | None, ...]
+
+
+@dataclass(frozen=True)
+class RuleCall:
+    """One operator of a graph: `metas` has the fake tensors of its results, in a flat list."""
+
+    op: OpOverload
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    metas: tuple[Any, ...]
+    scope: SizeScope
+    key: Any = None
+
+    def argument(self, name: str) -> Any:
+        """Return an argument by the name that the schema has for it."""
+        for at, argument in enumerate(self.op._schema.arguments):
+            if argument.name == name:
+                if at < len(self.args):
+                    return self.args[at]
+                return self.kwargs.get(name, argument.default_value)
+        raise PaddingRefusal(f"{self.op.name()} without an argument {name}")
+
+    def arguments(self) -> list[Any]:
+        """Return all arguments, in the order of the schema."""
+        return [self.argument(argument.name) for argument in self.op._schema.arguments]
+
+    def lower(self, *args: Any, **kwargs: Any) -> Arrays:
+        """Return what the operator's lowering makes of such arrays, in the dtypes of torch's.
+
+        PaddedArray values among the arguments stand for their arrays.
+        """
+        lowering = lowering_of(self.op)
+        given, named = bare(args), bare(kwargs)
+        if lowering is None:
+            return tuple(self.cast(self._composite(given, named)))
+        results = run(lowering, self.op, given, named, _ANY, self.key)
+        return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
+
+    def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
+        """Return arrays in the dtypes that torch has for the results."""
+        return [
+            None
+            if result is None or not isinstance(meta, torch.Tensor)
+            else jax.lax.convert_element_type(jnp.asarray(result), dtypes.to_jax(meta.dtype))
+            for result, meta in zip(results, self.metas, strict=True)
+        ]
+
+    def own(self, at: int = 0) -> tuple[Dim, ...]:
+        """Return the dimensions of a result, each one extent."""
+        return self.scope.dims(self.metas[at].shape)
+
+    def dtype(self, at: int = 0) -> Any:
+        """Return the dtype of a result."""
+        return dtypes.to_jax(self.metas[at].dtype)
+
+    def _composite(self, args: Any, kwargs: Any) -> Sequence[Any]:
+        leaves, structure = jax.tree.flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
+        metas = [_standin(leaf) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]
+        given, named = jax.tree.unflatten(structure, metas)
+        program = lower_op(self.op, given, named)
+        if program.random or program.host_shape:
+            raise PaddingRefusal(self.op.name())
+        return program([leaf for leaf in leaves if isinstance(leaf, jax.Array)])
+
+
+Rule: TypeAlias = Callable[[RuleCall], Any]
+_F = TypeVar("_F", bound=Rule)
+_RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[_F], _F]:
+    """Register a rule for operators. A second one for an operator raises ValueError.
+
+    It returns the results: each a PaddedArray, or None. Raises PaddingRefusal where padding would be seen.
+    """
+
+    def register(function: _F) -> _F:
+        for name in names:
+            if name in _RULES:
+                raise ValueError(
+                    f"{function.__module__}: '{name}' has a rule in {_RULES[name].__module__} "
+                    "already. Keep one of them"
+                )
+            _RULES[name] = function
+        return function
+
+    return register
+
+
+def find(op: OpOverload) -> Rule | None:
+    """Return the rule of an operator, or None."""
+    return _RULES.get(op.name())
+
+
+def names() -> frozenset[str]:
+    """Return the names of all operators with a rule."""
+    return frozenset(_RULES)
+
+
+def same(x: PaddedArray, array: Any) -> PaddedArray:
+    """Return another array with the dimensions of a first."""
+    return PaddedArray(array, x.dims)
+
+
+def like(batch: Sequence[Dim], array: Any) -> PaddedArray:
+    """Return an array whose first dimensions are known, and whose others have no padding."""
+    return PaddedArray(array, (*batch, *plain(array.shape[len(batch) :])))
+
+
+def plain(shape: Sequence[int]) -> tuple[Dim, ...]:
+    """Return dimensions without padding."""
+    return tuple(() if size == 1 else (Extent(sympy.Integer(size), size),) for size in shape)
+
+
+def require(name: str, dims: Sequence[Dim]) -> None:
+    """Raise PaddingRefusal if dimensions that an operator looks across have padding."""
+    for dim in dims:
+        if any(extent.padded for extent in dim):
+            raise PaddingRefusal(f"{name} across a padded dimension")
+
+
+def _standin(array: jax.Array) -> Any:
+    dtype = dtypes.to_torch(array.dtype)
+    if array.ndim == 0 and array.weak_type:
+        return Number(0.0 if dtype.is_floating_point else 0)
+    return torch.empty(array.shape, dtype=dtype, device="meta")
+
+
+def bare(value: Any) -> Any:
+    """Return arguments with the arrays of padded values in their places."""
+    if isinstance(value, PaddedArray):
+        return value.array
+    if isinstance(value, Mapping):
+        return {name: bare(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [bare(item) for item in value]
+    return value
+
+
+# In place of what a meta kernel gives: results are taken as they are.
+_ANY = object()
+
+__all__ = [
+    "Arrays",
+    "Rule",
+    "RuleCall",
+    "find",
+    "like",
+    "names",
+    "plain",
+    "require",
+    "rule",
+    "same",
+]

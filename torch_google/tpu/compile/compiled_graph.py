@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of AOTAutograd's, and its programs: one, or one for each set of sizes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch._guards import TracingContext
+from torch._inductor.output_code import OutputCode
+from torch._subclasses import FakeTensorMode
+from torch.fx import GraphModule
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+
+from torch_google.tpu.compile.bucketed_graph import BucketedGraph
+from torch_google.tpu.compile.buckets import BucketPolicy
+from torch_google.tpu.compile.device_adapter import DeviceAdapter
+from torch_google.tpu.compile.graph_refusals import check_graph
+from torch_google.tpu.compile.graph_signature import GraphSignature
+from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.specialization import Specialization
+
+# The options of the torch.compile that is at work: a graph from AOTAutograd's cache has no others.
+CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
+
+
+class CompiledGraph(OutputCode):
+    """Call it with a list of arguments, which it empties: what is dead may be freed.
+
+    Dynamo's guards are trusted: where a graph has no symbols, only what they leave open tells two
+    calls apart, which is how tensors lie in their storages, and of what dtype these are. AOTAutograd's
+    cache holds the graph; a graph that comes from there has no programs yet.
+    """
+
+    def __init__(
+        self,
+        graph: GraphModule,
+        inputs: Sequence[Any],
+        *,
+        inference: bool = False,
+        forward: bool = False,
+        backward: bool = False,
+    ) -> None:
+        # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
+        self._boxed_call = True
+        self._inference = inference
+        # In a forward graph, what comes after this many results is for the backward graph alone; what
+        # that one gives, autograd lays out as it likes.
+        context = TracingContext.try_get() if forward else None
+        meta = None if context is None else context.fw_metadata
+        self._returns: int | None = None if meta is None else meta.num_forward_returns
+        if backward:
+            self._returns = 0
+        self._stored: bytes | None = None
+        self._accepted = False
+        self._open(graph)
+
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
+        signature = self.signature
+        if not self._accepted:
+            check_graph(signature.graph)
+            self._accepted = True
+        adapter = signature.adapter()
+        precision = self.options.precision or adapter.precision()
+        if self._bucketed is not None:
+            padded = self._bucketed(args, adapter, precision)
+            if padded is not None:
+                if isinstance(args, list):
+                    args.clear()
+                return padded
+        arrays = signature.arrays(args)
+        seen: list[Any] = [precision]
+        for place, is_tensor in enumerate(signature.tensors):
+            value = args[place]
+            if is_tensor:
+                # No name for the array: one that has several owners would be copied.
+                kind = (arrays[place].shape, arrays[place].dtype)
+                lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
+                seen.append((*kind, *lies))
+            else:
+                seen.append(type(value) if place in signature.numbers else value)
+        if signature.symbolic:
+            seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
+        key = tuple(seen)
+        specialization = self._specializations.get(key)
+        if specialization is None:
+            specialization = self._make(key, args, arrays, adapter, precision)
+        elif signature.symbolic:
+            self._specializations.move_to_end(key)
+        results = specialization(args, arrays, adapter)
+        if isinstance(args, list):
+            args.clear()
+        return results
+
+    def prepare_for_serialization(self) -> None:
+        """Make this copy of the instance one that can be pickled."""
+        from torch.fx._graph_pickler import GraphPickler
+        from torch.fx._graph_pickler import Options as PicklerOptions
+
+        for module in self.signature.graph.modules():
+            for node in module.graph.nodes if isinstance(module, GraphModule) else ():
+                for name in ("nn_module_stack", "source_fn_stack", "example_value"):
+                    node.meta.pop(name, None)
+        self._stored = GraphPickler.dumps(self.signature.graph, PicklerOptions(ops_filter=None))
+        del self.signature, self.options, self._accepted, self._specializations, self._bucketed
+
+    def post_compile(self, *_: Any) -> None:
+        """Make an instance that was pickled ready to be called."""
+        if self._stored is not None:
+            from torch.fx._graph_pickler import GraphPickler
+
+            mode = FakeTensorMode(shape_env=ShapeEnv())
+            graph = GraphPickler.loads(self._stored, mode)
+            assert isinstance(graph, GraphModule)
+            self._stored = None
+            self._open(graph)
+
+    def set_triton_bundle(self, triton_bundle: Any) -> None:
+        """Take nothing: there are no kernels of Triton's."""
+
+    def _open(self, graph: GraphModule) -> None:
+        self.signature = GraphSignature(graph, inference=self._inference)
+        self.options = CHOSEN.get()
+        self._accepted = False  # the CPU's refusals are errors of a call, not of a compilation
+        self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
+        self._bucketed: BucketedGraph | None = None
+        if self.signature.symbolic and self.options.buckets is not False:
+            sizes = None if self.options.buckets is True else self.options.buckets
+            count = len(self.signature.outputs) if self._returns is None else self._returns
+            # Dynamo was told that all sizes may change, or has seen these change.
+            wait = not torch._dynamo.config.assume_static_by_default
+            self._bucketed = BucketedGraph(
+                self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait
+            )
+
+    def _make(
+        self,
+        key: Hashable,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        adapter: DeviceAdapter,
+        precision: str,
+    ) -> Specialization:
+        chosen = replace(self.options, precision=precision)
+        specialization = Specialization(self.signature, args, arrays, chosen)
+        while len(self._specializations) >= self.options.max_programs:
+            self._specializations.popitem(last=False)
+            adapter.count("evict")
+        self._specializations[key] = specialization
+        return specialization

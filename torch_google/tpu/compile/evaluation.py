@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph of AOTAutograd's, evaluated on the traced arrays of one program."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch._ops import HigherOrderOperator, OpOverload
+from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.compile import control_flow, randomness
+from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.program import Number, constant, lower_op
+from torch_google.tpu.program.interpreter import computed, run
+from torch_google.tpu.program.lowering_lookup import lowering_of
+
+
+class Evaluation:
+    """One evaluation. `key` is JAX's key for what is random, in the graph and its subgraphs."""
+
+    def __init__(self, graph: GraphModule, symbols: Symbols, key: Any = None) -> None:
+        self.graph = graph
+        self.symbols = symbols
+        self.key = key
+        self.values: dict[Node, Any] = {}
+
+    def run(self, inputs: Sequence[Any]) -> Any:
+        """Return the results for such inputs, as the graph's output has them."""
+        given = iter(inputs)
+        for position, node in enumerate(self.graph.graph.nodes):
+            if node.op == "placeholder":
+                self.values[node] = next(given)
+            elif node.op == "get_attr":
+                self.values[node] = _attribute(self.graph, str(node.target))
+            elif node.op == "output":
+                return self._known(node.args[0])
+            else:
+                self.values[node] = self._call(node, position)
+        raise ValueError("tpu: a graph of torch.compile has no output")
+
+    def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
+        """Return the results of a subgraph, flat; its key is `key`."""
+        results = Evaluation(graph, self.symbols, key).run(inputs)
+        return pytree.tree_leaves(results)
+
+    def fresh(self, place: int) -> Any:
+        """Return a key for the node at such a place, if there is any."""
+        return None if self.key is None else jax.random.fold_in(self.key, place)
+
+    def _known(self, value: Any) -> Any:
+        return map_arg(value, self.values.__getitem__)
+
+    def _call(self, node: Node, position: int) -> Any:
+        target = node.target
+        if isinstance(target, HigherOrderOperator):
+            return self._higher_order(node, target, position)
+        if target is torch.ops.aten.copy_.default:
+            return None  # the caller sees to what is written to inputs
+        if not isinstance(target, OpOverload):
+            return computed(target, self._known(node.args), self._known(node.kwargs))
+        if target in _SIZES:
+            array, *dimension = self._known(node.args)
+            return _SIZES[target](array, *dimension)
+        if target is randomness.random_key:
+            return jax.random.key_data(self.key)
+        return self._operator(node, target, position)
+
+    def _higher_order(self, node: Node, op: HigherOrderOperator, position: int) -> Any:
+        function = control_flow.find(op)
+        if function is None:
+            raise NotImplementedError(
+                f"tpu: torch.compile: no lowering for {op.name()}. Leave it out of the graph, or add "
+                "it to torch_google/tpu/compile/control_flow.py"
+            )
+        return function(self, position, *self._known(node.args), **self._known(node.kwargs))
+
+    def _operator(self, node: Node, op: OpOverload, position: int) -> Any:
+        kwargs = dict(node.kwargs)
+        drawn = kwargs.pop(randomness.ARGUMENT, None)
+        meta = self.symbols.concrete(node.meta.get("val"))
+        lowering = lowering_of(op)
+        if lowering is not None and not lowering.on_host(_metas(node.args), _metas(kwargs)):
+            key = self._key(drawn, position) if lowering.random else None
+            return run(lowering, op, self._known(node.args), self._known(kwargs), meta, key)
+        if lowering is not None:
+            raise _depends(op)
+        return self._composite(node, op, kwargs, drawn, position)
+
+    def _composite(
+        self, node: Node, op: OpOverload, kwargs: Mapping[str, Any], drawn: Any, position: int
+    ) -> Any:
+        leaves, structure = pytree.tree_flatten(
+            (node.args, dict(kwargs)), is_leaf=lambda leaf: isinstance(leaf, Node)
+        )
+        metas = [self._standin(leaf) for leaf in leaves]
+        args, named = pytree.tree_unflatten(metas, structure)
+        program = lower_op(op, args, named)
+        if program.host_shape:
+            raise _depends(op)
+        inputs = [
+            self._known(leaf)
+            for leaf, meta in zip(leaves, metas, strict=True)
+            if isinstance(meta, torch.Tensor | Number)
+        ]
+        results = program(inputs, self._key(drawn, position) if program.random else None)
+        return results if isinstance(node.meta.get("val"), list | tuple) else results[0]
+
+    def _standin(self, leaf: Any) -> Any:
+        if not isinstance(leaf, Node):
+            return leaf
+        value = self.values[leaf]
+        meta = leaf.meta.get("val")
+        if isinstance(meta, torch.Tensor):
+            return self.symbols.concrete(meta)
+        if isinstance(value, jax.Array):
+            return Number(0.0 if jnp.issubdtype(value.dtype, jnp.floating) else 0)
+        return value
+
+    def _key(self, drawn: Any, position: int) -> Any:
+        if isinstance(drawn, tuple):  # the key of a pair of graphs, and the place in the first
+            return jax.random.fold_in(jax.random.wrap_key_data(self._known(drawn[0])), drawn[1])
+        return jax.random.fold_in(self.key, position)
+
+
+def _metas(arguments: Any) -> Any:
+    return map_arg(arguments, lambda node: node.meta.get("val"))
+
+
+def _depends(op: OpOverload) -> NotImplementedError:
+    return NotImplementedError(
+        f"tpu: torch.compile: the shape of what {op.name()} returns depends on values. Leave it out "
+        "of the graph: torch._dynamo.config.capture_dynamic_output_shape_ops = False"
+    )
+
+
+def _attribute(graph: GraphModule, target: str) -> Any:
+    return constant(operator.attrgetter(target)(graph))
+
+
+# What is asked of an array's shape, where sizes are symbols.
+_SIZES: dict[Any, Callable[..., Any]] = {
+    torch.ops.aten.sym_size.int: lambda array, dimension: array.shape[dimension],
+    torch.ops.aten.sym_numel.default: lambda array: array.size,
+}

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a graph of AOTAutograd's takes, writes and returns, before any sizes are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.compile.device_adapter import DeviceAdapter, adapter_of
+from torch_google.tpu.compile.randomness import ARGUMENT, is_random, random_key
+from torch_google.tpu.compile.symbols import is_symbolic
+
+_HOST = torch.device("cpu")
+
+
+class GraphSignature:
+    """`written`: for each input that the graph writes at its end, its place and its new value.
+
+    `outputs`: what the graph returns, in order: nodes, or what is no tensor. In an `inference`
+    graph they may share storage, which AOTAutograd leaves to the backend there. `default_dtype`: torch's,
+    as the graph came about.
+    """
+
+    def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
+        self.graph = graph
+        # Dynamo guards it; AOTAutograd's cache has it in its keys.
+        self.default_dtype = dtypes.default_dtype()
+        nodes = list(graph.graph.nodes)
+        self.inputs = [node for node in nodes if node.op == "placeholder"]
+        self.metas = [node.meta.get("val") for node in self.inputs]
+        self._places = places = {node: place for place, node in enumerate(self.inputs)}
+        self.written: dict[int, Node] = {}
+        self._copies: dict[Node, int] = {}
+        for node in nodes:
+            if node.target is torch.ops.aten.copy_.default and node.args[0] in places:
+                self.written[places[node.args[0]]] = node.args[1]
+                self._copies[node] = places[node.args[0]]
+        self.outputs: list[Any] = list(nodes[-1].args[0])
+        self.device = _device(graph)
+        self.random = any(draws(module) for module in _modules(graph))
+        self.symbolic = any(is_symbolic(meta) for meta in self.metas)
+        self._adapters: list[DeviceAdapter | None] | None = None
+        self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
+        # Places of tensors: with symbols among their sizes, and without.
+        self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
+        self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
+        # Whether all inputs are tensors of the device, as they mostly are.
+        self._plain = all(
+            isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
+        )
+        self.numbers = self._numbers(nodes)
+        self._families = _families(nodes, self.outputs) if inference else {}
+
+    def adapter(self) -> DeviceAdapter:
+        """Return the adapter of the device that the graph runs on."""
+        return adapter_of(self.device)
+
+    @property
+    def adapters(self) -> list[DeviceAdapter | None]:
+        """The adapter of each input; None for what is no tensor."""
+        if self._adapters is None:
+            self._adapters = [
+                adapter_of(meta.device) if isinstance(meta, torch.Tensor) else None
+                for meta in self.metas
+            ]
+        return self._adapters
+
+    def arrays(self, args: Sequence[Any]) -> list[Any]:
+        """Return the arrays of arguments; other values than tensors as they are."""
+        if self._plain:
+            return self.adapter().take(args)
+        return [
+            value if own is None else own.take([value])[0]
+            for value, own in zip(args, self.adapters, strict=True)
+        ]
+
+    def argument(self, node: Node) -> int | None:
+        """Return the place of the argument that a result is, once the graph has written to it."""
+        place = self._places.get(node)
+        if place is not None and place in self.written:
+            return None  # the value that it had before
+        return self._copies.get(node, place)
+
+    def family(self, node: Node) -> list[Node]:
+        """Return what the storage that an output shares with others is made of; none for its own.
+
+        The first made the storage, whose dtype is that of all of them.
+        """
+        return self._families.get(node, [])
+
+    def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
+        """Return the places of numbers that are inputs of the program, as no size depends on them."""
+        fixed: set[Any] = set()
+        for node in nodes:
+            meta = node.meta.get("val")
+            if isinstance(meta, torch.Tensor):
+                fixed |= _symbols((*meta.shape, *meta.stride()))
+            elif node in self.outputs and node.op != "placeholder":
+                fixed |= _symbols((meta,))
+        return frozenset(
+            place
+            for place, meta in enumerate(self.metas)
+            if isinstance(meta, torch.SymInt | torch.SymFloat) and not _symbols((meta,)) & fixed
+        )
+
+
+def _is_sized(meta: torch.Tensor) -> bool:
+    return any(isinstance(size, torch.SymInt) for size in meta.shape)
+
+
+def _symbols(values: Iterable[Any]) -> set[Any]:
+    return {
+        symbol
+        for value in values
+        if isinstance(value, torch.SymInt | torch.SymFloat)
+        for symbol in value.node.expr.free_symbols
+    }
+
+
+def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[Node]]:
+    first: dict[int, Node] = {}
+    for node in nodes:
+        if isinstance(node.meta.get("val"), torch.Tensor):
+            first.setdefault(_storage(node), node)
+    found: dict[int, list[Node]] = {}
+    for output in dict.fromkeys(o for o in outputs if isinstance(o, Node)):
+        if isinstance(output.meta.get("val"), torch.Tensor) and output.op != "placeholder":
+            found.setdefault(_storage(output), []).append(output)
+    families: dict[Node, list[Node]] = {}
+    for storage, sharing in found.items():
+        if len(sharing) > 1:
+            owner = first[storage]
+            family = [owner, *(node for node in sharing if _is_part(node, owner))]
+            families |= dict.fromkeys((owner, *sharing), family)
+    return families
+
+
+def _is_part(node: Node, owner: Node) -> bool:
+    """Whether a node's values are, as they are, elements of the storage that another one made."""
+    meta = node.meta["val"]
+    same = node is not owner and meta.dtype == owner.meta["val"].dtype
+    return same and not meta.is_conj() and not meta.is_neg()
+
+
+def _storage(node: Node) -> int:
+    return node.meta["val"].untyped_storage()._cdata
+
+
+def draws(graph: GraphModule) -> bool:
+    """Whether a graph needs a key of its own."""
+    return any(
+        node.target is random_key or (is_random(node) and ARGUMENT not in node.kwargs)
+        for node in graph.graph.nodes
+    )
+
+
+def _modules(graph: GraphModule) -> Iterator[GraphModule]:
+    return (module for module in graph.modules() if isinstance(module, GraphModule))
+
+
+def _device(graph: GraphModule) -> torch.device:
+    found = {
+        leaf.device
+        for node in graph.graph.nodes
+        for leaf in _leaves(node.meta.get("val"))
+        if isinstance(leaf, torch.Tensor)
+    }
+    listed = sorted(found - {_HOST}, key=str)
+    if len(listed) > 1:
+        raise NotImplementedError(
+            f"tpu: one program for tensors of {', '.join(map(str, listed))}. "
+            "Move them to one device"
+        )
+    return listed[0] if listed else _HOST
+
+
+def _leaves(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of a graph for sizes that are known, and how a call of it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from sys import getrefcount
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from torch.fx import Node
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.compile.device_adapter import DeviceAdapter, TensorSpec, adapter_of
+from torch_google.tpu.compile.evaluation import Evaluation
+from torch_google.tpu.compile.fingerprint import fingerprint, is_ours
+from torch_google.tpu.compile.graph_signature import GraphSignature
+from torch_google.tpu.compile.options import Options
+from torch_google.tpu.compile.symbols import Symbols
+from torch_google.tpu.program import reordered
+
+# Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
+OWNERS = 3
+
+
+@dataclass(frozen=True)
+class _ArgumentResult:
+    """A result that is an argument itself."""
+
+    place: int
+
+
+@dataclass(frozen=True)
+class _NewResult:
+    """A result that is a new tensor, over one of the arrays that the program returns."""
+
+    position: int
+
+
+@dataclass(frozen=True)
+class _ViewResult:
+    """A result that shares its storage with others: a view of an array that is returned flat."""
+
+    position: int
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: torch.dtype
+    conj: bool
+    neg: bool
+
+    def of(self, base: torch.Tensor) -> torch.Tensor:
+        """Return the view of a flat tensor, whose dtype may be another."""
+        if base.dtype != self.dtype:
+            usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
+            base = base[: usable // base.itemsize].view(self.dtype)
+        seen = base.as_strided(self.sizes, self.strides, self.offset)
+        seen = seen.conj() if self.conj else seen
+        return torch._neg_view(seen) if self.neg else seen
+
+
+class Specialization:
+    """A compiled program. Call it with a graph's arguments, and the arrays that these stand for."""
+
+    def __init__(
+        self,
+        signature: GraphSignature,
+        args: Sequence[Any],
+        arrays: Sequence[Any],
+        options: Options,
+    ) -> None:
+        self._signature = signature
+        self._args = list(args)
+        self._symbols = Symbols(signature.metas, args)
+        self._adapters = signature.adapters
+        self._layouts: list[Hashable] = [
+            None if adapter is None else adapter.layout(value)
+            for adapter, value in zip(self._adapters, args, strict=True)
+        ]
+        self._inputs = [
+            place
+            for place, adapter in enumerate(self._adapters)
+            if adapter is not None or place in signature.numbers
+        ]
+        self._all = len(self._inputs) == len(args)
+        self._written = list(signature.written)
+        self._donated = [
+            place
+            for place in self._written
+            if options.donate and signature.metas[place].device == signature.device
+        ]
+        # What the program returns after what it writes: each with the nodes that it is made of.
+        self._made: list[tuple[TensorSpec, list[Node]]] = []
+        self._results = [self._result(output) for output in signature.outputs]
+        self._shared = any(isinstance(result, _ViewResult) for result in self._results)
+        self._givers = self._plans()
+        with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
+            self._run = self._compile(arrays, options)
+        self._needs = signature.adapter().needs(self._run)
+        # Only what is baked is still of use, and tensors must not be kept alive.
+        self._args.clear()
+
+    def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
+        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        adapter.check_room(self._signature.device, self._needs)
+        for place in self._donated:
+            if getrefcount(arrays[place]) > OWNERS or adapter.is_shared(args[place]):
+                arrays[place] = arrays[place].copy()
+                adapter.count("copy")
+        given = arrays if self._all else [arrays[place] for place in self._inputs]
+        if self._signature.random:
+            given = [*given, *adapter.draw(self._signature.device)]
+        try:
+            made = self._run(*given)
+        except RuntimeError as error:  # of which JAX's are a kind
+            adapter.explain(error)
+        adapter.count("call")
+        count = len(self._written)
+        for place, array in zip(self._written, made[:count], strict=True):
+            own = self._adapters[place]
+            assert own is not None
+            own.store(args[place], array)
+        tensors = iter(self._give(made[count:]))
+        return [
+            args[result.place]
+            if isinstance(result, _ArgumentResult)
+            else next(tensors)
+            if isinstance(result, _NewResult | _ViewResult)
+            else result
+            for result in self._results
+        ]
+
+    def _result(self, output: Any) -> Any:
+        """Return where a result comes from: a value that is none of ours is the result itself."""
+        if not isinstance(output, Node):
+            return output
+        meta = output.meta.get("val")
+        place = self._signature.argument(output)
+        if place is not None:
+            return _ArgumentResult(place)
+        if not isinstance(meta, torch.Tensor):
+            return self._symbols.concrete(meta)
+        sizes = self._symbols.sizes(meta.shape)
+        strides = self._symbols.sizes(meta.stride())
+        family = self._signature.family(output)
+        if not family:
+            result = TensorSpec(sizes, strides, meta.dtype, meta.device)
+            return _NewResult(self._position(result, [output]))
+        own = family[0].meta["val"]
+        (offset, elements) = self._symbols.sizes(
+            (meta.storage_offset(), own.untyped_storage().nbytes() // own.element_size())
+        )
+        position = self._position(TensorSpec((elements,), (1,), own.dtype, own.device), family)
+        return _ViewResult(
+            position, sizes, strides, offset, meta.dtype, meta.is_conj(), meta.is_neg()
+        )
+
+    def _position(self, result: TensorSpec, nodes: list[Node]) -> int:
+        if (result, nodes) not in self._made:
+            self._made.append((result, nodes))
+        return self._made.index((result, nodes))
+
+    def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
+        """Return who gives which of the program's arrays: one adapter for each device."""
+        devices: dict[torch.device, list[int]] = {}
+        for result in self._results:
+            if isinstance(result, _NewResult | _ViewResult):
+                made = self._made[result.position][0]
+                positions = devices.setdefault(made.device, [])
+                if isinstance(result, _NewResult) or result.position not in positions:
+                    positions.append(result.position)
+        return [
+            (
+                adapter_of(device),
+                positions,
+                adapter_of(device).plan([self._made[at][0] for at in positions]),
+            )
+            for device, positions in devices.items()
+        ]
+
+    def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
+        """Return new tensors, of each device in the order of the results."""
+        given: dict[int, list[torch.Tensor]] = {}
+        for adapter, positions, plan in self._givers:
+            tensors = adapter.give([arrays[at] for at in positions], plan)
+            if len(self._givers) == 1 and not self._shared:
+                return tensors
+            for at, tensor in zip(positions, tensors, strict=True):
+                given.setdefault(at, []).append(tensor)
+        return [
+            given[result.position].pop(0)
+            if isinstance(result, _NewResult)
+            else result.of(given[result.position][0])
+            for result in self._results
+            if isinstance(result, _NewResult | _ViewResult)
+        ]
+
+    def _compile(self, arrays: Sequence[Any], options: Options) -> Any:
+        signature = self._signature
+        adapter = signature.adapter()
+        sharding = adapter.sharding(signature.device)
+        specs = [
+            arrays[place]
+            if place in signature.numbers
+            else jax.ShapeDtypeStruct(arrays[place].shape, arrays[place].dtype, sharding=sharding)
+            for place in self._inputs
+        ]
+        specs += [0, 0] if signature.random else []
+        donated = tuple(self._inputs.index(place) for place in self._donated)
+
+        def trace(function: Callable[..., tuple[Any, ...]]) -> jax.stages.Traced:
+            jitted = jax.jit(function, donate_argnums=donated, out_shardings=sharding)
+            return jitted.trace(*specs)
+
+        def lower() -> jax.stages.Lowered:
+            traced = trace(self._function)
+            on_cpu = all(device.platform == "cpu" for device in sharding.device_set)
+            quicker = reordered(traced.jaxpr) if on_cpu else None
+            return (traced if quicker is None else trace(quicker)).lower()
+
+        baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
+        kept = (
+            specs,
+            self._layouts,
+            baked,
+            self._results,
+            self._made,
+            donated,
+            options,
+            signature.default_dtype,
+        )
+        adapter.count("compile")
+        # Other libraries' operators may change under one name: the lowered text tells.
+        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return adapter.compile("torch.compile", lower, said, signature.device)
+
+    def _function(self, *given: Any) -> tuple[Any, ...]:
+        signature = self._signature
+        key = None
+        if signature.random:
+            key = jax.random.fold_in(jax.random.key(given[-2]), given[-1])
+        values = list(self._args)
+        for place, array in zip(self._inputs, given, strict=False):
+            adapter = self._adapters[place]
+            values[place] = array if adapter is None else adapter.read(array, self._layouts[place])
+        evaluation = Evaluation(signature.graph, self._symbols, key)
+        evaluation.run(values)
+        written = []
+        for place, node in signature.written.items():
+            adapter = self._adapters[place]
+            assert adapter is not None
+            written.append(
+                adapter.write(
+                    given[self._inputs.index(place)], evaluation.values[node], self._layouts[place]
+                )
+            )
+        fresh = [self._packed(evaluation, result, nodes) for result, nodes in self._made]
+        return (*written, *fresh)
+
+    def _packed(self, evaluation: Evaluation, result: TensorSpec, nodes: list[Node]) -> jax.Array:
+        adapter = adapter_of(result.device)
+        if not self._signature.family(nodes[0]):
+            return adapter.pack(evaluation.values[nodes[0]], result)
+        base = jnp.zeros(result.sizes, dtypes.to_jax(result.dtype))
+        for node in nodes:
+            meta = self._symbols.concrete(node.meta["val"])
+            offset = self._symbols.sizes((node.meta["val"].storage_offset(),))[0]
+            base = adapter.place(
+                base, evaluation.values[node], tuple(meta.shape), meta.stride(), offset
+            )
+        return base
+
+
+def _precision(name: str | None) -> AbstractContextManager[Any]:
+    return nullcontext() if name is None else jax.default_matmul_precision(name)

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step as one program: forward, backward and the optimizer.
+
+Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` apart from what is around it. What
+the optimizer computes is traced here from an object that is none to Dynamo: its methods, its groups
+and its state.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.release import V2_6
+
+
+def compile_step(
+    loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
+) -> Callable[..., Any]:
+    """Return a function that does one step: it calls `loss`, and then the optimizer.
+
+    `loss` returns a scalar, or a tuple of it and of anything else; what it returns comes back
+    detached. Gradients are None before and after. `options` are those of torch.compile. Another
+    learning rate never compiles again.
+
+    The optimizer may read and set attributes of its own, and call `super()`, without arguments.
+
+    Step counters of the optimizer lie on the device from then on (`capturable`), and hooks of its
+    step are not called: ValueError where there are any, and where the optimizer changes a number of
+    its groups, its state or its attributes that is no whole one. NotImplementedError with torch v2.6.
+    """
+    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
+        raise ValueError(
+            f"tpu: compile_step: {type(optimizer).__name__} has hooks for its step, which one "
+            "program cannot call. Remove them, or use torch.compile(loss) and optimizer.step()"
+        )
+    kind = _TracedOptimizer.like(optimizer)
+    if V2_6:
+        raise NotImplementedError(
+            "tpu: compile_step: torch v2.6 cannot trace `backward` into a program. "
+            "Use torch.compile(loss) and optimizer.step()"
+        )
+    held = _OptimizerParts()
+
+    def step(rates: list[Any], args: Any, kwargs: Any) -> Any:
+        result = loss(*args, **kwargs)
+        (result[0] if isinstance(result, tuple) else result).backward()
+        groups = [{**g, "lr": rate} for g, rate in zip(held.groups, rates, strict=True)]
+        made = kind(groups, held.state, held.defaults, held.own, held.bound)
+        with torch.no_grad():
+            made.step()
+        for group in held.groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+        result = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
+        written = [_written(*both) for both in zip(held.groups, groups, strict=True)]
+        return result, written, made.set_in_step
+
+    compiled = torch.compile(step, fullgraph=True, **options)
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        optimizer.zero_grad()
+        _initialise(optimizer)
+        # Looked up again, as loading a state replaces them.
+        held.state, held.defaults = optimizer.state, optimizer.defaults
+        # A rate that is a tensor is an input of the program, however often it changes.
+        groups = [dict(group) for group in optimizer.param_groups]
+        rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
+        held.groups = groups
+        held.own, held.bound = _own(optimizer)
+        before = _fractions(optimizer)
+        with torch._dynamo.config.patch(trace_autograd_ops=True):
+            result, changes, attributes = compiled(rates, args, kwargs)
+        optimizer._opt_called = True  # learning rate schedulers ask
+        for name, value in attributes.items():
+            if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
+                setattr(optimizer, name, value)
+        for group, written in zip(optimizer.param_groups, changes, strict=True):
+            _update(group, written)
+        after = _fractions(optimizer)
+        for place, numbers in before.items():
+            if after.get(place) != numbers:
+                raise _changed(place)
+        return result
+
+    return run
+
+
+class _OptimizerParts:
+    """What an optimizer has: no attributes of it are read while Dynamo traces."""
+
+    groups: list[dict[str, Any]]
+    state: Any
+    defaults: dict[str, Any]
+    own: dict[str, Any]
+    bound: dict[str, str]
+
+
+class _TracedOptimizer:
+    """The methods of an optimizer, without what torch wraps around them.
+
+    `set_in_step`: the attributes that are set after it is made.
+    """
+
+    set_in_step: dict[str, Any]
+
+    def __init__(
+        self,
+        groups: list[dict[str, Any]],
+        state: Any,
+        defaults: dict[str, Any],
+        own: dict[str, Any],
+        bound: dict[str, str],
+    ) -> None:
+        shared = {"param_groups": groups, "state": state, "defaults": defaults, "set_in_step": {}}
+        for name, value in {**own, **shared}.items():
+            object.__setattr__(self, name, value)
+        for name, method in bound.items():
+            object.__setattr__(self, name, getattr(self, method))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.set_in_step[name] = value
+        object.__setattr__(self, name, value)
+
+    def step(self) -> Any:
+        """Do what the optimizer's own method does; each kind of optimizer brings it."""
+        raise NotImplementedError
+
+    @staticmethod
+    def like(optimizer: torch.optim.Optimizer) -> type[_TracedOptimizer]:
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise ValueError(
+                "tpu: compile_step: LBFGS evaluates the loss as often as it likes, which is no one "
+                "program. Use torch.compile(loss) and optimizer.step(closure)"
+            )
+        made: dict[type, type] = {object: object}
+        for kind in reversed(type(optimizer).__mro__[:-1]):
+            cell = CellType()
+            members = {
+                name: _member(member, cell)
+                for name, member in vars(kind).items()
+                if not name.startswith("__")
+            }
+            root = kind is torch.optim.Optimizer
+            bases = (_TracedOptimizer,) if root else tuple(made[base] for base in kind.__bases__)
+            made[kind] = cell.cell_contents = type(kind.__name__, bases, members)
+        return made[type(optimizer)]
+
+
+def _member(member: Any, cell: CellType) -> Any:
+    """Return a member of a class for another class, which `cell` holds."""
+    if isinstance(member, FunctionType):
+        return _method(inspect.unwrap(member), cell)
+    if isinstance(member, staticmethod | classmethod):
+        return type(member)(_method(member.__func__, cell))
+    if isinstance(member, property):
+        return property(*(_method(f, cell) for f in (member.fget, member.fset, member.fdel)))
+    return member
+
+
+def _method(function: Any, cell: CellType) -> Any:
+    """Return a function whose `super()` is that of the class in `cell`."""
+    if not isinstance(function, FunctionType) or "__class__" not in function.__code__.co_freevars:
+        return function
+    names = function.__code__.co_freevars
+    cells = zip(names, function.__closure__ or (), strict=True)
+    closure = tuple(cell if name == "__class__" else its for name, its in cells)
+    moved = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, closure
+    )
+    moved.__kwdefaults__ = function.__kwdefaults__
+    return moved
+
+
+def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the attributes that not all optimizers have; the names of its methods there apart."""
+    own: dict[str, Any] = {}
+    bound: dict[str, str] = {}
+    for name, value in vars(optimizer).items():
+        if name in _OF_ALL or name.startswith("_optimizer_"):
+            continue
+        if isinstance(value, MethodType) and value.__self__ is optimizer:
+            bound[name] = value.__name__
+        else:
+            own[name] = value
+    return own, bound
+
+
+def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
+    """Return, for each place outside of the groups, the numbers there that are no whole ones."""
+    held: list[Any] = []
+    for value in optimizer.state.values():
+        held += value.values() if isinstance(value, dict) else [value]
+    found = {"its state": [value for value in held if isinstance(value, float)]}
+    for name, value in _own(optimizer)[0].items():
+        leaves: list[Any] = []
+        for leaf in pytree.tree_leaves(value):
+            whole = isinstance(leaf, torch.Tensor) or not hasattr(leaf, "__dict__")
+            leaves += [leaf] if whole else pytree.tree_leaves(list(vars(leaf).values()))
+        found[f"its own {name!r}"] = [leaf for leaf in leaves if isinstance(leaf, float)]
+    return {place: numbers for place, numbers in found.items() if numbers}
+
+
+def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
+    """Return what the optimizer has written to a group: some count there. Dynamo traces this."""
+    found = {}
+    for name, value in group.items():
+        if isinstance(value, torch.Tensor):
+            changed = name != "lr" and value is not before.get(name)
+        else:
+            changed = isinstance(value, int | float) and value != before.get(name)
+        if changed:
+            found[name] = value
+    return found
+
+
+def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
+    group.update(written)
+    for name, value in written.items():
+        if isinstance(value, float):
+            raise _changed(f"{name!r} of its group")
+
+
+def _changed(what: str) -> ValueError:
+    # torch's graphs return a number that is no whole one as it was when they were compiled.
+    return ValueError(
+        f"tpu: compile_step: the optimizer has changed {what}, a number that one program cannot "
+        "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
+    )
+
+
+def _tensor(rate: float | torch.Tensor) -> torch.Tensor:
+    return rate if isinstance(rate, torch.Tensor) else torch.tensor(rate, device="cpu")
+
+
+def _initialise(optimizer: torch.optim.Optimizer) -> None:
+    """Let an optimizer make its state now, and keep its counters on the device."""
+    for group in optimizer.param_groups:
+        fresh = [p for p in group["params"] if p.requires_grad and p not in optimizer.state]
+        if not fresh:
+            continue
+        for parameter in fresh:
+            parameter.grad = torch.zeros_like(parameter)
+        if "capturable" in group:
+            group["capturable"] = True
+        if group.get("fused"):
+            group["fused"] = None  # one program fuses by itself, and Dynamo refuses that kernel
+        if hasattr(optimizer, "_init_group"):
+            lists = len(inspect.signature(optimizer._init_group).parameters) - 1
+            with torch.no_grad():
+                optimizer._init_group(group, *([] for _ in range(lists)))
+        for parameter in fresh:
+            parameter.grad = None
+            counter = optimizer.state[parameter].get("step")
+            if isinstance(counter, torch.Tensor) and counter.device != parameter.device:
+                optimizer.state[parameter]["step"] = counter.to(parameter.device)
+
+
+# What torch sets on each optimizer; a learning rate scheduler wraps `step` there.
+_OF_ALL = frozenset(
+    {
+        "_opt_called",
+        "_warned_capturable_if_run_uncaptured",
+        "_zero_grad_profile_name",
+        "defaults",
+        "param_groups",
+        "state",
+        "step",
+    }
+)

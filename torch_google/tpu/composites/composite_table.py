@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The table of composites: which function torch calls for which operator on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+_ATEN = torch.library.Library("aten", "IMPL")
+
+
+def register() -> None:
+    """Give torch every composite, when the device starts. A second call does nothing."""
+    from torch_google.tpu.composites import (
+        attention,
+        nested_tensors,
+        quantization,
+        recurrent_networks,
+        sparse_structure,
+        sparse_tensors,
+        transformers,
+        values,
+    )
+
+    # With gradients on torch looks at the first key, in inference mode at the second.
+    for room in (attention, quantization, recurrent_networks, transformers, values):
+        kernels: Mapping[str, Callable[..., Any]] = room.KERNELS
+        _register(kernels, "AutogradPrivateUse1", "PrivateUse1")
+    for kernels in (sparse_tensors.KERNELS, sparse_structure.KERNELS):
+        _register(kernels, "SparsePrivateUse1")
+    _register(sparse_structure.DENSE_KERNELS, "PrivateUse1")
+    _register(nested_tensors.kernels(), "NestedTensorPrivateUse1")
+    _register(nested_tensors.dense_kernels(), "PrivateUse1")
+
+
+def _register(kernels: Mapping[str, Callable[..., Any]], *keys: str) -> None:
+    for name, kernel in kernels.items():
+        for key in keys:
+            if not torch._C._dispatch_has_kernel_for_dispatch_key(f"aten::{name}", key):
+                _ATEN.impl(name, kernel, key)

@@ -1,0 +1,412 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled program of one call of an operator: from the arrays of storages to new ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import torch
+from jax.sharding import SingleDeviceSharding
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import _C, dtypes, lowerings, program
+from torch_google.tpu.eager import check_program
+from torch_google.tpu.eager.normalized_call import (
+    NewTensor,
+    NormalizedCall,
+    as_a_kernel,
+    is_constant,
+)
+from torch_google.tpu.lowerings.checks import Checks
+from torch_google.tpu.program import BakedNumber, Number, constant
+from torch_google.tpu.runtime import compiler, platform
+from torch_google.tpu.runtime.precision import get_precision, lowering_at
+from torch_google.tpu.runtime.strides import covers, natural, read, write
+
+if TYPE_CHECKING:
+    from jax.extend.core import ClosedJaxpr
+
+    from torch_google.tpu.program import LoweredProgram
+
+
+@dataclass(frozen=True)
+class CompiledOp:
+    """A program. Tensors are known by their position among those of all arguments.
+
+    `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
+    offset. It returns new arrays for `written`, then one for each NewTensor in `results`. A result that
+    is an int is the argument itself, one that is None is undefined. `numbers` has an `f` for each float
+    among the numbers, and an `i` for each integer, with seed and offset. `body` is what `function` was
+    compiled from, and `fingerprint` tells it from every other program of this version.
+
+    Without a `function` the first to run the program asks `load` for it: of what the compile cache
+    has, fused mode runs little by itself.
+    """
+
+    name: str
+    function: Any
+    inputs: tuple[int, ...]
+    written: tuple[int, ...]
+    results: tuple[NewTensor | int | None, ...]
+    numbers: str
+    random: bool
+    fingerprint: str
+    body: Body
+    load: Callable[[], Any] | None = None
+
+    @property
+    def jaxpr(self) -> ClosedJaxpr:
+        """Return the program for others to be composed of."""
+        return self.body.traced.jaxpr
+
+
+class Body:
+    """A function of arrays, and the kinds of these. It is traced when somebody asks.
+
+    That may be in another thread, and later: the settings of the thread that makes it hold.
+    """
+
+    def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
+        self._function = function
+        self._specs = specs
+        self._on = on
+        self._precision = get_precision()
+        self._default = dtypes.default_dtype()
+
+    @cached_property
+    def traced(self) -> jax.stages.Traced:
+        """Return the function as JAX has traced it."""
+        with lowering_at(self._precision), dtypes.defaulting_to(self._default):
+            found = self._trace(self._function)
+            quicker = program.reordered(found.jaxpr) if platform.name() == "cpu" else None
+            return found if quicker is None else self._trace(quicker)
+
+    def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
+        return jax.jit(function, out_shardings=self._on).trace(*self._specs)
+
+
+def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
+    """Return the program of a call from the compile cache. It is lowered when somebody asks.
+
+    Raises BakedNumber where a former process found that the call has none.
+    """
+    if not _is_ours(call):
+        return None
+    fingerprint = fingerprint_of(call, device)
+    found = compiler.kept(fingerprint, device)
+    if found is None:
+        return None
+    if not found.has_executable:
+        raise BakedNumber(f"{call.op.name()}: its program depends on a number")
+    try:
+        results, random = _results_of(found.note)
+    except (TypeError, ValueError, AttributeError):
+        return None  # no note of ours: the program is compiled, and its entry replaced
+    plan = _CallPlan(call, None, random)
+    body = plan.body(device)
+
+    def load() -> jax.stages.Compiled:
+        entry = compiler.loaded(found)
+        executable = entry.executable if entry else None
+        if executable is None:
+            with as_a_kernel():
+                executable = plan.executable(body, results, fingerprint, device)
+        plan.attach_checks(executable, fingerprint, device)
+        return executable
+
+    return plan.compiled(None, results, fingerprint, body, load)
+
+
+def keep_baked(call: NormalizedCall, device: int) -> None:
+    """Let later processes know that a call's program depends on a number."""
+    if _is_ours(call):
+        compiler.keep(fingerprint_of(call, device), device, None)
+
+
+def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
+    """Return the compiled program of a call. It keeps none of the call's tensors."""
+    fingerprint = fingerprint_of(call, device)
+    plan = _CallPlan(call, lowered, bool(lowered.random))
+    body = plan.body(device)
+    results = tuple(call.results(lowered))
+    if _is_ours(call):
+        executable = plan.executable(body, results, fingerprint, device)
+    else:
+        module = body.traced.lower()
+        # A program that this becomes a part of has to tell today's from yesterday's too.
+        fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
+        executable = compiler.executable_of(plan.name, module, device=device)
+    plan.attach_checks(executable, fingerprint, device)
+    return plan.compiled(executable, results, fingerprint, body)
+
+
+class _CallPlan:
+    """Which storages a call reads and writes, and what runs between. It keeps no tensor.
+
+    Where `lowered` is not given, the operator is lowered when somebody asks.
+    """
+
+    def __init__(self, call: NormalizedCall, lowered: LoweredProgram | None, random: bool) -> None:
+        self._lowered = lowered
+        self._pure = call.pure.op
+        self._arguments = call.pure_arguments()
+        self._bases = call.bases
+        self._views = call.views
+        self._kinds = [_number_dtype(number) for number in call.numbers]
+        self._examples = [_example(number) for number in call.numbers] + [0, 0] * random
+        self._constants = call.constants
+        self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
+        self._sources = call.sources()
+        self._written = call.written()
+        # Of several tensors that are written in one storage, the first stands for all.
+        self._boxes = {self._bases[at][2]: at for at in reversed(self._written)}
+        self.name = call.op.name()
+        self.random = random
+        self.targets = tuple(
+            self._boxes[box] for box in dict.fromkeys(self._bases[at][2] for at in self._written)
+        )
+        valueless = {0} if call.op._schema.name in _OVERWRITING else set()
+        self.inputs = tuple(
+            at
+            for at in range(len(call.tensors))
+            if (("tensor", at) in self._sources and at not in valueless)
+            or (at in self.targets and not self._overwrites(at))
+        )
+
+    def compiled(
+        self,
+        executable: jax.stages.Compiled | None,
+        results: tuple[NewTensor | int | None, ...],
+        fingerprint: str,
+        body: Body,
+        load: Callable[[], jax.stages.Compiled] | None = None,
+    ) -> CompiledOp:
+        """Return the call's program, which this executable runs, or the one that `load` returns."""
+        return CompiledOp(
+            self.name,
+            executable,
+            self.inputs,
+            self.targets,
+            results,
+            "".join("f" if isinstance(example, float) else "i" for example in self._examples),
+            self.random,
+            fingerprint,
+            body,
+            load,
+        )
+
+    def executable(
+        self,
+        body: Body,
+        results: tuple[NewTensor | int | None, ...],
+        fingerprint: str,
+        device: int,
+    ) -> jax.stages.Compiled:
+        """Return the executable, newly compiled, which the compile cache is given, too."""
+        return compiler.compiled(
+            self.name,
+            lambda: body.traced.lower(),
+            fingerprint=fingerprint,
+            device=device,
+            note=_note_of(results, self.random),
+        )
+
+    def body(self, device: int) -> Body:
+        """Return the function that an executable is made of."""
+
+        def function(*values: Any) -> tuple[jax.Array, ...]:
+            return self.run(values)
+
+        function.__name__ = self.name.replace("::", "_").replace(".", "_")
+        return Body(function, *self._specs(device))
+
+    def _specs(self, device: int) -> tuple[list[Any], SingleDeviceSharding]:
+        sharding = SingleDeviceSharding(platform.device(device))
+        specs: list[Any] = [
+            jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
+            for shape, dtype, _ in (self._bases[at] for at in self.inputs)
+        ]
+        return specs + self._examples, sharding
+
+    def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str, device: int) -> None:
+        """Let debug mode and a failing run ask what is wrong with the values of the call."""
+        make = lowerings.check_of(self._pure.name())
+        if make is None:
+            return
+        leaves, structure = pytree.tree_flatten(self._arguments)
+        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+
+        def function(*values: Any) -> Checks:
+            filled = list(leaves)
+            for at, value in zip(places, self._all_given(values), strict=True):
+                filled[at] = value
+            args, kwargs = pytree.tree_unflatten(filled, structure)
+            return make(*args, **kwargs)
+
+        asked = check_program.CheckProgram(
+            function,
+            *self._specs(device),
+            name=self.name,
+            fingerprint=fingerprint,
+            device=device,
+        )
+        check_program.attach(executable, asked)
+
+    @cached_property
+    def _program(self) -> LoweredProgram:
+        return self._lowered or program.lower_op(self._pure, *self._arguments)
+
+    def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
+        """Return the new arrays of the targets, then those of new tensors."""
+        key = None
+        if self.random:
+            seed, offset = values[-2:]
+            key = jax.random.fold_in(jax.random.key(seed), offset)
+        made = self._program(self._all_given(values), key)
+        new = dict(zip(self.inputs, values, strict=False))
+        for at, value in zip(self._written, made[self._plain() :], strict=True):
+            target = self._boxes[self._bases[at][2]]
+            new[target] = self._write(at, new.get(target), value)
+        fresh = [
+            value.transpose(natural(meta.shape, meta.stride()).order)
+            for value, meta in zip(made, self._program.metas[: self._plain()], strict=False)
+            if meta is not None
+        ]
+        return tuple([new[at] for at in self.targets] + fresh)
+
+    def _plain(self) -> int:
+        return len(self._program.metas) - len(self._written)
+
+    def _overwrites(self, target: int) -> bool:
+        shape, dtype, box = self._bases[target]
+        first = next(at for at in self._written if self._bases[at][2] == box)
+        return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
+
+    def _all_given(self, values: Sequence[Any]) -> list[Any]:
+        """Return what the pure operator is given, of the arguments of the program."""
+        arrays = dict(zip(self.inputs, values, strict=False))
+        numbers = values[len(self.inputs) :]
+        return [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
+
+    def _given(self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]) -> Any:
+        if kind == "constant":
+            return constant(self._constants[at])
+        if kind == "number":
+            dtype = self._kinds[at]
+            return numbers[at] if dtype is None else jnp.asarray(numbers[at]).astype(dtype)
+        view = self._views[at]
+        if at in arrays:
+            value = read(arrays[at], view)
+            return value if self._read_as is None else value.astype(self._read_as)
+        return jnp.zeros(view.sizes, dtypes.to_jax(view.dtype))
+
+    def _write(self, at: int, base: Any, value: Any) -> jax.Array:
+        shape, dtype, _ = self._bases[at]
+        view = self._views[at]
+        if base is None:
+            base = jnp.zeros(shape, dtypes.to_jax(dtype))
+        if jnp.iscomplexobj(value) and not view.dtype.is_complex:
+            value = jnp.real(value)
+        return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
+
+
+# In-place operators that do not look at what they replace.
+_OVERWRITING = frozenset(
+    {
+        "aten::bernoulli_",
+        "aten::cauchy_",
+        "aten::copy_",
+        "aten::exponential_",
+        "aten::fill_",
+        "aten::geometric_",
+        "aten::log_normal_",
+        "aten::normal_",
+        "aten::random_",
+        "aten::uniform_",
+        "aten::zero_",
+    }
+)
+
+
+def _is_ours(call: NormalizedCall) -> bool:
+    """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
+    return lowerings.is_pinned(call.pure.op)
+
+
+def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[Any]:
+    """Return what the compile cache keeps beside an executable: lists, numbers and words."""
+    return [
+        [
+            [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]
+            if isinstance(r, NewTensor)
+            else r
+            for r in results
+        ],
+        random,
+    ]
+
+
+def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool]:
+    """Return what a note says. Raises ValueError and the like for anything else."""
+    results, random = note
+    if not isinstance(random, bool):
+        raise ValueError(f"{random!r} is not bool")
+    return tuple(None if result is None else _result_of(result) for result in results), random
+
+
+def _result_of(note: Any) -> NewTensor | int:
+    if isinstance(note, int):
+        return note
+    *shapes, dtype = note
+    sizes, strides, natural = (tuple(map(int, shape)) for shape in shapes)
+    return NewTensor(sizes, strides, natural, _dtype(dtype))
+
+
+def _dtype(name: str) -> torch.dtype:
+    dtype = getattr(torch, name)
+    if not isinstance(dtype, torch.dtype):
+        raise ValueError(f"{name!r} is no dtype")
+    return dtype
+
+
+def _number_dtype(number: Number | torch.Tensor) -> Any:
+    """Return the dtype of a tensor of the CPU that stands for a number; a Number has none."""
+    return dtypes.to_jax(number.dtype) if isinstance(number, torch.Tensor) else None
+
+
+def _example(number: Number | torch.Tensor) -> float | int:
+    if isinstance(number, Number):
+        return 0.0 if isinstance(number.value, float) else 0
+    return 0.0 if number.is_floating_point() else 0
+
+
+def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) -> str:
+    """Return all that the key in C++ has, in words that mean the same in every process.
+
+    Unless `placed`, without where its views begin.
+    """
+    boxes = list(dict.fromkeys(base[2] for base in call.bases))
+    tensors = iter(zip(call.views, call.bases, strict=True))
+
+    def word(leaf: Any) -> str:
+        if isinstance(leaf, torch.Tensor) and leaf.device.type == "cpu":
+            value = leaf.tolist() if is_constant(leaf) else "number"
+            return f"{leaf.dtype} {value}"
+        if isinstance(leaf, torch.Tensor):
+            view, (shape, dtype, box) = next(tensors)
+            view = view if placed else replace(view, offset=0)
+            return f"{view} of {shape} {dtype} {boxes.index(box)}"
+        if isinstance(leaf, Number):
+            return f"Number {type(leaf.value).__name__}"
+        return "generator" if isinstance(leaf, torch.Generator) else repr(leaf)
+
+    arguments = [[word(leaf) for leaf in pytree.tree_leaves(arg)] for arg in call.args]
+    kind = f"precision {_C.precision()} default {dtypes.default_dtype()}"
+    return f"{call.op.name()} tpu:{device} {kind} {arguments}"

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Views that move: what reads x[i] for one i after another is not compiled for each of them.
+
+A program knows where its views lie, which is fastest: weights that are cut in three stay where they
+are. After several places of otherwise equal views, an operator gets blocks instead, which a program
+takes out of the storage, and puts back, at a place that is an input. Only a place that comes again
+and again, as the steps of a sequence do, is worth a program of its own after all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
+from torch_google.tpu.program import Number
+from torch_google.tpu.runtime.strides import View, contiguous, is_plain
+
+# How many places have a program at once, after how many calls others have, how many are counted.
+_MOST_PLACES = 8
+_OFTEN = 4
+_COUNTED = 4096
+
+
+@dataclass(frozen=True)
+class ViewBlock:
+    """A view of a part of a contiguous storage. `dimensions`: which of the storage each has, or -1."""
+
+    shape: tuple[int, ...]
+    sizes: tuple[int, ...]
+    dimensions: tuple[int, ...]
+
+    @staticmethod
+    def of(view: View, base: Base) -> ViewBlock | None:
+        """Return the block that a view is, or None where it is whole, or no block."""
+        shape, dtype, _ = base
+        if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
+            return None
+        if is_plain(shape, view):
+            return None
+        steps = contiguous(shape)
+        sizes = [1] * len(shape)
+        dimensions = []
+        for size, stride in zip(view.sizes, view.strides, strict=True):
+            found = [d for d, step in enumerate(steps) if step == stride and shape[d] > 1]
+            if size > 1 and (not found or sizes[found[0]] > 1):
+                return None
+            dimensions.append(found[0] if size > 1 else -1)
+            if size > 1:
+                sizes[found[0]] = size
+        for whole, size, step in zip(shape, sizes, steps, strict=True):
+            if view.offset // step % whole + size > whole:
+                return None
+        return ViewBlock(tuple(shape), tuple(sizes), tuple(dimensions))
+
+    def storage(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the whole storage as a tensor."""
+        return tensor.as_strided(self.shape, contiguous(self.shape), 0)
+
+    def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
+        """Return a block's own values as the view sees them."""
+        steps = contiguous(self.sizes)
+        return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
+
+
+def run(op: OpOverload, call: NormalizedCall, words: Callable[[], str]) -> list[Any] | None:
+    """Return the results of a call whose views have moved often, or None: it has its program.
+
+    `words` say all about the call but where its views begin.
+    """
+    if op.namespace == "torch_google" or call.pure.dropped:
+        return None  # what is made for this, and out= arguments, which may get other sizes
+    blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
+    stores = [call.bases[at][2] for at in call.written()]
+    if not any(blocks) or len({*stores}) < len(stores):
+        return None
+    seen = _places[words()]
+    places = tuple(view.offset for view in call.views)
+    if len(seen) > _COUNTED:
+        seen.clear()
+    seen[places] += 1
+    if len(seen) <= _MOST_PLACES or seen[places] >= _OFTEN:
+        return None
+    return _run(op, call, blocks)
+
+
+def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None]) -> list[Any]:
+    from torch_google.tpu.lowerings import view_blocks as _  # noqa: F401 - defines the operators
+
+    ours = torch.ops.torch_google
+    values = [
+        block and ours.block(block.storage(tensor), block.sizes, tensor.storage_offset())
+        for block, tensor in zip(blocks, call.tensors, strict=True)
+    ]
+    given = [
+        tensor if block is None or value is None else block.seen(value, tensor.shape)
+        for block, tensor, value in zip(blocks, call.tensors, values, strict=True)
+    ]
+    rest = iter(given)
+
+    def replaced(leaf: Any) -> Any:
+        if isinstance(leaf, Number):
+            return leaf.value
+        return next(rest) if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu" else leaf
+
+    arguments = op._schema.arguments
+    filled = [pytree.tree_map(replaced, arg) for arg in call.args]
+    results = op(
+        *(v for a, v in zip(arguments, filled, strict=True) if not a.kwarg_only),
+        **{a.name: v for a, v in zip(arguments, filled, strict=True) if a.kwarg_only},
+    )
+    for at in call.written():
+        block, value = blocks[at], values[at]
+        if block is not None:
+            ours.place_(block.storage(call.tensors[at]), value, call.tensors[at].storage_offset())
+    own = {id(mine): tensor for mine, tensor in zip(given, call.tensors, strict=True)}
+
+    def returned(leaf: Any) -> Any:
+        return own.get(id(leaf), leaf)
+
+    if len(op._schema.returns) == 1:
+        return [pytree.tree_map(returned, results)]
+    return [pytree.tree_map(returned, result) for result in results or ()]
+
+
+# Where the views of otherwise equal calls have begun, and how often.
+_places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

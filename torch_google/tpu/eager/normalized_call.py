@@ -1,0 +1,315 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call of an operator, in terms of the pure operator behind it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import dtypes
+from torch_google.tpu.program import Number, apply, mutation, taken
+from torch_google.tpu.runtime import platform
+from torch_google.tpu.runtime.strides import View, natural
+
+if TYPE_CHECKING:
+    from torch_google.tpu.program import LoweredProgram
+
+# (natural shape, dtype, identity) of the storage of a tensor.
+Base = tuple[tuple[int, ...], torch.dtype, int]
+
+
+# Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
+_COPIES = ("aten::_fft_", "aten::cholesky.out")
+
+
+# Kernels whose out= variants compute with the precision of what they write.
+_OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correction_out"})
+
+
+@contextlib.contextmanager
+def as_a_kernel() -> Iterator[None]:
+    """Call torch as a kernel does: the user's modes, subclasses and gradients are above it."""
+    with (
+        torch._C.DisableTorchFunction(),
+        torch._C._AutoDispatchBelowAutograd(),
+        torch.no_grad(),
+    ):
+        yield
+
+
+@dataclass(frozen=True)
+class NewTensor:
+    """A result that is a new tensor; `natural` is the shape of its array."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    natural: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class NormalizedCall:
+    """One call of an operator, in terms of the pure one behind it."""
+
+    def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
+        self.op = op
+        self.bases = bases
+        self.pure = mutation(op)
+        self.args = self._with_dtype(args) if self.pure.takes_dtype else args
+        self.tensors: list[torch.Tensor] = []
+        self.numbers: list[Number | torch.Tensor] = []
+        self.constants: list[torch.Tensor] = []
+        # For each argument of the operator, where its leaves come from.
+        self._sources = [
+            [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
+            for arg in args
+        ]
+        # The dtype in which tensors are read, or None for their own.
+        self.read_as = self._read_as()
+        # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
+        self._sizes: dict[int, torch.Size] = {}
+        self.views = [View.of(tensor) for tensor in self.tensors]
+        for view in self.views:
+            dtypes.check(view.dtype, platform.name())
+
+    def _with_dtype(self, args: list[Any]) -> list[Any]:
+        """Return arguments with the dtype of the tensor that is written, unless one is given."""
+        target = args[self.pure.written[0]]
+        return [
+            target.dtype if argument.name == "dtype" and value is None else value
+            for argument, value in zip(self.op._schema.arguments, args, strict=True)
+        ]
+
+    def _read_as(self) -> torch.dtype | None:
+        if self.op.name() not in _OF_ANOTHER_PRECISION:
+            return None
+        own, target = (self.args[at].dtype for at in (0, self.pure.written[0]))
+        both = own.is_floating_point and target.is_floating_point
+        return target if both and own != target else None
+
+    def _source(self, leaf: Any) -> tuple[str, int]:
+        if isinstance(leaf, torch.Tensor) and leaf.device.type != "cpu":
+            self.tensors.append(leaf)
+            return "tensor", len(self.tensors) - 1
+        if isinstance(leaf, torch.Tensor) and is_constant(leaf):
+            # A copy: the program may be traced when somebody has written to the tensor.
+            self.constants.append(leaf.clone())
+            return "constant", len(self.constants) - 1
+        self.numbers.append(leaf)
+        return "number", len(self.numbers) - 1
+
+    def check(self) -> None:
+        """Let torch's own kernel judge what is written. Raises what that kernel raises.
+
+        It says which sizes out= arguments will have: `resize` gives them.
+        """
+        if not self.pure.written:
+            return
+        metas = taken(self.op, [_as_meta(arg) for arg in self.args], "meta")
+        try:
+            apply(self.op, metas)
+        except NotImplementedError:
+            return  # without a kernel for meta tensors, the pure operator judges
+        for position in self.pure.dropped:
+            sources = [source[1] for source in self._sources[position]]
+            shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
+            self._sizes.update(zip(sources, shapes, strict=True))
+
+    def resize(self, program: LoweredProgram) -> bool:
+        """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.
+
+        `program`: that of the pure operator, which knows how its results lie.
+        """
+        outs = self._outs()
+        metas = program.metas[self.plain(program) :]
+        resized = False
+        for at, meta in zip(self.written(), metas, strict=True):
+            out = self.tensors[at]
+            if meta is None:
+                continue
+            if at not in outs:
+                self._refuse_other_shape(out, meta)
+                continue
+            sizes = self._sizes.get(at, meta.shape)
+            if out.shape != sizes:
+                out.resize_(sizes)
+                own = not self.op.name().startswith(_COPIES)
+                if own and meta.shape == sizes and meta.stride() != out.stride():
+                    out.resize_(_extent(meta))
+                    out.as_strided_(meta.shape, meta.stride())
+                resized = True
+        return resized
+
+    def resized_inputs(self, program: LoweredProgram) -> set[int]:
+        """Return the inputs whose storage belongs to an out= argument that gets another size."""
+        outs = self._outs()
+        metas = program.metas[self.plain(program) :]
+        storages = {
+            self.bases[at][2]
+            for at, meta in zip(self.written(), metas, strict=True)
+            if at in outs and meta is not None
+            if self.tensors[at].shape != self._sizes.get(at, meta.shape)
+        }
+        inputs = (at for at in range(len(self.tensors)) if at not in outs)
+        return {at for at in inputs if self.bases[at][2] in storages}
+
+    def writes_input(self, inputs: set[int]) -> bool:
+        """Return whether one of these inputs is a tensor that is written."""
+        targets = {id(self.tensors[at]) for at in self.written()}
+        return any(id(self.tensors[at]) in targets for at in inputs)
+
+    def of_copies(self, copied: set[int]) -> list[Any]:
+        """Return the operator's results for copies of such inputs: their values before the write."""
+        copies = {id(self.tensors[at]): self.tensors[at].clone() for at in copied}
+
+        def one(leaf: Any) -> Any:
+            if isinstance(leaf, Number):
+                return leaf.value
+            return copies.get(id(leaf), leaf)
+
+        values = [
+            pytree.tree_map(one, value) if argument.alias_info is None else value
+            for argument, value in zip(self.op._schema.arguments, self.args, strict=True)
+        ]
+        results = apply(self.op, values)
+        return list(results) if isinstance(results, list | tuple) else [results]
+
+    def _outs(self) -> set[int]:
+        return {source[1] for position in self.pure.dropped for source in self._sources[position]}
+
+    def _refuse_other_shape(self, target: torch.Tensor, result: torch.Tensor) -> None:
+        if target.shape != result.shape:
+            raise RuntimeError(
+                f"{self.op.name()}: a tensor of shape {list(target.shape)} cannot be overwritten by a "
+                f"result of shape {list(result.shape)}. Call the variant that is not in place"
+            )
+
+    def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
+        args, kwargs = self._pure(self.args)
+
+        def one(leaf: Any) -> Any:
+            meta = _stand_in(leaf)
+            return meta if self.read_as is None or meta is leaf else meta.to(self.read_as)
+
+        return pytree.tree_map(one, args), pytree.tree_map(one, kwargs)
+
+    def _pure(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        given = {
+            argument.name: value
+            for position, (argument, value) in enumerate(
+                zip(self.op._schema.arguments, values, strict=True)
+            )
+            if position not in self.pure.dropped
+        }
+        args: list[Any] = []
+        kwargs: dict[str, Any] = {}
+        for argument in self.pure.op._schema.arguments:
+            if argument.name not in given:
+                continue
+            if argument.kwarg_only:
+                kwargs[argument.name] = given[argument.name]
+            else:
+                args.append(given[argument.name])
+        if self.pure.takes_dtype and values is self.args:
+            kwargs["dtype"] = self.args[self.pure.written[0]].dtype
+        return args, kwargs
+
+    def sources(self) -> list[tuple[str, int]]:
+        """Return where the inputs of the pure operator's program come from, in its order."""
+        args, kwargs = self._pure(self._sources)
+        return [source for group in (*args, *kwargs.values()) for source in group]
+
+    def written(self) -> list[int]:
+        """Return the positions of the tensors that are written to: ours, and not numbers."""
+        sources = [source for at in self.pure.written for source in self._sources[at]]
+        if any(kind != "tensor" for kind, _ in sources):
+            raise RuntimeError(
+                f"{self.op.name()}: Expected all tensors to be on the same device, but what is written "
+                "is a tensor of the CPU, and other arguments or the generator are on tpu. Move one with "
+                ".to(), or take a generator of the CPU"
+            )
+        return [at for _, at in sources]
+
+    def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
+        """Return the tensors that are written to, and the dtypes of what is computed for them."""
+        metas = program.metas[self.plain(program) :]
+        return [
+            (self.tensors[at], meta.dtype)
+            for at, meta in zip(self.written(), metas, strict=True)
+            if meta is not None
+        ]
+
+    def results(self, program: LoweredProgram) -> list[NewTensor | int | None]:
+        """Return what the operator returns."""
+        schema = self.op._schema
+        results: list[NewTensor | int | None] = []
+        fresh = iter(program.metas[: self.plain(program)])
+        by_alias = {
+            name: source[1]
+            for argument, sources in zip(schema.arguments, self._sources, strict=True)
+            if argument.alias_info is not None and argument.alias_info.is_write
+            for name in argument.alias_info.before_set
+            for source in sources[:1]
+        }
+        if not any(r.alias_info is not None for r in schema.returns):
+            return [_new_tensor(meta) for meta in fresh]
+        for returned in schema.returns:
+            if returned.alias_info is None:
+                results.append(_new_tensor(next(fresh)))
+            else:
+                results.append(by_alias[next(iter(returned.alias_info.before_set))])
+        return results
+
+    def plain(self, program: LoweredProgram) -> int:
+        """Return how many of the program's results are new tensors: its first ones."""
+        return len(program.metas) - len(self.written())
+
+
+def _extent(meta: torch.Tensor) -> int:
+    """Return how many elements a storage needs: columns of LAPACK's results may be far apart."""
+    if not meta.numel():
+        return 0
+    return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
+
+
+def is_constant(number: torch.Tensor) -> bool:
+    """Whether C++ has a tensor of the CPU in the key: its value is none that an input can have."""
+    return number.is_complex() or number.dtype == torch.uint64
+
+
+def _is_input(leaf: Any) -> bool:
+    return isinstance(leaf, torch.Tensor | Number)
+
+
+def _new_tensor(meta: torch.Tensor | None) -> NewTensor | None:
+    if meta is None:
+        return None
+    dtypes.check(meta.dtype, platform.name())
+    sizes = tuple(meta.shape)
+    lies = natural(sizes, meta.stride())
+    return NewTensor(sizes, lies.strides, lies.shape, meta.dtype)
+
+
+def _as_meta(arg: Any) -> Any:
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, Number):
+            return leaf.value
+        if isinstance(leaf, torch.Generator):
+            return None
+        if isinstance(leaf, torch.device):
+            return torch.device("meta")
+        return _stand_in(leaf)
+
+    return pytree.tree_map(one, arg)
+
+
+def _stand_in(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor) and leaf.device.type == "tpu":
+        return torch.empty_strided(leaf.shape, leaf.stride(), dtype=leaf.dtype, device="meta")
+    return leaf

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of torch's operators the recorder takes, and which of them take numbers as inputs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._ops import OpOverload
+
+from torch_google.tpu import _C, cache, lowerings
+
+if TYPE_CHECKING:
+    import jax
+
+# How many numbers an operator may know, each in a program of its own, before it takes them as inputs.
+_MOST_BAKED = 8
+# The exponent decides what is computed: x**2 is a product. So does what an integer is divided by.
+_BAKED = (
+    *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
+    "aten::floor_divide",
+)
+# Beside those of elementwise operators: numbers that decide nothing, as those which schedulers change.
+_SCALAR_INPUTS = (
+    "aten::_amp_update_scale_",
+    "aten::_fused_ada",
+    "aten::_fused_sgd",
+    "aten::bernoulli.p",
+    "aten::bernoulli_.float",
+    "aten::constant_pad_nd",
+    "aten::fill_",
+    "aten::full",
+    "aten::index_fill",
+    "aten::leaky_relu",
+    "aten::lerp_",
+    "aten::linspace",
+    "aten::native_dropout",
+    "aten::scalar_tensor",
+    "aten::scatter.value",
+    "aten::scatter_.value",
+    "aten::uniform",
+    "torch_google::block",
+    "torch_google::place",
+)
+# torch's own kernels return views, though the schemas do not say so.
+_VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
+
+# torch would make these of kernels for devices that it knows; their pure operators are lowered.
+_OURS = (
+    "aten::addr.out",
+    "aten::addr_",
+    "aten::conj_physical_",
+    "aten::cummax.out",
+    "aten::cummin.out",
+    "aten::logcumsumexp.out",
+    "aten::mode.values",
+)
+_known: set[str] = set()
+_baked: defaultdict[str, set[float]] = defaultdict(set)
+
+
+def record(devices: Sequence[jax.Device]) -> None:
+    """Register the recorder for every operator that this device computes.
+
+    To find out which these are takes the table of lowerings, and a third of a second: a later
+    process has it from the compile cache.
+    """
+    fingerprint = f"operators {_digest()}"
+    kept = cache.remembered(fingerprint, devices)
+    found = kept.note if kept is not None and _is_words(kept.note) else None
+    if found is None:
+        found = names()
+        cache.remember(fingerprint, devices, cache.Entry(None, found))
+    _C.record_operators(found)
+
+
+def names() -> list[str]:
+    """Return the operators for the recorder: those that torch would not make of others."""
+    lowered = lowerings.names()
+    return [name for name in _all_names() if _is_recorded(name, name in lowered)]
+
+
+def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
+    """Whether numbers become inputs of an operator from now on: True once, when it is to begin.
+
+    At once where they decide nothing, after many of them elsewhere: a step, as in beta ** step, is
+    not a reason to compile. `forget` settles that they do not.
+    """
+    if forget:
+        _known.add(op.name())
+    if op.name() in _known:
+        return False
+    harmless = torch.Tag.pointwise in op.tags or op.name().startswith(_SCALAR_INPUTS)
+    if not harmless or op.name().startswith(_BAKED):
+        seen = _baked[op.name()]
+        seen.update(
+            arg
+            for arg, argument in zip(args, op._schema.arguments, strict=True)
+            if isinstance(arg, int | float) and _is_number(argument)
+        )
+        if len(seen) <= _MOST_BAKED:
+            return False
+        del _baked[op.name()]
+    _known.add(op.name())
+    return True
+
+
+def _is_words(note: object) -> bool:
+    return isinstance(note, list) and all(isinstance(name, str) for name in note)
+
+
+def _is_number(argument: torch.Argument) -> bool:
+    kinds = ("number", "float", "Tensor")  # a number may stand for a tensor
+    return str(argument.type).removeprefix("Optional[").removesuffix("]") in kinds
+
+
+def _digest() -> str:
+    """Return what `names` depends on beside the versions of torch and of this package."""
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
+    told = "\n".join((*has_one, *sorted(lowerings.foreign())))
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _all_names() -> list[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return sorted(name for name in names if name.startswith("aten::"))
+
+
+def _is_recorded(name: str, lowered: bool) -> bool:
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    if name == "aten::copy_" or name in _OURS:
+        return True
+    if has(name, "PrivateUse1") or has(name, "CompositeImplicitAutograd") or name in _VIEWS:
+        return False
+    op = _find(name)
+    if op is not None and (
+        _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
+    ):
+        return False  # about memory and not about values: torch's own kernel is right
+    if has(name, "CompositeExplicitAutogradNonFunctional"):
+        return True
+    if has(name, "CompositeExplicitAutograd") and not lowered:
+        return False
+    if not (lowered or has(name, "CPU") or has(name, "Meta")):
+        return False
+    return op is not None and not _is_view(op)
+
+
+def _find(name: str) -> OpOverload | None:
+    packet, _, overload = name.removeprefix("aten::").partition(".")
+    op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
+    return op if isinstance(op, OpOverload) else None
+
+
+def _is_view(op: OpOverload) -> bool:
+    return any(
+        result.alias_info is not None and not result.alias_info.is_write
+        for result in op._schema.returns
+    )
+
+
+def _moves(op: OpOverload) -> bool:
+    """Whether the result may lie on another device than an argument."""
+    arguments = op._schema.arguments
+    return any(a.name == "device" for a in arguments) and any(
+        "Tensor" in str(a.type) for a in arguments
+    )

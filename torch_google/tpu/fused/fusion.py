@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the fused mode: what a thread has recorded, as one function, compiled behind its back.
+
+C++ calls `fuse` for a trace that it has not seen before. Until its program is there, such traces run
+operator by operator, which gives the same values.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+from jax.sharding import SingleDeviceSharding
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from torch_google.tpu import _C
+from torch_google.tpu.fused.background_compiler import BackgroundCompiler
+from torch_google.tpu.fused.donation_order import DonationOrder, Step, behind
+from torch_google.tpu.runtime import compiler, platform
+
+_log = logging.getLogger(__name__)
+
+
+def fuse(
+    token: int,
+    device: int,
+    steps: Sequence[Step],
+    kept: Sequence[int],
+    donated: Sequence[int],
+    pairs: int,
+) -> jax.stages.Compiled | None:
+    """Return the executable of a trace, or None where it has to be compiled: it will follow.
+
+    Results of steps are slots, in order. `kept` are the slots that the program returns, `donated`
+    the externals whose memory it may reuse. The first `pairs` of both are of the same tensors, in
+    the order of the externals. Raises CacheMissError in cache-only mode.
+    """
+    fusion = Fusion(device, steps, kept, donated, pairs)
+    found = compiler.kept(fusion.fingerprint, device)
+    there = found and compiler.loaded(found)
+    if there is not None and there.executable is not None:
+        if isinstance(there.note, int):
+            compiler.tell_scratch(there.executable, there.note)
+        return there.executable
+    compiler.check_allowed(fusion.name, fusion.fingerprint)
+    _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
+    return None
+
+
+def attempt(
+    executable: jax.stages.Compiled, arguments: list[Any], donated: Sequence[int]
+) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
+    """Run a program for the first time and return its results, or the arguments if it failed.
+
+    What it may reuse is saved on the host until all results are there: a program that runs out of
+    memory takes it along. The second is an exception of a signal's handler, as Ctrl-C has one, which
+    is for the caller to raise when the values are stored.
+    """
+    saved = {at: np.array(arguments[at]) for at in donated}
+    results: tuple[Any, ...] | None = None
+    interruption: BaseException | None = None
+    try:
+        results = executable(*arguments)
+    except jax.errors.JaxRuntimeError as error:
+        _warn_of(error)
+    except BaseException as error:  # noqa: BLE001 - whatever the handler raises: the caller does
+        interruption = error.with_traceback(None)  # which would hold what was saved
+    while results is not None:
+        try:
+            jax.block_until_ready(results)
+            break
+        except jax.errors.JaxRuntimeError as error:
+            _warn_of(error)
+            results = None
+        except BaseException as error:  # noqa: BLE001 - as above, and the results may still fail
+            interruption = error.with_traceback(None)
+    if results is not None:
+        return results, interruption
+    for at, values in saved.items():
+        if arguments[at].is_deleted():
+            arguments[at] = jax.device_put(values, arguments[at].sharding)
+    return arguments, interruption
+
+
+def _warn_of(error: Exception) -> None:
+    _log.warning(
+        "tpu: a fused program failed: %s. Its operators run one by one from now on",
+        str(error).strip().partition("\n")[0],
+    )
+
+
+def entry(executable: jax.stages.Compiled) -> Any:
+    """Return what runs an executable that has run: without a frame of Python, where JAX has that.
+
+    In a frame the handler of a signal may raise when the program has run: its results would be lost, and
+    what they were to replace is donated.
+    """
+    return getattr(executable, "_call", None) or executable
+
+
+def register() -> None:
+    """Let a trace end where an optimizer has stepped, so that steps have the same programs.
+
+    A second call does nothing.
+    """
+    if not _hooks:
+        _hooks.append(register_optimizer_step_post_hook(_after_step))
+
+
+def wait_for_compiles() -> None:
+    """Wait until no program is being compiled in the background."""
+    _background.wait()
+
+
+class Fusion:
+    """A trace, to be compiled. Its inputs are the externals, all floats, then all integers."""
+
+    def __init__(
+        self,
+        device: int,
+        steps: Sequence[Step],
+        kept: Sequence[int],
+        donated: Sequence[int],
+        pairs: int,
+    ) -> None:
+        self.name = f"a trace of {len(steps)} operators"
+        self._device = device
+        self._steps = steps
+        self._kept = kept
+        self._donated = donated
+        self._pairs = pairs
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Return what tells this program from all others, in every process."""
+        digest = hashlib.sha256()
+        for compiled, wires in self._steps:
+            digest.update(f"{compiled.fingerprint} {wires}\n".encode())
+        digest.update(f"{self._kept} {self._donated} {self._pairs}".encode())
+        return f"fused tpu:{self._device} {len(self._steps)} {digest.hexdigest()}"
+
+    def compile(self) -> jax.stages.Compiled:
+        """Return the executable."""
+        return compiler.compiled(
+            self.name,
+            self.lower,
+            fingerprint=self.fingerprint,
+            device=self._device,
+            note=compiler.scratch,
+        )
+
+    def lower(self) -> jax.stages.Lowered:
+        """Return the program for XLA."""
+        sharding = SingleDeviceSharding(platform.device(self._device))
+        externals = self._externals()
+        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
+        specs = [jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding) for s in externals]
+        specs += [
+            jax.ShapeDtypeStruct((kinds.count(kind),), dtype, sharding=sharding)
+            for kind, dtype in (("f", "float64"), ("i", "int64"))
+            if kind in kinds
+        ]
+
+        def fused(*values: Any) -> tuple[Any, ...]:
+            return self._run(values[: len(externals)], *values[len(externals) :])
+
+        jitted = jax.jit(fused, out_shardings=sharding, donate_argnums=self._reusable(externals))
+        return jitted.lower(*specs)
+
+    def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
+        from jax.extend.core import jaxpr_as_fun  # loads much, and not all programs are new
+
+        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
+        present = [kind for kind in "fi" if kind in kinds]
+        vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}
+        slots: list[Any] = []
+        for compiled, wires in self._steps:
+            given = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
+            given += [next(vectors[kind]) for kind in compiled.numbers]
+            slots += jaxpr_as_fun(compiled.jaxpr)(*given)
+        results = [slots[slot] for slot in self._kept]
+        if platform.device(self._device).platform == "cpu":
+            late = DonationOrder(self._steps)
+            for at, external in enumerate(self._donated[: self._pairs]):
+                reads = late.of(external, self._kept[at])
+                results[at] = behind(results[at], [slots[slot] for slot in reads])
+        return tuple(results)
+
+    def _externals(self) -> list[Any]:
+        """Return the kind of each external: the first program that takes it knows."""
+        kinds: dict[int, Any] = {}
+        for compiled, wires in self._steps:
+            for wire, aval in zip(wires, compiled.jaxpr.in_avals, strict=False):
+                if wire < 0:
+                    kinds.setdefault(~wire, aval)
+        return [kinds[at] for at in range(len(kinds))]
+
+    def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
+        """Return those of the donated whose memory becomes a result's.
+
+        JAX gives the results of a kind to the donated of that kind, both in their order. What a tensor
+        held is to become what it holds next: other pairs make XLA copy it, as it is read to the end.
+        So others are reused behind these alone. JAX warns of those that are of no result's kind.
+        """
+        slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
+        wanted = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
+        paired: dict[Any, int] = {}
+        reusable = []
+        for count, at in enumerate(self._donated):
+            kind = (externals[at].shape, externals[at].dtype)
+            if count < self._pairs:
+                paired[kind] = at
+            elif at < paired.get(kind, 0):
+                continue
+            if wanted[kind]:
+                wanted[kind] -= 1
+                reusable.append(at)
+        return tuple(reusable)
+
+
+def _after_step(*_: object) -> None:
+    if torch.compiler.is_compiling():
+        return  # Dynamo traces hooks, and a compiled step leaves no trace of ours behind
+    if _C.mode() == _C.Mode.fused:
+        _C.flush("optimizer step")
+
+
+_background = BackgroundCompiler("tpu-compile")
+_hooks: list[Any] = []

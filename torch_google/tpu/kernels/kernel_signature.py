@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the annotations of a function of JAX say of the operator that it becomes."""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import torch
+
+# Results are one tensor, a fixed number of them, or a list.
+ONE, LIST = "Tensor", "Tensor[]"
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """`annotation` is in terms of torch. `as_tuple`: the function asks for a tuple, not a list."""
+
+    name: str
+    annotation: Any
+    default: Any = inspect.Parameter.empty
+    keyword_only: bool = False
+    as_tuple: bool = False
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.annotation in (torch.Tensor, typing.Optional[torch.Tensor])  # noqa: UP045
+
+    @property
+    def is_tensors(self) -> bool:
+        return self.annotation in TENSOR_LISTS
+
+
+OPTIONAL_TENSORS = list[typing.Optional[torch.Tensor]]  # noqa: UP045
+TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
+
+
+@dataclass(frozen=True)
+class KernelSignature:
+    """The parameters of an operator, and the annotation of its results in terms of torch."""
+
+    parameters: tuple[Parameter, ...]
+    returns: Any
+
+    def schema(self) -> str:
+        """Return the operator's schema, without its name. Raises ValueError, in torch's words."""
+
+        def prototype() -> None: ...
+
+        kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        prototype.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    p.name,
+                    kinds[p.keyword_only],
+                    default=p.default,
+                    annotation=_spelled(p.annotation),
+                )
+                for p in self.parameters
+            ],
+            return_annotation=_spelled(self.returns),
+        )
+        return str(torch.library.infer_schema(prototype, mutates_args=()))
+
+    def values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """Return the value of each parameter."""
+        given = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
+        return [given.get(p.name, p.default) for p in self.parameters]
+
+    def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments by position and by keyword that give each parameter its value."""
+        pairs = list(zip(self.parameters, values, strict=True))
+        named = {p.name: value for p, value in pairs if p.keyword_only}
+        return [value for p, value in pairs if not p.keyword_only], named
+
+    def tensors(self, values: Sequence[Any]) -> list[Any]:
+        """Return the tensors among the values, those of lists included."""
+        return list(self._tensors(values))
+
+    def with_tensors(self, values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+        """Return the values with others in the place of the tensors."""
+        rest = iter(tensors)
+
+        def replaced(value: Any) -> Any:
+            return None if value is None else next(rest)
+
+        return [
+            replaced(value)
+            if p.is_tensor
+            else [replaced(item) for item in value]
+            if p.is_tensors
+            else value
+            for p, value in zip(self.parameters, values, strict=True)
+        ]
+
+    def _tensors(self, values: Sequence[Any]) -> Iterator[Any]:
+        for p, value in zip(self.parameters, values, strict=True):
+            if p.is_tensors:
+                yield from (item for item in value if item is not None)
+            elif p.is_tensor and value is not None:
+                yield value
+
+
+def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
+    """Return the signature of the operator for a function of JAX.
+
+    Raises TypeError, which names `where`, the parameter and what it has for an annotation.
+    """
+    try:
+        parameters = inspect.signature(function).parameters
+        hints = typing.get_type_hints(inspect.unwrap(function))
+    except (TypeError, ValueError, NameError) as error:
+        raise TypeError(
+            f"{where}: its annotations cannot be read: {error}. Decorate a function whose "
+            "annotations are names of its module"
+        ) from error
+    found = tuple(_parameter(p, hints, where) for p in parameters.values())
+    if not any(p.is_tensor or p.is_tensors for p in found):
+        raise TypeError(
+            f"{where}: no argument is an array, so nothing says on which device it runs. "
+            "Annotate one as jax.Array"
+        )
+    if "return" not in hints:
+        raise TypeError(f"{where}: no annotation of what it returns. Use jax.Array")
+    return KernelSignature(found, _returns(hints["return"], where))
+
+
+def _parameter(parameter: inspect.Parameter, hints: dict[str, Any], where: str) -> Parameter:
+    name = parameter.name
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        raise TypeError(f"{where}: argument '{parameter}' has no place in an operator. Name each")
+    if name not in hints:
+        raise TypeError(f"{where}: argument '{name}' has no annotation. Use one of {_KNOWN}")
+    annotation, as_tuple = _translated(hints[name])
+    if annotation is None:
+        raise TypeError(
+            f"{where}: argument '{name}' is annotated as {_named(hints[name])}. Use one of {_KNOWN}"
+        )
+    keyword_only = parameter.kind is parameter.KEYWORD_ONLY
+    made = Parameter(name, annotation, parameter.default, keyword_only, as_tuple)
+    if keyword_only and (made.is_tensor or made.is_tensors):
+        raise TypeError(
+            f"{where}: argument '{name}' is an array by keyword only, which operators do not have. "
+            "Move it before the '*'"
+        )
+    if not isinstance(parameter.default, _DEFAULTS) and parameter.default is not parameter.empty:
+        raise TypeError(
+            f"{where}: argument '{name}' has a {type(parameter.default).__name__} for its default, "
+            "which a schema has no words for. Use a number, a str or None"
+        )
+    return made
+
+
+_NUMBERS = (int, float, bool, str)
+_DEFAULTS = (int, float, bool, str, types.NoneType)
+_KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Array], list[int]"
+
+
+def _translated(annotation: Any) -> tuple[Any, bool]:
+    """Return an annotation in terms of torch (None where it has none), and if it is a tuple."""
+    if annotation in (jax.Array, torch.Tensor):
+        return torch.Tensor, False
+    if annotation in _NUMBERS:
+        return annotation, False
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType) and len(inner) == 2 and types.NoneType in inner:
+        item, _ = _translated(inner[0] if inner[1] is types.NoneType else inner[1])
+        simple = item in (torch.Tensor, *_NUMBERS)
+        return (typing.Optional[item] if simple else None), False  # noqa: UP045
+    is_tuple = origin is tuple and len(inner) == 2 and inner[1] is Ellipsis
+    if is_tuple or (origin is not None and issubclass(list, origin) and inner):
+        item, _ = _translated(inner[0])
+        if item in (torch.Tensor, typing.Optional[torch.Tensor], int, float, bool):  # noqa: UP045
+            return types.GenericAlias(list, (item,)), is_tuple
+    return None, False
+
+
+def _returns(annotation: Any, where: str) -> Any:
+    array = (jax.Array, torch.Tensor)
+    if annotation in array:
+        return torch.Tensor
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is list and inner and inner[0] in array:
+        return list[torch.Tensor]
+    if origin is tuple and inner and all(item in array for item in inner):
+        return types.GenericAlias(tuple, (torch.Tensor,) * len(inner))
+    raise TypeError(
+        f"{where}: it returns {_named(annotation)}. Use jax.Array, tuple[jax.Array, jax.Array] or "
+        "list[jax.Array]"
+    )
+
+
+_LIST: Any = typing.List  # noqa: UP006
+
+
+def _spelled(annotation: Any) -> Any:
+    """Return an annotation as every release of torch reads it: v2.6 has no `list[...]`."""
+    if typing.get_origin(annotation) is list:
+        (item,) = typing.get_args(annotation)
+        return _LIST[item]
+    return annotation
+
+
+def _named(annotation: Any) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pure operator behind one that writes to its arguments: `add_` and `add.out` are `add`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch._ops import OpOverload, OpOverloadPacket
+
+
+@dataclass(frozen=True)
+class FunctionalForm:
+    """How an operator, `source`, is made of a pure one, `op`.
+
+    `written`: the positions, in the schema of the operator itself, of the arguments that it writes.
+    `values`: for each of these, the position of its new value in the results of `op`.
+    `plain`: how many results are new tensors; these are the first results of `op`.
+    `dropped`: the positions of arguments that `op` does not take: those of an out= variant.
+    `takes_dtype`: the `dtype` of `op`, unless given, is that of the tensor which `source` writes.
+    """
+
+    source: OpOverload
+    op: OpOverload
+    written: tuple[int, ...]
+    values: tuple[int, ...]
+    plain: int
+    dropped: tuple[int, ...]
+    takes_dtype: bool = False
+
+    def arguments(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of `op` for those of `source`."""
+        given = self._named(args, kwargs)
+        if self.takes_dtype and given.get("dtype") is None:
+            given["dtype"] = self.targets(args, kwargs)[0].dtype
+        for i in self.dropped:
+            del given[self.source._schema.arguments[i].name]
+        positional: list[Any] = []
+        named: dict[str, Any] = {}
+        for i, argument in enumerate(self.op._schema.arguments):
+            if argument.name in given and len(positional) == i and not argument.kwarg_only:
+                positional.append(given[argument.name])
+            elif argument.name in given:
+                named[argument.name] = given[argument.name]
+        return positional, named
+
+    def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments of `source` that it writes: tensors, or lists of tensors."""
+        given = self._named(args, kwargs)
+        return [given[self.source._schema.arguments[i].name] for i in self.written]
+
+    def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        arguments = self.source._schema.arguments
+        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        return given | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+
+
+def functional_of(op: OpOverload) -> OpOverload:
+    """Return the pure operator of an in-place or out= variant; a pure one is its own.
+
+    Raises NotImplementedError where torch has no such operator.
+    """
+    return mutation(op).op
+
+
+@cache
+def mutation(op: OpOverload) -> FunctionalForm:
+    """Return the pure operator, with what becomes of its results. Raises as functional_of does."""
+    arguments = op._schema.arguments
+    if op.name() in _UNDECLARED:
+        pure, hidden = _UNDECLARED[op.name()]
+        plain = len(op._schema.returns)
+        values = tuple(range(plain, plain + len(hidden)))
+        return FunctionalForm(
+            op, getattr(torch.ops.torch_google, pure).default, hidden, values, plain, ()
+        )
+    written = tuple(i for i, argument in enumerate(arguments) if argument.is_write)
+    if not written:
+        return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
+    outs = tuple(i for i in written if arguments[i].is_out)
+    # A pure operator returns first what the operator itself does.
+    written = outs + tuple(i for i in written if i not in outs)
+    plain = sum(1 for r in op._schema.returns if r.alias_info is None)
+    wanted = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
+    for candidate in _candidates(op):
+        schema = candidate._schema
+        if any(a.is_write for a in schema.arguments):
+            continue
+        given = [_signature(a) for a in schema.arguments]
+        options = [a for a in given if a not in wanted and a[0] in _OPTIONS] if outs else []
+        if [a for a in given if a not in options] != wanted:
+            continue
+        if len(schema.returns) == plain + len(written):
+            values = tuple(range(plain, plain + len(written)))
+            makes = any(name == "dtype" for name, _ in options)
+            casts = op._schema.name.removesuffix("_") in _CASTING
+            return FunctionalForm(op, candidate, written, values, plain, outs, makes or casts)
+    raise NotImplementedError(
+        f"tpu: {op.name()} writes to its arguments, and torch has no pure operator for it. "
+        "Name one in torch_google/tpu/program/functional_form.py"
+    )
+
+
+def declared() -> dict[OpOverload, Callable[..., Any]]:
+    """Return, for operators whose schema hides what they write, functions that write by `copy_`."""
+    packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
+    return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
+
+
+def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
+    plan = mutation(op)
+    results = plan.op(*args)
+    for target, at in zip(plan.targets(args, {}), plan.values, strict=True):
+        if target is not None:
+            target.copy_(results[at])
+    return tuple(results[: plan.plain])
+
+
+# What writes to arguments that its schema does not say are written, which may be None: the pure
+# operator of ours, and the positions of these arguments.
+_UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
+
+
+# Operators that cast each element to the dtype of the tensor that they write, before the first sum.
+_CASTING = frozenset(
+    f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
+)
+
+# What an out= variant does not ask: its result has them.
+_OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
+
+
+def _candidates(op: OpOverload) -> Iterator[OpOverload]:
+    namespace = getattr(torch.ops, op.namespace)
+    base = op._schema.name.split("::")[1]
+    stem = base.removesuffix("_")
+    if base.startswith("__i"):
+        stem = "__" + base.removeprefix("__i")  # __iand__ is __and__
+    for name in dict.fromkeys((base, stem, stem + "_functional", base + "_functional", "_" + base)):
+        packet = getattr(namespace, name, None)
+        if isinstance(packet, OpOverloadPacket):
+            # The overload of the same name first: several may have one signature.
+            overloads = sorted(packet.overloads(), key=lambda o: o != op._overloadname)
+            yield from (getattr(packet, overload) for overload in overloads)
+
+
+def _signature(argument: torch.Argument) -> tuple[str, str]:
+    return argument.name, str(argument.type)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The graph of an operator in terms of others that the table lowers: pure, of meta tensors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode, ShapeEnv
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu.program.decompositions import Decompositions, decompositions
+from torch_google.tpu.program.functional_form import declared, functional_of
+from torch_google.tpu.program.number import BakedNumber, Number
+from torch_google.tpu.release import prepare_symbols
+
+
+class HostRead(NotImplementedError):
+    """The operator reads the values of a tensor on its way, so it is no program of its own."""
+
+
+def trace(
+    op: OpOverload | Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None = None,
+) -> GraphModule:
+    """Return the graph of an operator; `args` and `kwargs` hold tensors of any device.
+
+    The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
+    results are one flat list.
+
+    Raises BakedNumber, or HostRead where torch reads a tensor's values on the way.
+    """
+    leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+
+    def function(*values: Any) -> list[Any]:
+        filled = list(leaves)
+        for i, value in zip(inputs, values, strict=True):
+            filled[i] = value
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        result = op(*filled_args, **filled_kwargs)
+        return pytree.tree_leaves(result)
+
+    return trace_function(function, [as_meta(leaves[i]) for i in inputs], name_of(op))
+
+
+def trace_function(
+    function: Callable[..., list[Any]], inputs: Sequence[Any], name: str, *, writes: bool = True
+) -> GraphModule:
+    """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators.
+
+    What the function writes to its inputs is refused, as the graph is pure; where `writes` is False
+    it is seen by what the function reads thereafter, and then left out.
+    """
+    prepare_symbols()
+    shapes = ShapeEnv()
+    values = [_symbol(v, shapes) if isinstance(v, Number) else v for v in inputs]
+    more = {} if writes else declared()
+    try:
+        included = torch._C._dispatch_tls_local_include_set() | _INCLUDED
+        with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
+            graph = _decomposed(function, values, {**decompositions(), **more})
+            circular: frozenset[OpOverload] = frozenset()
+            while written := _written(graph):  # a decomposition wrote to what it had made
+                if written <= circular:
+                    raise NotImplementedError(
+                        f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
+                        f"which torch makes of variants that write, for {name}. "
+                        "Add it to a module of torch_google/tpu/lowerings"
+                    )
+                circular |= written
+                pure = _pure(graph, values)
+                if not writes:
+                    _leave_out_writes(pure)
+                graph = _decomposed(pure, values, decompositions(circular=circular))
+    except GuardOnDataDependentSymNode as found:
+        if not any(isinstance(v, Number) for v in inputs):
+            raise
+        raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
+    except RuntimeError as found:
+        absent = _NO_KERNEL.search(str(found))
+        if absent is not None and not absent[0].endswith("aten::_local_scalar_dense"):
+            missing = absent["tried"] or absent["called"]
+            raise NotImplementedError(no_lowering({missing: kinds_of(inputs)}, name)) from found
+        if not any(words in str(found).lower() for words in _READS):
+            raise
+        raise HostRead(
+            f"tpu: {name} reads the values of a tensor on its way. Lower it in a module of "
+            "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
+        ) from found
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph
+
+
+def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
+    """Return the message for operators without a lowering: names to the dtypes of their tensors.
+
+    `part_of` is what was called, if torch makes it of them.
+    """
+    named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
+    of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
+    line = f'@torch_google.tpu.lowering("{min(absent)}")'
+    return (
+        f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings: {line} "
+        "above a function of jax arrays that has the operator's arguments"
+    )
+
+
+def kinds_of(values: Sequence[Any]) -> str:
+    """Return the dtypes of the tensors among some values, for messages."""
+    tensors = [value for value in values if isinstance(value, torch.Tensor)]
+    return ", ".join(str(t.dtype).removeprefix("torch.") for t in tensors) or "no tensors"
+
+
+def as_meta(value: Any) -> Any:
+    """Return a new meta tensor for a tensor, and anything else as it is.
+
+    Always a new one: a graph would take one tensor, given twice, for one input.
+    """
+    if not isinstance(value, torch.Tensor):
+        return value
+    meta = torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="meta")
+    if value.is_conj():
+        meta = meta.conj()
+    return torch._neg_view(meta) if value.is_neg() else meta
+
+
+def name_of(op: OpOverload | Callable[..., Any]) -> str:
+    return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
+
+
+# Two steps, as functionalize and decompositions to views of prims do not go together in torch 2.13:
+# the process dies.
+def _decomposed(
+    function: Callable[..., Any], values: Sequence[Any], table: Decompositions
+) -> GraphModule:
+    return make_fx(function, decomposition_table=table, _error_on_data_dependent_ops=True)(*values)
+
+
+def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
+    return make_fx(torch.func.functionalize(graph))(*values)
+
+
+def _leave_out_writes(pure: GraphModule) -> None:
+    """Take out what functionalize ends a graph with: a copy to each input that was written."""
+    for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
+        pure.graph.erase_node(node)
+    pure.recompile()
+
+
+def _written(graph: GraphModule) -> frozenset[OpOverload]:
+    """Return the pure operators of those in the graph that write to an argument."""
+    targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
+    return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
+
+
+def _symbol(number: Number, shapes: ShapeEnv) -> torch.SymFloat | torch.SymInt:
+    if isinstance(number.value, float):
+        return shapes.create_unbacked_symfloat()
+    return shapes.create_unbacked_symint()
+
+
+def _keys(*names: str) -> torch._C.DispatchKeySet:
+    keys = torch._C.DispatchKeySet(DispatchKey.Undefined)
+    for name in names:
+        keys = keys.add(getattr(DispatchKey, name))
+    return keys
+
+
+# A thread's dispatch as it is outside of any kernel: within one, functionalize has no effect.
+_INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
+_EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
+
+# How torch says that an operator has no kernel for meta tensors, and which one.
+_NO_KERNEL = re.compile(
+    r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
+    r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
+)
+# How torch says that it was asked for values.
+_READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

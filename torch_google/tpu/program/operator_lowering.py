@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program of one operator: its own lowering, or the graph of what it is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import torch
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import DynamicOutputShapeException, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils import _pytree as pytree
+
+from torch_google.tpu import dtypes, lowerings
+from torch_google.tpu.lowerings import Lowering
+from torch_google.tpu.program import interpreter
+from torch_google.tpu.program.graph_tracing import as_meta, trace
+from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
+from torch_google.tpu.program.number import Number, taken
+from torch_google.tpu.release import prepare_symbols
+
+
+def lower_op(
+    op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> LoweredProgram:
+    """Return the program of a pure operator (see `functional_of`) for such arguments.
+
+    Tensors in `args` and `kwargs` stand for their shape, strides and dtype, and may be of any
+    device. The inputs of the program are the tensors and the Numbers, in the order of
+    pytree.tree_leaves((args, kwargs)); its results are one flat list.
+
+    Raises NotImplementedError, which names what has no lowering; BakedNumber where the program
+    depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
+    RuntimeError where torch's default dtype is no longer what the program is made for.
+    """
+    dtypes.check_default(op.name())
+    kwargs = dict(kwargs or {})
+    if "generator" in kwargs:
+        kwargs["generator"] = None  # a generator belongs to a device that is not meta
+    if any(argument.name == "device" for argument in op._schema.arguments):
+        kwargs["device"] = torch.device("meta")
+    lowering = lowerings.find(op)
+    if lowering is not None:
+        return _direct(op, lowering, tuple(args), kwargs)
+    program = lower_graph(trace(op, args, kwargs), part_of=op.name())
+    return replace(program, metas=tuple(lowerings.laid_out(op.name(), program.metas, args, kwargs)))
+
+
+def _direct(
+    op: OpOverload, lowering: Lowering, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> LoweredProgram:
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+    on_host = lowering.on_host(args, kwargs)
+
+    def call(arrays: Sequence[Any], key: Any, meta: Any) -> Any:
+        filled = list(leaves)
+        for i, array in zip(inputs, arrays, strict=True):
+            filled[i] = array
+        filled_args, filled_kwargs = pytree.tree_unflatten(filled, structure)
+        return interpreter.run(lowering, op, filled_args, filled_kwargs, meta, key)
+
+    try:
+        meta = _meta_results(op, leaves, structure, on_host)
+    except DynamicOutputShapeException:  # nor symbols for it, as v2.6 has none for some
+        meta = _ANY
+    except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
+        meta = _own_results(call, [leaves[i] for i in inputs])
+    if not on_host:
+        meta = lowerings.laid_out(op.name(), meta, args, kwargs)
+
+    def function(arrays: Sequence[Any], key: Any) -> list[Any]:
+        result = call(arrays, key, meta)
+        return pytree.tree_leaves(result)
+
+    metas = tuple(pytree.tree_leaves(meta))
+    return LoweredProgram(function, metas, lowering.random, on_host)
+
+
+def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
+    shapes = [
+        leaf.value
+        if isinstance(leaf, Number)
+        else jax.ShapeDtypeStruct(leaf.shape, dtypes.to_jax(leaf.dtype))
+        for leaf in inputs
+    ]
+    results = jax.eval_shape(lambda arrays, key: call(arrays, key, _ANY), shapes, jax.random.key(0))
+    return pytree.tree_map(
+        lambda r: torch.empty(r.shape, dtype=dtypes.to_torch(r.dtype), device="meta"), results
+    )
+
+
+def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
+    """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
+    metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
+    args, kwargs = pytree.tree_unflatten(metas, structure)
+    args = taken(op, args, "meta")
+    with torch.no_grad():
+        if not host_shape:
+            return op(*args, **kwargs)
+        prepare_symbols()
+        mode = FakeTensorMode(
+            shape_env=ShapeEnv(allow_dynamic_output_shape_ops=True), allow_non_fake_inputs=True
+        )
+        with mode:
+            return op(*args, **kwargs)
+
+
+# In place of what a meta kernel gives: take results as they are.
+_ANY = object()

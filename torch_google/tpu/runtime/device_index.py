@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which device is meant: torch takes an index, a name, a torch.device or nothing."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import torch
+
+from torch_google.tpu import _C
+
+DeviceLike: TypeAlias = torch.device | str | int | None
+
+
+def index_of(device: DeviceLike) -> int:
+    """Return the index of a device; the current one's where none is named."""
+    if device is None:
+        return int(_C.current_device())
+    if isinstance(device, int):
+        return device
+    named = torch.device(device)
+    if named.type != "tpu":
+        raise ValueError(f"tpu: expected a device of type tpu, found '{named}'")
+    return int(_C.current_device()) if named.index is None else named.index
+
+
+def checked_index(device: DeviceLike) -> int:
+    """Return the index of a device that is there; ValueError for another. Starts the platform."""
+    index = index_of(device)
+    _C.start()
+    count = _C.device_count()
+    if not 0 <= index < count:
+        raise ValueError(f"tpu: no device tpu:{index}; this process has {count}")
+    return index

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What holds for a `with` block, and for the calls of a function that it decorates."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, TypeVar
+
+from torch.utils._contextlib import context_decorator
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+class ScopedSetting:
+    """Give a setting of this thread a value within a block, and give back what it had before.
+
+    One object may be entered again and again, also within itself, and by many threads. As a decorator
+    it holds for each call of a function, and wherever a generator runs, as torch.no_grad() does.
+    """
+
+    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], value: Any) -> None:
+        self._read = read
+        self._write = write
+        self._value = value
+        self._entered = _SavedValues()
+
+    def __enter__(self) -> None:
+        before = self._read()
+        self._write(self._value)
+        self._entered.before.append(before)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._write(self._entered.before.pop())
+
+    def __call__(self, function: _F) -> _F:
+        """Return a function that runs in the block.
+
+        Raises TypeError for a coroutine, which other work of its thread interrupts, and for a class.
+        """
+        name = f"torch.tpu.{type(self).__name__}"
+        named = getattr(function, "__qualname__", repr(function))
+        if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(
+                f"{name}: {named} is asynchronous, and other work would run in the block while it "
+                "waits. Write a `with` block around what does not await"
+            )
+        if inspect.isclass(function):
+            raise TypeError(f"{name}: {named} is a class. Decorate its methods, one by one")
+        decorated: _F = context_decorator(functools.partial(_as_it_is, self), function)
+        return decorated
+
+
+class _SavedValues(threading.local):
+    """What the setting was before each block of this thread's that is open."""
+
+    def __init__(self) -> None:
+        self.before: list[Any] = []
+
+
+def _as_it_is(block: ScopedSetting) -> ScopedSetting:
+    return block

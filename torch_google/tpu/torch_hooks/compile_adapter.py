@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How tensors of the device become the arrays of a graph of torch.compile's, and arrays tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from functools import cache, lru_cache
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import torch
+from jax.sharding import SingleDeviceSharding
+
+from torch_google.tpu import _C, dtypes
+from torch_google.tpu.compile import DeviceAdapter, TensorSpec, register_adapter
+from torch_google.tpu.compile.device_adapter import padded
+from torch_google.tpu.eager import NewTensor
+from torch_google.tpu.runtime import arrays, compiler, errors, metrics, platform
+from torch_google.tpu.runtime.dynamo_skip import untraced
+from torch_google.tpu.runtime.strides import View, natural, read, write
+from torch_google.tpu.runtime.transfer import to_host
+
+# What a precision is in C++ is its place here.
+_PRECISIONS = ("default", "high", "highest")
+
+_GRAPH = "a graph of torch.compile's"
+
+
+class TpuAdapter(DeviceAdapter):
+    def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
+        return _C.values(list(tensors))
+
+    def layout(self, tensor: torch.Tensor) -> Hashable:
+        return View.of(tensor)
+
+    def read(self, array: jax.Array, layout: Any) -> jax.Array:
+        return read(array, layout)
+
+    def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
+        return write(array, values.astype(dtypes.to_jax(layout.dtype)), layout)
+
+    def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
+        if array.shape == (elements,) and tensor.is_contiguous() and not _is_odd(tensor, array):
+            return array
+        metrics.graph("pad")
+        if platform.name() == "cpu":
+            index = tensor.device.index or 0
+            return arrays.from_host(padded(to_host(tensor), elements), index)
+        return _fitted(array.sharding, View.of(tensor), elements)(array)
+
+    def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
+        _C.store(tensor, array)
+
+    def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
+        dtypes.check(result.dtype, platform.name())
+        lies = natural(result.sizes, result.strides)
+        if lies.strides == result.strides:
+            return values.transpose(lies.order)
+        view = View(result.sizes, result.strides, 0, result.dtype)
+        return write(jnp.zeros(_natural(result), values.dtype), values, view)
+
+    def place(
+        self,
+        array: jax.Array,
+        values: jax.Array,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        offset: int,
+    ) -> jax.Array:
+        view = View(tuple(sizes), tuple(strides), offset, dtypes.to_torch(array.dtype))
+        return write(array, values, view)
+
+    def plan(self, results: Sequence[TensorSpec]) -> Any:
+        fresh = [
+            NewTensor(
+                result.sizes,
+                result.strides,
+                _natural(result) if result.elements is None else (result.elements,),
+                result.dtype,
+            )
+            for result in results
+        ]
+        return fresh, results[0].device.index or 0 if results else 0
+
+    def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
+        return _C.new_tensors(arrays, *plan)
+
+    def is_shared(self, tensor: torch.Tensor) -> bool:
+        return _C.shared(tensor)
+
+    def precision(self) -> str:
+        return _PRECISIONS[_C.precision()]
+
+    def draw(self, device: torch.device) -> tuple[int, int]:
+        seed, offset = _C.draw(device.index or 0)
+        return _signed(seed), _signed(offset)
+
+    def sharding(self, device: torch.device) -> jax.sharding.Sharding:
+        _C.start()
+        return SingleDeviceSharding(platform.device(device.index or 0))
+
+    def compile(
+        self,
+        name: str,
+        lower: Callable[[], jax.stages.Lowered],
+        fingerprint: str | None,
+        device: torch.device,
+    ) -> jax.stages.Compiled:
+        index = device.index or 0
+        if fingerprint is None:
+            return compiler.executable_of(name, lower(), device=index)
+        return compiler.executable(name, lower, fingerprint=fingerprint, device=index)
+
+    def needs(self, executable: jax.stages.Compiled) -> int:
+        return compiler.needs(executable)
+
+    def check_room(self, device: torch.device, needs: int) -> None:
+        _C.check_room(device.index or 0, needs, _GRAPH)
+
+    def explain(self, error: Exception) -> NoReturn:
+        errors.explain(_GRAPH, error)
+
+    def count(self, event: str) -> None:
+        metrics.graph(event)
+
+    def refuse(self, reason: str) -> None:
+        metrics.exact(reason)
+
+
+_ADAPTER = TpuAdapter()
+
+
+def register() -> None:
+    """Let torch.compile take tensors of this device. A second call does nothing."""
+    register_adapter("tpu", _ADAPTER)
+    _hide_calls()
+
+
+@cache
+def _hide_calls() -> None:
+    """Hide from Dynamo how JAX calls an executable: by C++, but the first time by Python."""
+    jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
+
+
+def _natural(result: TensorSpec) -> tuple[int, ...]:
+    """Return the shape of a new tensor's array: flat where its strides leave gaps, or overlap."""
+    lies = natural(result.sizes, result.strides)
+    if lies.strides == result.strides:
+        return lies.shape
+    steps = zip(result.sizes, result.strides, strict=True)
+    return (1 + sum((size - 1) * step for size, step in steps),)
+
+
+def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
+    """Whether a tensor sees other than the first elements of its array as they are."""
+    return (
+        tensor.storage_offset() != 0
+        or tensor.is_conj()
+        or tensor.is_neg()
+        or dtypes.to_torch(array.dtype) != tensor.dtype
+    )
+
+
+@lru_cache(256)
+def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
+    """Return a program that pads what a view sees: off the CPU, one for each set of sizes."""
+    metrics.graph("pad_compile")
+
+    def function(array: jax.Array) -> jax.Array:
+        flat = read(array, view).reshape(-1)
+        return jnp.pad(flat, (0, elements - flat.size))
+
+    return jax.jit(function, out_shardings=sharding)
+
+
+def _signed(word: int) -> int:
+    """Return the number that has the bits of an unsigned one, as C++ passes seeds."""
+    return word - 2**64 if word >= 2**63 else word
