@@ -5,10 +5,10 @@ from typing import Any
 
 
 def autoload() -> None:
-    """Register the device with torch; `import torch` calls this through its entry point.
+    """Register the device with torch. `import torch` calls this through its entry point.
 
-    Loads no JAX and starts no device. Where the device cannot be registered, one warning says why
-    and torch works without it.
+    Neither loads JAX nor starts the device. If the registration fails, one warning says why, and
+    torch works without the device.
     """
     try:
         from torch_google.tpu.registration import register
@@ -24,11 +24,12 @@ def autoload() -> None:
         )
 
 
-# The last thing that torch does is to call autoload(), so that is there before torch is. And with
-# torch loaded here, no module below this package is half imported when the device registers.
+# At the end of `import torch`, torch calls autoload(), so autoload() must be defined before this
+# import. With torch loaded here, no module below this package is half imported when the device
+# registers.
 import torch  # noqa: E402, F401
 
-# What loads JAX comes with its first use: the name, and the room it is from.
+# Names that load JAX, imported on first use: the name, and the package that defines it.
 _LAZY = {
     "compile_step": "compile",
     "custom_kernel": "kernels",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Making the device known to torch, without a start of it."""
+"""Register the device with torch without starting it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from torch_google.tpu.torch_hooks import (
     multiprocessing_ipc,
 )
 
-# Autograd's threads end at once; an exit waits no longer for them.
+# Seconds. Autograd's threads usually end at once; do not delay an exit for longer.
 _PATIENCE = 1.0
 
 
 def register() -> None:
-    """Register the device `tpu` and the module `torch.tpu`. A second call does nothing."""
+    """Register the device `tpu` and the module `torch.tpu`. Idempotent."""
     if getattr(torch, "tpu", None) is device:
         return
     torch.utils.rename_privateuse1_backend("tpu")
@@ -70,14 +70,14 @@ def register() -> None:
 
 
 def receive(*parts: Any) -> Any:
-    """Rebuild a tensor that another process sent: this one may not know the device yet."""
+    """Rebuild a tensor from another process. Register the device first: this process may be new."""
     register()
     return multiprocessing_ipc.rebuild(*parts)
 
 
 def _install_collectives() -> None:
-    """Have torch.distributed know the device: a group that names no backend is of `collectives`."""
-    # `import torch` has it, before it comes here.
+    """Register `collectives` as the backend of process groups that name none."""
+    # An optional part of torch, which `import torch` has loaded by now.
     if torch.distributed.is_available():
         torch.distributed.Backend.register_backend(
             "tpu",
@@ -88,9 +88,9 @@ def _install_collectives() -> None:
 
 
 def _finish() -> None:
-    """Stop autograd's threads, and let them end.
+    """Stop autograd's threads and wait until they have ended.
 
-    Each takes the GIL once more as it ends: an interpreter that is gone by then ends the process.
+    Each takes the GIL once more as it ends, which would crash after the interpreter is finalised.
     """
     _C.finish()
     deadline = time.monotonic() + _PATIENCE
@@ -104,19 +104,19 @@ def _autograd_lives() -> bool:
             if task.read_text().startswith("pt_autograd"):
                 return True
         except OSError:
-            continue  # it has just ended
+            continue  # the thread has just ended
     return False
 
 
 def _lazy(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that is imported when it is called: most of them load JAX."""
-    found: list[Callable[..., Any]] = []
+    """Return a function that imports its target on the first call: most targets load JAX."""
+    target: list[Callable[..., Any]] = []
 
     def call(*args: Any) -> Any:
-        if not found:
+        if not target:
             from importlib import import_module
 
-            found.append(getattr(import_module(module), name))
-        return found[0](*args)
+            target.append(getattr(import_module(module), name))
+        return target[0](*args)
 
     return untraced(call)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start the device: the platform first, then every room that registers something with torch.
+"""Start the device: the platform first, then each room that registers something with torch.
 
 The only module that knows all of these rooms. Lower rooms call `_C.start()`, which calls `start`.
 """
@@ -18,9 +18,9 @@ _devices = 0
 
 
 def start() -> int:
-    """Start the device, unless it runs. Return how many devices the platform has.
+    """Start the device. Idempotent. Return the number of devices of the platform.
 
-    If an exception interrupts it anywhere, as Ctrl-C does, the next call begins again.
+    If an exception such as KeyboardInterrupt interrupts it, the next call starts again.
     """
     global _devices
     with _lock:
@@ -33,8 +33,8 @@ def start() -> int:
 
 
 def _register_rooms(devices: int) -> None:
-    """Register the rooms with torch, one by one. Each registration is idempotent."""
-    # Imported here: they load JAX, or register kernels that only this device needs.
+    """Register each room with torch. Each registration is idempotent."""
+    # Imported here because they load JAX or register kernels that only a started device needs.
     from torch_google.tpu import composites
     from torch_google.tpu.eager import copy_kernels, recorded_operators
     from torch_google.tpu.fused import fusion
@@ -45,7 +45,7 @@ def _register_rooms(devices: int) -> None:
     compile_adapter.register()
     copy_kernels.register()
     fake_tensors.register()
-    # Before operators.record: the recorder takes the operators that have no kernel yet.
+    # Before recorded_operators.record(): the recorder takes the operators that have no kernel yet.
     composites.register()
     recorded_operators.record([platform.device(0)])
     fusion.register()
@@ -55,7 +55,7 @@ def _register_rooms(devices: int) -> None:
 
 @contextmanager
 def _collection_paused() -> Iterator[None]:
-    """Pause the garbage collector: importing JAX allocates 100,000 objects, none of which is garbage.
+    """Pause the garbage collector: importing JAX allocates 100,000 objects, none of them garbage.
 
     Afterwards they count as old objects, as if a collection had examined them.
     """

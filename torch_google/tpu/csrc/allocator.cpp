@@ -29,7 +29,7 @@ bool fits(size_t limit, int64_t live, size_t bytes) {
 }  // namespace
 
 Allocator& Allocator::get() {
-  // Never destroyed: boxes in statics outlive everything.
+  // Never destroyed: boxes in static variables may outlive it.
   static auto* instance = new Allocator;
   return *instance;
 }
@@ -41,8 +41,8 @@ c10::DataPtr Allocator::allocate(size_t bytes) {
 c10::DataPtr Allocator::allocate_on(size_t bytes, c10::DeviceIndex device) {
   start();
   check_device(device);
-  // Distinct addresses, so that torch's own tests for overlap see storages that
-  // are apart.
+  // Distinct address ranges, so that torch's overlap checks see separate
+  // storages.
   const size_t span = (bytes / kAlignment + 1) * kAlignment;
   auto* address = reinterpret_cast<void*>(next_address_.fetch_add(span));
   return {address, new Box(device, bytes, address), &drop,
@@ -57,8 +57,8 @@ Box* Allocator::box(const c10::DataPtr& pointer) {
 
 void Allocator::copy_data(void*, const void*, std::size_t) const {
   TORCH_CHECK_NOT_IMPLEMENTED(false,
-                              "tpu: bytes of the device have no address on the "
-                              "host. Copy tensors with copy_()");
+                              "tpu: storages of the device have no host "
+                              "address. Copy tensors with copy_()");
 }
 
 bool Allocator::initialized() { return started(); }
@@ -110,7 +110,7 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 }
 
 void Allocator::set_limit(c10::DeviceIndex device, size_t bytes) {
-  // Not check_device: the platform may be about to start.
+  // Not check_device(): the platform may not have started yet.
   TORCH_CHECK_INDEX(device >= 0 && device < kMaxDevices,
                     "tpu: no device tpu:", static_cast<int>(device),
                     "; there are at most ", static_cast<int>(kMaxDevices));

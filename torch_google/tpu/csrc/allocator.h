@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Storages of the device: addresses that nobody may follow, and statistics of
-// their sizes.
+// The allocator of the device: fake addresses that must not be dereferenced,
+// and memory statistics.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>
@@ -24,7 +24,7 @@ class Allocator final : public c10::DeviceAllocator {
   c10::DataPtr allocate(size_t bytes) override;
   c10::DataPtr allocate_on(size_t bytes, c10::DeviceIndex device);
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
-  // The box behind an address of a storage, or none.
+  // The box of the storage at an address, or null.
   static Box* box(const c10::DataPtr& pointer);
   void copy_data(void* target, const void* source,
                  std::size_t bytes) const override;
@@ -34,25 +34,28 @@ class Allocator final : public c10::DeviceAllocator {
   void recordStream(const c10::DataPtr& pointer, c10::Stream stream) override {}
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(
       c10::DeviceIndex device) override;
-  // Free and all bytes of a device.
+  // The free bytes and all bytes of a device.
   std::pair<size_t, size_t> getMemoryInfo(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
-  // What the storages of a device may hold at once; without a call, anything.
+  // The most bytes that the storages of a device may hold. Unlimited by
+  // default.
   void set_limit(c10::DeviceIndex device, size_t bytes);
   size_t limit(c10::DeviceIndex device) const;
-  // What live storages hold, and of how much: a part of errors.
+  // The bytes that live storages hold, and the limit, as text for error
+  // messages.
   std::string usage(c10::DeviceIndex device);
   bool has_room(c10::DeviceIndex device, size_t bytes) const;
-  // Throws c10::OutOfMemoryError unless there is room for so many bytes more.
-  // `what` begins the message.
+  // Throws c10::OutOfMemoryError unless the device has room for this many more
+  // bytes. `what` begins the message.
   void check_room(c10::DeviceIndex device, size_t bytes,
                   const std::string& what);
 
-  // Called by boxes as they come, go and change their size, with their mutex.
+  // Called by boxes when they are created, destroyed or resized, with
+  // Box::mutex() held.
   void count(c10::DeviceIndex device, int64_t bytes, int64_t storages);
-  // The same as check_room, with their mutex.
+  // check_room() for callers that hold Box::mutex().
   void check_room_locked(c10::DeviceIndex device, size_t bytes,
                          const char* what) const;
 

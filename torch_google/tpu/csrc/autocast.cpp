@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operators autocast runs in lower precision, and which in float32:
-// torch's own lists.
+// Autocast for the device: torch's own lists of operators that run in lower
+// precision and in float32.
 #include <ATen/autocast_mode.h>
 #include <torch/library.h>
 

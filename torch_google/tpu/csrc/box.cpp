@@ -19,7 +19,7 @@
 namespace torch_google::tpu {
 namespace {
 
-// Every box of the process, in a list through the boxes themselves.
+// Head of the intrusive list of all boxes in the process.
 Box* live = nullptr;
 
 Ref tuple_of(const Sizes& sizes) {
@@ -38,7 +38,7 @@ c10::ScalarType dtype_of(const c10::TensorImpl& tensor) {
 #endif
 }
 
-// The natural shape and the dtype of so many bytes that a tensor looks at.
+// The natural shape and dtype for a storage of `bytes` that a tensor refers to.
 std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
                                              size_t bytes) {
   const auto sizes = tensor.sizes();
@@ -49,7 +49,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   if (covers && tensor.is_contiguous()) {
     shape.assign(sizes.begin(), sizes.end());
   } else if (covers && tensor.is_non_overlapping_and_dense()) {
-    // A permuted tensor (channels last): natural is the order of the strides.
+    // A permuted tensor (channels last): dimensions in stride order.
     std::vector<size_t> order(sizes.size());
     std::iota(order.begin(), order.end(), 0);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -61,7 +61,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
   } else if (bytes % item == 0) {
     shape.assign({static_cast<int64_t>(bytes / item)});
   } else {
-    // No elements of this kind have all of the bytes.
+    // The bytes are not a whole number of elements.
     return {{static_cast<int64_t>(bytes)}, c10::ScalarType::Byte};
   }
   return {std::move(shape), dtype_of(tensor)};
@@ -70,7 +70,7 @@ std::pair<Sizes, c10::ScalarType> natural_of(const c10::TensorImpl& tensor,
 }  // namespace
 
 std::mutex& Box::mutex() {
-  // Never destroyed: boxes in statics outlive everything.
+  // Never destroyed: boxes in static variables may outlive it.
   static auto* instance = new std::mutex;
   return *instance;
 }
@@ -145,7 +145,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
     if (elements.get() == Py_None) {
       return;
     }
-    // Another thread may have written meanwhile.
+    // Another thread may have written in the meantime.
     if (holds(bytes.get())) {
       store(elements.give());
       break;
@@ -156,7 +156,7 @@ void Box::resettle(const c10::TensorImpl& tensor) {
 }
 
 PyObject* Box::value(Reason reason) {
-  start();  // refuses the child of a fork, in which arrays never come
+  start();  // throws after a fork: arrays would never become ready
   for (;;) {
     while (writer_) {
       writer_->finish(reason);
@@ -170,7 +170,7 @@ PyObject* Box::value(Reason reason) {
     Ref zeros = Ref::checked(PyObject_CallFunction(
         callbacks().zeros, "OOi", tuple_of(shape).get(),
         torch::getTHPDtype(dtype), static_cast<int>(device)));
-    // Another thread may have written meanwhile.
+    // Another thread may have written in the meantime.
     if (!value_ && !writer_ && !error_) {
       value_ = zeros.give();
     }
@@ -222,7 +222,7 @@ void Box::resize(size_t bytes) {
       shape.assign({elements});
       dtype = kept;
     } else {
-      // Nothing was written: the next tensor that looks may choose the shape.
+      // Never written: the next tensor over the storage chooses the shape.
       dtype = c10::ScalarType::Undefined;
       shape.clear();
     }
@@ -250,8 +250,8 @@ std::vector<PyObject*> Box::values(c10::DeviceIndex device,
 
 Box& box_of(const c10::StorageImpl& storage) {
   const auto& pointer = storage.data_ptr();
-  // torch makes storages over addresses as they are, to copy from: of pickles,
-  // say.
+  // torch also makes storages over raw addresses, to copy from, for example
+  // when it unpickles.
   Box* box =
       pointer.device().is_privateuseone() ? Allocator::box(pointer) : nullptr;
   TORCH_CHECK(box, "tpu: a storage on ", storage.device(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a storage of the device holds: one immutable jax.Array, replaced by
-// every write.
+// The content of one storage: an immutable jax.Array, which every write
+// replaces.
 #pragma once
 
 #include <Python.h>
@@ -23,7 +23,7 @@ using Sizes = c10::SmallVector<int64_t, 5>;
 
 class FusedTrace;
 
-// Why a trace ends.
+// Why a trace is flushed.
 enum class Reason : int {
   host_read,
   sync,
@@ -36,8 +36,9 @@ enum class Reason : int {
 };
 constexpr size_t kReasons = 8;
 
-// Values and shapes are read and written under the GIL. Links between boxes and
-// traces are guarded by mutex() as well, as a box may die without the GIL.
+// Values and shapes are accessed under the GIL. Links between boxes and traces
+// are guarded by mutex() as well, because a box may be destroyed without the
+// GIL.
 class Box {
  public:
   Box(c10::DeviceIndex device, size_t bytes, const void* address);
@@ -45,73 +46,75 @@ class Box {
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
-  // The natural shape: elements in the order of the storage's bytes, all of
-  // which they have.
+  // The shape of the array. Its elements are the storage's bytes in order, all
+  // of them.
   Sizes shape;
-  // Undefined until a first tensor lies over the storage.
+  // Undefined until the first tensor is created over the storage.
   c10::ScalarType dtype = c10::ScalarType::Undefined;
   const c10::DeviceIndex device;
 
   bool has_shape() const { return dtype != c10::ScalarType::Undefined; }
-  // Gives a box its natural shape, if it has none, from the first tensor that
-  // looks at it.
+  // Sets the natural shape from a tensor over this storage, unless it is set
+  // already.
   void settle(const c10::TensorImpl& tensor);
-  // Gives a box of bytes, as torch makes it where it copies a storage, the
-  // natural shape of a tensor that sees all of it. Programs are then those of
-  // the tensor that was copied.
+  // Changes the natural shape of a byte storage to that of a tensor that covers
+  // all of it. torch creates byte storages when it copies a storage. Programs
+  // are then those of the tensor that was copied.
   void resettle(const c10::TensorImpl& tensor);
-  // A borrowed reference; a box that nobody wrote reads as zeros. Runs the
-  // trace that the value is yet to come from, or waits for the thread that
-  // does.
+  // Returns a borrowed reference. A box that was never written reads as zeros.
+  // Runs the trace that computes the value, or waits for the thread that runs
+  // it.
   PyObject* value(Reason reason);
-  // Whether that is the value, and nothing else is on its way.
+  // Whether `array` is the current value and no write or error is pending.
   bool holds(const PyObject* array) const {
     return value_ == array && !writer_ && !error_;
   }
-  // Replaces the value; takes the reference. What it replaces is given back
-  // when the caller says so: that may run anything.
+  // Replaces the value and steals the reference. The replaced objects are moved
+  // to `replaced`: their destruction may run arbitrary code, so the caller
+  // chooses the moment.
   void store(PyObject* array, std::vector<Ref>& replaced);
   void store(PyObject* array);
-  // Makes the storage this long: old elements stay, new ones are zeros.
+  // Resizes the storage. Existing elements stay; new ones are zeros.
   void resize(size_t bytes);
   size_t bytes() const { return bytes_; }
-  // Others may look at the memory of the value: it is not to be reused.
+  // Marks the value's buffer as visible to code outside of the device, so that
+  // it is never donated.
   void share();
   bool is_shared() const { return shared_; }
 
-  // New references to the values that exist on a device, of one stream or of
-  // all.
+  // New references to the values on a device, of one stream or of all streams.
   static std::vector<PyObject*> values(c10::DeviceIndex device,
                                        std::optional<c10::StreamId> stream);
   static std::mutex& mutex();
-  // The box that lives at an address, or none. Slow.
+  // The box at an address, or null. Linear in the number of boxes.
   static Box* at(const void* address);
 
  private:
   friend class FusedTrace;
 
-  // Forgets the traces that know this box. Called with the mutex.
+  // Removes this box from the traces that refer to it. Call with mutex() held.
   void unlink();
 
   const void* const address_;
   PyObject* value_ = nullptr;
-  // The exception of the program that was to compute the value.
+  // The exception of the program that failed to compute the value.
   PyObject* error_ = nullptr;
   size_t bytes_;
   c10::StreamId stream_ = 0;
   bool shared_ = false;
-  // The trace that computes the value, and where in it.
+  // The trace that computes the value, and the slot of the value in it.
   FusedTrace* writer_ = nullptr;
   uint32_t slot_ = 0;
-  // The trace that has taken the value as an input, and as which.
+  // The trace that reads the value, and the index of the value among its
+  // externals.
   FusedTrace* reader_ = nullptr;
   uint32_t external_ = 0;
   Box* previous_ = nullptr;
   Box* next_ = nullptr;
 };
 
-// The box of a storage, or of a tensor's storage; raises for a tensor that has
-// none.
+// The box of a storage, or of a tensor's storage. Throws if the storage was not
+// allocated by this device.
 Box& box_of(const c10::StorageImpl& storage);
 Box& box_of(const c10::TensorImpl& tensor);
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build `torch_google/tpu/_C.so` beside the sources, against the torch that runs this.
+"""Build `torch_google/tpu/_C.so` next to the sources, against the torch of this interpreter.
 
-For work in a plain virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds the
-same from BUILD. A unit is compiled again when it, or a header that it includes, has changed; the
-headers of torch are compiled once. The library appears whole, so a process that has the old one
-keeps it.
+For development in a virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds
+the same library from BUILD. A unit is recompiled if it or a header that it includes has changed.
+torch's headers are precompiled once. The library is replaced atomically, so a running process keeps
+the old one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FLAGS = (
     f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}",
 )
 _LIBRARIES = ("-lc10", "-ltorch", "-ltorch_cpu", "-ltorch_python")
-# What most units include, and what takes most of the time to read.
+# Headers that most units include, and that take most of the time to parse.
 _SLOW_HEADERS = ("torch/csrc/utils/pybind.h", "torch/library.h", "ATen/core/Tensor.h")
 
 
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     aside = objects / output.name
     try:
         prefix = _prefix(objects)
-        # The newest first: what was just written is what may be wrong.
+        # Compile the newest source first: it is the most likely to have errors.
         newest = sorted(_HERE.glob("*.cpp"), key=lambda path: -path.stat().st_mtime)
         compiled = sorted(_compile(source, objects, prefix) for source in newest)
         _run(
@@ -65,16 +65,16 @@ def main(argv: list[str]) -> int:
 
 
 def _objects() -> Path:
-    """Return the folder for what is compiled by this torch, with these flags, of this checkout."""
-    what = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
-    name = f"torch_google_tpu_{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+    """Return the folder of object files for this torch, these flags and this checkout."""
+    inputs = repr((torch.__version__, torch.__file__, _FLAGS, str(_ROOT)))
+    name = f"torch_google_tpu_{hashlib.sha256(inputs.encode()).hexdigest()[:16]}"
     folder = Path(tempfile.gettempdir()) / name
     folder.mkdir(exist_ok=True)
     return folder
 
 
 def _prefix(objects: Path) -> Path:
-    """Return the header before every unit, compiled: torch's own, which never change here."""
+    """Return the precompiled header of every unit: torch's headers, which never change here."""
     header = objects / "torch_headers.h"
     compiled = header.with_suffix(".h.gch")
     text = "".join(f"#include <{name}>\n" for name in _SLOW_HEADERS)
@@ -87,7 +87,7 @@ def _prefix(objects: Path) -> Path:
 
 def _compile(source: Path, objects: Path, prefix: Path) -> Path:
     target = objects / f"{source.stem}.o"
-    if not _is_new(target):
+    if not _is_current(target):
         print(source.name, flush=True)
         _run(
             *("-include", str(prefix), "-c", str(source), "-o", str(target)),
@@ -97,8 +97,8 @@ def _compile(source: Path, objects: Path, prefix: Path) -> Path:
     return target
 
 
-def _is_new(target: Path) -> bool:
-    """Whether an object is newer than all that its depfile names: `object: file file ...`."""
+def _is_current(target: Path) -> bool:
+    """Return whether an object is newer than every file in its depfile, `object: file file ...`."""
     depfile = target.with_suffix(".d")
     if not (target.exists() and depfile.exists()):
         return False

@@ -40,17 +40,16 @@ uint64_t Generator::seed() {
 void Generator::set_state(const c10::TensorImpl& state) {
   at::detail::check_rng_state(state);
   std::array<uint64_t, 2> words;
-  TORCH_CHECK(state.numel() == sizeof(words),
-              "tpu: a state of a generator has ", sizeof(words),
-              " bytes, this one ", state.numel(),
-              ". Use what get_state() returned");
+  TORCH_CHECK(state.numel() == sizeof(words), "tpu: a generator state has ",
+              sizeof(words), " bytes, found ", state.numel(),
+              ". Pass what get_state() returned");
   std::memcpy(words.data(), state.data(), sizeof(words));
   *state_ = {words[0], words[1]};
 }
 
 c10::intrusive_ptr<c10::TensorImpl> Generator::get_state() const {
   const std::array<uint64_t, 2> words{state_->seed, state_->offset};
-  // Not at::empty: a mode for fake tensors would make one without bytes.
+  // Not at::empty: a FakeTensorMode would return a tensor without bytes.
   auto state = at::detail::empty_cpu(
       {sizeof(words)}, at::TensorOptions().dtype(at::kByte).device(at::kCPU));
   std::memcpy(state.mutable_data_ptr(), words.data(), sizeof(words));
@@ -77,8 +76,8 @@ c10::intrusive_ptr<c10::GeneratorImpl> Generator::graphsafe_get_state() const {
 void Generator::graphsafe_set_state(
     const c10::intrusive_ptr<c10::GeneratorImpl>& other) {
   auto* ours = dynamic_cast<Generator*>(other.get());
-  TORCH_CHECK_TYPE(ours, "tpu: the state of a generator of ", other->device(),
-                   " is no state of one of tpu. Give what "
+  TORCH_CHECK_TYPE(ours, "tpu: a generator state of ", other->device(),
+                   " is not a state of a tpu generator. Pass what "
                    "graphsafe_get_state() returned");
   state_ = ours->state_;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random numbers: a seed, and how many operators have drawn since it was set.
+// The random number generator: a seed, and a count of the operators that have
+// drawn from it.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -18,17 +19,16 @@ class Generator final : public c10::GeneratorImpl {
   uint64_t seed() override;
   void set_offset(uint64_t offset) override { state_->offset = offset; }
   uint64_t get_offset() const override { return state_->offset; }
-  // 16 bytes on the CPU: seed and offset.
+  // A state is a CPU tensor of 16 bytes: seed and offset.
   void set_state(const c10::TensorImpl& state) override;
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override;
 
-  // Another generator with the same state: what one draws, the other does not
-  // draw again.
+  // A generator that shares this state: the two never return the same draw.
   c10::intrusive_ptr<c10::GeneratorImpl> graphsafe_get_state() const override;
   void graphsafe_set_state(
       const c10::intrusive_ptr<c10::GeneratorImpl>& other) override;
 
-  // The (seed, offset) of one operator; the next one gets another.
+  // Returns the (seed, offset) for one operator, and advances the offset.
   std::pair<uint64_t, uint64_t> draw();
 
  private:
@@ -42,7 +42,7 @@ class Generator final : public c10::GeneratorImpl {
 };
 
 const at::Generator& default_generator(c10::DeviceIndex device);
-// Seeds the generator of every device that there is or may be; starts nothing.
+// Seeds the generators of all possible devices. Does not start the platform.
 void seed_all(uint64_t seed);
 
 }  // namespace torch_google::tpu

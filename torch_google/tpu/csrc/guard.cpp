@@ -23,7 +23,7 @@ std::atomic<c10::StreamId> last_stream{0};
 thread_local c10::DeviceIndex this_device = 0;
 thread_local std::array<c10::StreamId, kMaxDevices> these_streams{};
 
-// The threads that compute did not come along.
+// XLA's threads do not exist in a forked child.
 void refuse_child() {
   TORCH_CHECK(state.load(std::memory_order_acquire) != PlatformState::forked,
               "tpu: this process was forked after the device had started, and "
@@ -31,7 +31,8 @@ void refuse_child() {
               "'spawn' start method, or use the device only in the children");
 }
 
-// An event is a Marker of Python: the values that existed when it was recorded.
+// An event wraps a Marker (runtime/events.py): the values that existed when it
+// was recorded.
 struct Event {
   PyObject* marker;
 };
@@ -45,7 +46,7 @@ Ref mark(c10::DeviceIndex device, std::optional<c10::StreamId> stream,
   for (size_t i = 0; i < values.size(); ++i) {
     PyTuple_SET_ITEM(arrays.get(), i, values[i]);
   }
-  // No stream is one below all others.
+  // -1 stands for all streams.
   return Ref::checked(PyObject_CallFunction(
       callbacks().mark, "OOiL", arrays.get(), timing ? Py_True : Py_False,
       static_cast<int>(device),
@@ -79,7 +80,7 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   }
 #if !TORCH_GOOGLE_TORCH_2_6
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    // What dtypes.py has.
+    // The dtypes of torch_google/tpu/dtypes.py.
     c10::DeviceCapability known;
     known.capability_data.capability_bits = 0;
     auto& types = known.capability_data.supported_scalar_types;
@@ -138,9 +139,8 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
     destroyEvent(*event, device);
     *event = new Event{marker.give()};
   }
-  // What runs behind an event reads immutable values, each of which is waited
-  // for by itself: what is left to do is to have who waits for the stream wait
-  // for the event.
+  // Work after an event reads immutable values and waits for each of them
+  // itself. So only a later wait for `stream` has to include the event.
   void block(void* event, const c10::Stream& stream) const override {
     Gil gil;
     refuse_child();
@@ -191,8 +191,7 @@ void start() {
   }
   refuse_child();
   Gil gil;
-  // The GIL may have been given away: Python's start() takes care of two that
-  // come at once.
+  // The GIL may be released here. startup.start() serialises concurrent calls.
   Ref count = Ref::checked(PyObject_CallNoArgs(callbacks().start));
   const long found = PyLong_AsLong(count.get());
   TORCH_CHECK(found > 0 && found <= kMaxDevices, "tpu: the platform has ",
@@ -243,7 +242,7 @@ void check_device(c10::DeviceIndex device) {
   TORCH_CHECK(device >= 0 && device < devices,
               "tpu: no device tpu:", static_cast<int>(device),
               "; this process has ", static_cast<int>(devices),
-              ". Use a smaller index, or set TORCH_TPU_CPU_DEVICES where the "
+              ". Use a smaller index, or set TORCH_TPU_CPU_DEVICES if the "
               "platform is cpu");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices and streams: which there are, and which are current in this thread.
+// Devices and streams, and the current ones of each thread.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,23 +10,23 @@ namespace torch_google::tpu {
 constexpr c10::DeviceType kDevice = c10::DeviceType::PrivateUse1;
 constexpr c10::DeviceIndex kMaxDevices = 64;
 
-// Starts the platform unless it runs. Raises in a process that was forked from
-// a running one.
+// Starts the platform. Idempotent. Throws in a child that was forked after the
+// platform had started.
 void start();
 bool started();
-// Ends the threads of autograd that work for the device, at the end of the
-// process: they would ask for the GIL of an interpreter that is no more.
+// Stops autograd's device threads before the interpreter is finalised: they
+// would take the GIL of an interpreter that no longer exists.
 void finish();
-// Called in the child of a fork.
+// Called in the child process after a fork.
 void forked();
 bool is_forked();
-// How many devices to expect before the platform starts: torch asks, and may
-// not wait.
+// The device count to report before the platform starts: torch asks for it, and
+// must not wait for the start.
 void expect_devices(c10::DeviceIndex count);
 c10::DeviceIndex device_count();
 
 c10::DeviceIndex current_device();
-// Raises for an index that is no device.
+// Throws unless `device` is the index of a device.
 void check_device(c10::DeviceIndex device);
 c10::Stream current_stream(c10::DeviceIndex device);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch asks of its accelerator by name.
+// PrivateUse1 hooks: torch's interface to its accelerator.
 #pragma once
 
 namespace torch_google::tpu {

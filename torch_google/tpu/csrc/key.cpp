@@ -16,17 +16,16 @@
 namespace torch_google::tpu {
 namespace {
 
-// Each kind of argument begins with its own word.
+// Tags. Each argument in a key begins with the tag of its kind.
 enum Word : int64_t {
   kUndefined = -1000,
   kTensor,
-  kPlain,  // a tensor that lies over the whole of its box, in the box's own
-           // order
+  kPlain,  // a tensor with the shape and order of its box
   kStrided,
   kHostScalar,
   kNone,
   kInteger,
-  kUnsigned,  // an integer that is too large for one with a sign
+  kUnsigned,  // an integer that does not fit into int64
   kBoolean,
   kDouble,
   kComplex,
@@ -37,7 +36,7 @@ enum Word : int64_t {
   kGenerator,
   kNumber,
   kShared,
-  kLazyBits,  // a tensor is to be read conjugated or negated
+  kLazyBits,  // a tensor with a lazy conjugate or negative bit
   kPrecision,
   kDefaultDtype,
   kRefused,
@@ -63,7 +62,8 @@ bool is_positive(const Call& call, Arguments /*unused*/) {
   return last(call) > 0;
 }
 
-// Whether a number is one of a dtype, as torch has it: 300 is no uint8.
+// Whether a dtype can represent a number, by torch's rules: uint8 cannot hold
+// 300.
 bool is_of(const Number& number, at::ScalarType dtype) {
   if (const double value = value_of(number); value >= 0 && value <= 127) {
     return true;
@@ -87,9 +87,10 @@ bool is_of(const Number& number, at::ScalarType dtype) {
   }
 }
 
-// Returns a bit for each of the first 63 numbers that a dtype among the tensors
-// lacks, as 300 in int8. torch refuses some of these calls, so they have keys
-// of their own: the first one of a kind is tried on the CPU.
+// Returns a bit for each of the first 63 numbers that some tensor's dtype
+// cannot represent, such as 300 in int8. torch rejects some of these calls, so
+// they get keys of their own, and the first call of each kind is tried on the
+// CPU.
 int64_t misfits(const Call& call) {
   uint64_t dtypes = 0;
   for (const at::Tensor* tensor : call.tensors) {
@@ -107,7 +108,7 @@ int64_t misfits(const Call& call) {
   return bits;
 }
 
-// The value is the last of such an operator's numbers.
+// The fill value is the last number of such an operator.
 bool fits_tensor(const Call& call, Arguments /*unused*/) {
   return is_of(call.numbers.back(), call.tensors.front()->scalar_type());
 }
@@ -123,8 +124,8 @@ bool fits_dtype(const Call& call, Arguments arguments) {
          is_of(number, c10::get_default_dtype_as_scalartype());
 }
 
-// Whether it is contiguous, with the strides that a new tensor gets also where
-// a dimension has one element: results' strides follow them.
+// Whether a tensor is contiguous and has the strides of a new tensor even in
+// dimensions of one element: the strides of results depend on them.
 bool has_natural_strides(const c10::TensorImpl& tensor) {
   if (!tensor.is_contiguous()) {
     return false;
@@ -198,8 +199,8 @@ class Describer {
     }
   }
 
-  // Two arguments that are written to may be one storage: which, belongs to the
-  // key.
+  // Records which tensors share a storage: it matters if one of them is
+  // written.
   void sharing() {
     for (size_t i = 0; i < call_.tensors.size(); ++i) {
       const auto* mine = call_.tensors[i]
@@ -257,9 +258,9 @@ class Describer {
       word(std::bit_cast<int64_t>(value.toScalar().toUInt64()));
     } else {
       TORCH_CHECK_NOT_IMPLEMENTED(false, "tpu: ", schema_.operator_name(),
-                                  " got an argument of kind ", value.tagKind(),
-                                  ", which the device does not know. Add it to "
-                                  "torch_google/tpu/csrc/key.cpp");
+                                  " got an argument of unknown kind ",
+                                  value.tagKind(),
+                                  ". Add it to torch_google/tpu/csrc/key.cpp");
     }
   }
 
@@ -308,7 +309,7 @@ class Describer {
     const bool wrapped = tensor.unsafeGetTensorImpl()->is_wrapped_number();
     word(static_cast<int64_t>(tensor.scalar_type()) * 2 + wrapped);
     if (wrapped && is_number(tensor, scalars_are_inputs_)) {
-      // A Python number, of the widest type of its kind.
+      // A Python number: int64 or float64.
       const void* number = tensor.const_data_ptr();
       if (tensor.scalar_type() == at::kDouble) {
         call_.numbers.emplace_back(*static_cast<const double*>(number));
@@ -412,7 +413,7 @@ SchemaInfo::SchemaInfo(const c10::FunctionSchema& described)
       type = optional->getElementType();
     }
     const bool scalar = type->kind() == c10::TypeKind::NumberType;
-    // alpha is nearly always the integer 1, which a program may know.
+    // alpha is nearly always the integer 1, so it stays in the key.
     arguments.push_back({scalar || type->kind() == c10::TypeKind::FloatType,
                          scalar && argument.name() != "alpha"});
     writes |= argument.is_out() ||
@@ -454,10 +455,10 @@ void describe(const SchemaInfo& schema_info,
 
 bool is_number(const at::Tensor& tensor, bool scalars_are_inputs) {
   if (tensor.scalar_type() == at::kUInt64) {
-    return false;  // it may not fit into an input, which has a sign
+    return false;  // inputs are int64, which may be too small
   }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
-    // True would become 1, which is of another kind.
+    // An input has no bool type: True would become the integer 1.
     return scalars_are_inputs && tensor.scalar_type() != at::kBool &&
            !c10::isComplexType(tensor.scalar_type());
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tells two calls of an operator apart, and what a call hands to its
-// program.
+// The key of an operator call in the program cache, and the inputs that the
+// call passes to its program.
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -23,26 +23,28 @@ struct KeyHash {
 // A Python number that is an input of the program.
 using Number = std::variant<double, int64_t>;
 
-// Whether an operator takes such numbers: of a distribution its parameters, of
-// what fills with a number one that the dtype has.
+// Whether an operator accepts the call's numbers: the parameters of a
+// distribution, or a fill value that the dtype can represent.
 struct Call;
 using Admits = bool (*)(const Call& call, c10::ArrayRef<c10::IValue> arguments);
 
-// What a schema says of a call's description, worked out once.
+// The parts of a schema that describe() needs, computed once.
 struct SchemaInfo {
   explicit SchemaInfo(const c10::FunctionSchema& schema);
 
-  // Whose this is: an operator may be defined anew.
+  // The schema this was computed from. An operator may be redefined, so the
+  // recorder compares it.
   const c10::FunctionSchema* schema;
-  // Whether numbers may be inputs of the program, for each argument.
+  // For each argument, whether a number of that type may be an input of the
+  // program.
   struct Argument {
     bool doubles = false;
     bool integers = false;
   };
   c10::SmallVector<Argument, 8> arguments;
   bool writes = false;
-  // What is not admitted has a key of its own: nobody has a program for it, and
-  // who is asked for one refuses. Null where any number will do.
+  // Rejected arguments get a distinct key, so they always miss the cache and
+  // Python raises the error. Null if any number is accepted.
   Admits admits = nullptr;
 
   bool is_number(size_t argument, const c10::IValue& value,
@@ -55,9 +57,10 @@ struct SchemaInfo {
 
 struct Call {
   Key key;
-  // The tensors of the device, in the order of the arguments.
+  // The device tensors, in the order of the arguments.
   c10::SmallVector<const at::Tensor*, 8> tensors;
-  // The numbers that are no part of the key, in the order of the arguments.
+  // The numbers that are inputs and so not part of the key, in the order of the
+  // arguments.
   c10::SmallVector<Number, 4> numbers;
   c10::DeviceIndex device = -1;
   at::Generator generator;
@@ -65,15 +68,16 @@ struct Call {
   void clear();
 };
 
-// Fills a call from the operator's arguments on the stack. Tensors on several
-// devices raise. `precision` is of products, where it is not the platform's;
-// the key has it, and torch's default dtype, where that is not float32.
+// Fills `call` from the operator's arguments on the stack. Throws if tensors
+// are on several devices. `precision` is the precision of matrix products, 0
+// for the platform's default. The key includes it, and torch's default dtype if
+// that is not float32.
 void describe(const SchemaInfo& schema_info,
               c10::ArrayRef<c10::IValue> arguments, bool scalars_are_inputs,
               int precision, Call& call);
 
-// Whether describe() takes a tensor that is a wrapped Python number out of the
-// key.
+// Whether describe() makes a CPU scalar tensor an input instead of a part of
+// the key.
 bool is_number(const at::Tensor& tensor, bool scalars_are_inputs);
 
 }  // namespace torch_google::tpu

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a program was of use: those that were not for the longest time are the
-// first to be forgotten.
+// The time of last use of each program, for least-recently-used eviction.
 #pragma once
 
 #include <cstdint>
 
 namespace torch_google::tpu {
 
-// What every program is. All of it is read and written under the GIL.
+// Base class of programs. Accessed under the GIL.
 class LastUse {
  public:
   void use() const { used_ = ++uses_; }
-  // When that was last: a later use has a greater number.
+  // The time of the last use. Later uses have greater numbers.
   uint64_t used() const { return used_; }
 
  private:

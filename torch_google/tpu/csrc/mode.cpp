@@ -13,11 +13,11 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever set anything: most processes never look any
-// further.
+// Whether any thread has ever changed a setting. Usually not, and then the
+// lookup ends here.
 std::atomic<bool> threads_differ{false};
 
-// Short, so that it is no allocation.
+// Short enough for std::string to need no allocation.
 const std::string& name() {
   static const auto* name = new std::string("tpu.settings");
   return *name;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How operators run: the process's settings, unless a thread has its own.
+// Execution settings: the process's, unless the thread has its own.
 #pragma once
 
 #include <Python.h>
@@ -11,10 +11,11 @@ namespace torch_google::tpu {
 
 enum class Mode : int { strict = 0, debug = 1, fused = 2 };
 
-// Small numbers, each of which a process has and a thread may have.
+// Settings with small integer values. The process has a value for each; a
+// thread may override it.
 enum class Setting : int { mode, fallback, precision, cache_only };
 
-// All settings in one word: four bits each, zero where nothing was set.
+// All settings packed into one word, four bits each. 0 means unset.
 class Settings {
  public:
   explicit Settings(int64_t word = 0) : word_(word) {}
@@ -39,12 +40,12 @@ class Settings {
 void set_global(Setting setting, int value);
 int global(Setting setting);
 
-// Autograd's threads take a thread's settings over from the one that calls
-// backward().
+// Autograd's threads inherit the settings of the thread that calls backward().
 void set_thread(Setting setting, std::optional<int> value);
 std::optional<int> of_thread(Setting setting);
 
-// What holds here: under the GIL.
+// A snapshot of the settings that apply to this thread. Create it under the
+// GIL.
 class ThreadSettings {
  public:
   ThreadSettings();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch_google.tpu._C: what the Python half of the runtime calls.
+// torch_google.tpu._C: the functions that Python calls.
 #include <c10/core/Allocator.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -44,7 +44,7 @@ py::object value_of(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // For each call of a graph, as for each operator.
+  // Once per call of a compiled graph, as recorder.cpp does per operator.
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
@@ -53,8 +53,8 @@ py::list values_of(const std::vector<at::Tensor>& tensors) {
   return values;
 }
 
-// New tensors that hold these arrays, one for each NewTensor of
-// eager/normalized_call.py.
+// Creates a tensor over each array. `results` are instances of NewTensor
+// (eager/normalized_call.py).
 std::vector<at::Tensor> new_tensors(const py::sequence& arrays,
                                     const py::sequence& results,
                                     c10::DeviceIndex device) {
@@ -91,9 +91,8 @@ void flush(const std::string& name) {
       return;
     }
   }
-  TORCH_CHECK_VALUE(false, "tpu: no reason '", name,
-                    "' for a flush. See "
-                    "torch_google/tpu/csrc/module.cpp");
+  TORCH_CHECK_VALUE(false, "tpu: unknown flush reason '", name,
+                    "'. See torch_google/tpu/csrc/module.cpp");
 }
 
 py::dict flushes() {
@@ -107,7 +106,8 @@ py::dict flushes() {
   return found;
 }
 
-// A setting of the process, of this thread, and what holds here.
+// Defines accessors for a setting: the process's value, the thread's, and the
+// one that applies.
 template <typename Value>
 void define_setting(py::module_& module, const std::string& name,
                     Setting setting) {
@@ -146,8 +146,8 @@ c10::ScalarType dtype_of(const at::Tensor& tensor) {
   return box.dtype;
 }
 
-// The tensor's box holds this array from now on, which has the box's natural
-// shape and dtype.
+// Stores an array in the tensor's box. It must have the box's natural shape and
+// dtype.
 void store(const at::Tensor& tensor, py::object array) {
   auto& box = box_of(*tensor.unsafeGetTensorImpl());
   box.settle(*tensor.unsafeGetTensorImpl());
@@ -157,7 +157,7 @@ void store(const at::Tensor& tensor, py::object array) {
 
 #if TORCH_GOOGLE_TORCH_2_6
 
-// What torch.accelerator makes of an allocator's statistics in later releases.
+// The statistics as later releases' torch.accelerator formats them.
 py::dict memory_stats(c10::DeviceIndex device) {
   const auto stats = Allocator::get().getDeviceStats(device);
   py::dict found;
@@ -169,7 +169,7 @@ py::dict memory_stats(c10::DeviceIndex device) {
                   {"requested_bytes", &stats.requested_bytes},
                   {"reserved_bytes", &stats.reserved_bytes}};
   for (const auto& [name, array] : arrays) {
-    // This device has no pools.
+    // The device has no memory pools, so only the aggregate.
     const auto& all = (*array)[0];
     const auto key = [name = name](const char* kind) {
       return py::str(std::string(name) + ".all." + kind);

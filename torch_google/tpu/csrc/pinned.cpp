@@ -36,8 +36,8 @@ class PinnedAllocator final : public at::HostAllocator {
     return behind != ends_.begin() && data < (--behind)->second;
   }
 
-  // A transfer copies before it returns: nothing waits for an event, and freed
-  // memory is not kept.
+  // A transfer copies before it returns, so no event has to be awaited, and
+  // freed memory is not cached.
   bool record_event(void*, void*, c10::Stream) override { return true; }
   void empty_cache() override {}
   at::HostStats get_stats() override { return {}; }
@@ -60,12 +60,12 @@ class PinnedAllocator final : public at::HostAllocator {
   }
 
   std::mutex mutex_;
-  // Where each block begins and ends.
+  // The end address of each block, by its start address.
   std::map<const void*, const void*> ends_;
 };
 
 PinnedAllocator& instance() {
-  // Never destroyed: tensors in statics outlive everything.
+  // Never destroyed: tensors in static variables may outlive it.
   static auto* instance = new PinnedAllocator;
   return *instance;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory of the host for transfers. PJRT copies from any: what is pinned is
-// what was asked for as such.
+// Pinned host memory for transfers. PJRT copies from any host memory, so
+// `pinned` only means that the memory came from this allocator.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -8,9 +8,9 @@
 namespace torch_google::tpu {
 
 c10::Allocator* pinned_allocator();
-// Whether memory is of that allocator.
+// Whether an address is in memory of this allocator.
 bool is_pinned(const void* data);
-// Lets torch find the allocator as the one of the host for this device.
+// Registers the allocator with torch as the host allocator of this device.
 void register_pinned_allocator();
 
 }  // namespace torch_google::tpu

@@ -91,12 +91,13 @@ Program::Program(PyObject* compiled)
 }
 
 Results Program::run(const Call& call, bool debug) const {
-  // Before anything is drawn or computed: there may be no room for them.
+  // Allocate first: there may be no room, and then nothing must be drawn or
+  // computed.
   Results results = this->results(call);
   std::optional<std::pair<int64_t, int64_t>> drawn;
   for (;;) {
-    // Own references: while the function runs, another thread may replace a
-    // box's value.
+    // Owned references: another thread may replace a box's value while the
+    // function runs.
     c10::SmallVector<Ref, 12> owned;
     c10::SmallVector<PyObject*, 13> arguments{nullptr};
     const auto pass = [&](Ref argument) {
@@ -129,12 +130,12 @@ Results Program::run(const Call& call, bool debug) const {
     } else {
       arrays = this->call(arguments);
     }
-    // Some thread always stores: two that write one storage wait for each other
-    // no longer than that takes.
+    // This loop terminates: of the threads that write one storage, one always
+    // stores its values.
     if (!is_up_to_date(call, arguments)) {
       continue;
     }
-    // From here on nobody else gets the GIL until all is stored.
+    // No other thread gets the GIL until all values are stored.
     std::vector<Ref> replaced;
     Py_ssize_t next = 0;
     each_target(call, results, [&](Box& box) {
@@ -187,7 +188,7 @@ PyObject* Program::function() const {
   if (function_.get() == Py_None) {
     Ref loaded =
         Ref::checked(PyObject_CallMethod(compiled_.get(), "load", nullptr));
-    // Another thread may have loaded it meanwhile, and be running it.
+    // Another thread may have loaded it in the meantime, and may be running it.
     if (function_.get() == Py_None) {
       function_ = std::move(loaded);
     }

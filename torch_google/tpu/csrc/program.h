@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compiled program of one operator, and how Python makes one on a cache miss.
+// A compiled program of one operator call, and the cache miss that creates one.
 #pragma once
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -23,29 +23,30 @@ using Results = c10::SmallVector<at::Tensor, 3>;
 // One result of an operator: a new tensor, one of its arguments, or none.
 struct Result {
   enum Kind { new_tensor, argument, undefined } kind;
-  size_t position = 0;  // of the argument, among the tensors
+  size_t position = 0;  // index of the argument among the tensors
   Sizes sizes;
   Sizes strides;
   Sizes natural;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
 };
 
-// Reads what eager/normalized_call.py calls a result: a NewTensor, a position
-// or None.
+// Parses a result from Python: a NewTensor (eager/normalized_call.py), the
+// position of an argument, or None.
 Result read_result(PyObject* object);
 
 class Program : public LastUse {
  public:
-  // Reads what miss() returned: see eager/compiled_op.py, class CompiledOp.
+  // Parses a CompiledOp (eager/compiled_op.py), the return value of miss().
   explicit Program(PyObject* compiled);
 
-  // Runs on the values of a call that has this program's key; stores what it
-  // wrote. In debug mode it waits for all of it.
+  // Runs on the values of a call with this program's key, and stores the values
+  // of written and new tensors. In debug mode, waits for all of them.
   Results run(const Call& call, bool debug) const;
 
-  // The parts of run(), for who runs it later.
+  // The steps of run(), for the fused mode, which runs programs later.
   Results results(const Call& call) const;
-  // The boxes that the values are for, in their order.
+  // Calls `function` with the box of each value that the program returns, in
+  // order.
   template <typename Function>
   void each_target(const Call& call, const Results& results,
                    Function function) const {
@@ -58,39 +59,42 @@ class Program : public LastUse {
       }
     }
   }
-  // The values, as a tuple, for arguments behind one place that is left free.
+  // Runs the program and returns its values as a tuple. arguments[0] must be
+  // left free, for the vectorcall protocol.
   Ref call(c10::SmallVectorImpl<PyObject*>& arguments) const;
-  // The seed and the offset of a call.
+  // Draws the seed and the offset for a call.
   std::pair<int64_t, int64_t> draw(const Call& call) const;
 
-  // Known by this number to all traces of the process.
+  // Unique within the process. Traces use it in their keys.
   uint32_t id() const { return id_; }
   const std::string& name() const { return name_; }
-  // Whose values the function takes, among the tensors.
+  // Indices of the tensors that are inputs of the function.
   c10::ArrayRef<size_t> inputs() const { return inputs_; }
-  // The kinds of the numbers that follow, 'f' or 'i': with seed and offset.
+  // The types of the numbers that follow the tensors: 'f' for a float, 'i' for
+  // an integer. Includes seed and offset.
   const std::string& numbers() const { return numbers_; }
   bool random() const { return random_; }
   PyObject* compiled() const { return compiled_.get(); }
 
  private:
-  // Whether the storages that are written in part still hold what the function
-  // was given: another thread may have written the rest of one meanwhile.
+  // Whether partly written storages still hold the values that the function
+  // read. Another thread may have written the rest of one in the meantime.
   bool is_up_to_date(const Call& call,
                      const c10::SmallVectorImpl<PyObject*>& arguments) const;
 
-  // What runs it. The first to ask loads a program that the compile cache has.
+  // The executable. Loaded from the compile cache on first use.
   PyObject* function() const;
 
   const uint32_t id_;
   Ref compiled_;
-  // None until it is loaded, then never another.
+  // None until it is loaded, constant afterwards.
   mutable Ref function_;
   std::string name_;
   c10::SmallVector<size_t, 4> inputs_;
-  // Whose boxes get a new value: the function's first results.
+  // Indices of the tensors whose boxes get new values: the function's first
+  // results.
   c10::SmallVector<size_t, 4> written_;
-  // Which of the inputs are written, too.
+  // Positions in inputs_ of the tensors that are also written.
   c10::SmallVector<size_t, 4> updated_;
   c10::SmallVector<Result, 1> results_;
   std::string numbers_;
@@ -100,7 +104,7 @@ class Program : public LastUse {
 struct Miss {
   enum Outcome { compiled, done, again } outcome;
   std::unique_ptr<Program> program;
-  Ref results;  // a list, where Python ran the operator itself
+  Ref results;  // a list, if Python ran the operator itself
 };
 
 Miss build(const c10::OperatorHandle& handle,

@@ -8,11 +8,12 @@
 namespace torch_google::tpu {
 namespace {
 
-// What was given back without the GIL.
+// References that were released without the GIL.
 std::mutex abandoned_mutex;
 std::vector<PyObject*> abandoned;
 bool scheduled = false;
-// Whether there is any: asked for each operator.
+// Whether `abandoned` has entries. Checked for each operator, without the
+// mutex.
 std::atomic<bool> any_abandoned{false};
 
 void collect() {
@@ -22,7 +23,7 @@ void collect() {
     dead.swap(abandoned);
     any_abandoned.store(false, std::memory_order_relaxed);
   }
-  // This may run anything.
+  // Destruction may run arbitrary code, so the mutex is free.
   for (PyObject* object : dead) {
     Py_DECREF(object);
   }
@@ -45,8 +46,8 @@ Callbacks& callbacks() {
 }
 
 void release(PyObject* object) {
-  // Tensors outlive the interpreter when a static holds one: their memory is
-  // the process's to free.
+  // A tensor in a static variable outlives the interpreter. Its memory is freed
+  // with the process.
   if (!object || !Py_IsInitialized()) {
     return;
   }
@@ -54,13 +55,13 @@ void release(PyObject* object) {
     Py_DECREF(object);
     return;
   }
-  // Waiting for the GIL here could deadlock with whoever holds a lock of the
-  // caller's.
+  // Waiting for the GIL here could deadlock: its holder may wait for a lock of
+  // our caller.
   std::lock_guard<std::mutex> lock(abandoned_mutex);
   abandoned.push_back(object);
   any_abandoned.store(true, std::memory_order_relaxed);
-  // The interpreter makes pending calls in the main thread alone, which may
-  // wait for another one, and takes 32 at most.
+  // The interpreter runs pending calls only in the main thread, which may be
+  // waiting for this thread, and queues at most 32.
   scheduled = scheduled || Py_AddPendingCall(collect_scheduled, nullptr) == 0;
 }
 
@@ -90,7 +91,7 @@ void throw_again(PyObject* error) {
 }
 
 Ref without_trace(PyObject* error) {
-  // Without __init__, whose arguments need not be those of the exception.
+  // Skip __init__: its parameters may differ from the exception's `args`.
   const Ref arguments = Ref::checked(PyObject_GetAttrString(error, "args"));
   Ref fresh = Ref::checked(
       Py_TYPE(error)->tp_new(Py_TYPE(error), arguments.get(), nullptr));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the runtime asks of its Python half, and how references travel between
-// the two.
+// Calls from C++ into Python, and Python references that C++ holds.
 #pragma once
 
 #include <Python.h>
@@ -11,20 +10,20 @@
 
 namespace torch_google::tpu {
 
-// The Python functions that C++ calls: see torch_google/tpu/registration.py.
+// The Python functions that C++ calls, from torch_google/tpu/registration.py.
 // Set once, when the device registers.
 struct Callbacks {
   PyObject* start = nullptr;  // () -> number of devices
   PyObject* miss = nullptr;   // see recorder.cpp
   PyObject* explain =
-      nullptr;  // (operator, exception): raises what the user should see
+      nullptr;  // (operator, exception): raises the error for the user
   PyObject* debug =
-      nullptr;  // (operator, function, arguments) -> results, all of them ready
+      nullptr;  // (operator, function, arguments) -> results, all ready
   PyObject* zeros = nullptr;  // (shape, dtype, device) -> jax.Array
   // (array, number of elements, their dtype) -> flat jax.Array
   PyObject* resized = nullptr;
-  // (array of bytes, shape, dtype) -> jax.Array, or None where the dtype cannot
-  // say all of the bytes
+  // (array of bytes, shape, dtype) -> jax.Array, or None if the dtype cannot
+  // represent all of the bytes
   PyObject* of_bytes = nullptr;
   PyObject* transfer =
       nullptr;  // (target, source, non_blocking): copies across devices
@@ -33,33 +32,33 @@ struct Callbacks {
   PyObject* mem_get_info = nullptr;  // device -> (free, total), in bytes
   PyObject* fuse = nullptr;          // see run.cpp
   PyObject* scratch = nullptr;       // executable -> bytes while it runs
-  // (executable, arguments, donated) -> a tuple of the results, or a list of
-  // the arguments if it failed; and what interrupted it, or None
+  // (executable, arguments, donated) -> (a tuple of the results, or a list of
+  // the arguments if it failed; the exception that interrupted it, or None)
   PyObject* attempt = nullptr;
-  // executable that has run -> what runs it from now on
+  // executable that has run once -> the callable for all later runs
   PyObject* entry = nullptr;
 };
 
 Callbacks& callbacks();
 
-// Gives a reference back; may be called without the GIL. It is then kept until
-// the main thread runs Python, or anybody collects.
+// Drops a reference. May be called without the GIL: the object is then kept
+// until the main thread runs Python, or until collect_released().
 void release(PyObject* object);
-// Gives back what was released without the GIL, which this needs.
+// Drops the references that were released without the GIL. Call with the GIL.
 void collect_released();
 
-// Throws, for the Python error that is set, what runtime/errors.py makes of it
-// for the user.
+// Translates the current Python error with runtime/errors.py, and throws the
+// result.
 [[noreturn]] void explain(const std::string& program);
 
-// Throws the Python error that is set, with its type and traceback.
+// Throws the current Python error, with its type and traceback.
 [[noreturn]] void raise();
 [[noreturn]] void throw_again(PyObject* error);
 
 class Ref;
-// A new exception that says the same, without a traceback: who keeps that keeps
-// the frames of whoever called, with their tensors, for good if one of these
-// keeps the exception.
+// A copy of an exception without its traceback. A traceback would keep the
+// callers' frames alive, with their tensors; if a tensor keeps the exception,
+// they would never be freed.
 Ref without_trace(PyObject* error);
 
 // Holds the GIL.
@@ -90,8 +89,8 @@ class Ref {
     Py_XINCREF(object);
     return Ref(object);
   }
-  // Takes a new reference that a call into Python returned; throws what the
-  // call raised.
+  // Takes the new reference that a call into Python returned. Throws the error
+  // that the call raised.
   static Ref checked(PyObject* stolen) {
     if (!stolen) {
       raise();
@@ -106,7 +105,7 @@ class Ref {
   PyObject* object_ = nullptr;
 };
 
-// The Python error that is set, and no longer is.
+// Takes the current Python error and clears it.
 Ref caught();
 
 }  // namespace torch_google::tpu

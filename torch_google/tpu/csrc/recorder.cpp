@@ -26,13 +26,13 @@
 namespace torch_google::tpu {
 namespace {
 
-// All of this is read and written under the GIL.
+// Accessed under the GIL.
 struct Operator {
   bool scalars_are_inputs = false;
   bool crosses_devices = false;
   bool takes_indices = false;
   std::optional<SchemaInfo> schema_info;
-  // Shared: a program may be forgotten while it runs.
+  // Shared pointers: a program may be evicted while it runs.
   std::unordered_map<Key, std::shared_ptr<const Program>, KeyHash> programs;
 };
 
@@ -47,7 +47,7 @@ Operator& operator_named(const std::string& name) {
   if (!found) {
     found = std::make_unique<Operator>();
     found->crosses_devices = name == "aten::copy_";
-    // x[i], x[i] = y: as on every device, i may lie on the CPU.
+    // For x[i] and x[i] = y: as on every device, i may be a CPU tensor.
     for (const char* indexing :
          {"aten::index.", "aten::index_put", "aten::_index_put_impl_",
           "aten::_unsafe_index"}) {
@@ -59,7 +59,7 @@ Operator& operator_named(const std::string& name) {
 
 Counts counters{};
 
-// copy_ from or to another device is a transfer, not a program.
+// copy_ between devices is a transfer, not a program.
 bool transferred(torch::jit::Stack& stack) {
   const auto arguments = torch::jit::last(stack, 3);
   const at::Tensor target = arguments[0].toTensor();
@@ -77,12 +77,12 @@ bool transferred(torch::jit::Stack& stack) {
   return true;
 }
 
-// Brings the indices of x[i] to the device of x. Those of one element stay:
-// they are numbers. Masks of bytes warn, as on every device.
+// Moves the indices of x[i] to the device of x. Scalar indices stay: they are
+// numbers. uint8 masks warn, as on every device.
 void bring_indices(torch::jit::Stack& stack, size_t arity) {
   const auto arguments = torch::jit::last(stack, arity);
   const at::Device device = arguments[0].toTensor().device();
-  // In TorchScript the list is one of anything.
+  // TorchScript passes a generic list.
   const auto indices = arguments[1].toListRef();
   const auto is_elsewhere = [&](const at::Tensor& index) {
     return device.is_privateuseone() && index.device().is_cpu() &&
@@ -118,8 +118,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
             torch::jit::Stack& stack) {
   start();
   Gil gil;
-  // A backward pass gives its values back in a thread that never runs Python,
-  // while the main one waits.
+  // A backward pass releases its values in a thread that never runs Python,
+  // while the main thread waits.
   collect_released();
   ++counters.operators;
   if (self.crosses_devices && transferred(stack)) {
@@ -134,7 +134,7 @@ void record(Operator& self, const c10::OperatorHandle& handle,
     bring_indices(stack, arity);
   }
   const ThreadSettings settings;
-  // Not thread_local: a program that is built runs operators of its own.
+  // Not one thread_local Call: building a program may run other operators.
   thread_local std::vector<std::unique_ptr<Call>> spare;
   std::unique_ptr<Call> call;
   if (spare.empty()) {
@@ -170,8 +170,8 @@ void record(Operator& self, const c10::OperatorHandle& handle,
                                 call->numbers.size() + 2 * program->random(),
                             "tpu: ", program->name(), " takes other numbers (",
                             program->numbers(), ") than its call has");
-      // Another thread may have built it meanwhile. The map is whole before
-      // that one dies, which may give the GIL away.
+      // Another thread may have built it in the meantime. Its program is
+      // destroyed after the map is consistent: destruction may release the GIL.
       std::shared_ptr<const Program> replaced = program;
       self.programs[call->key].swap(replaced);
     }
@@ -204,7 +204,7 @@ std::string full_name(const c10::OperatorHandle& handle) {
                                     : name.name + "." + name.overload_name;
 }
 
-// Operators of other libraries, and those of torch that nobody registered.
+// Operators of other libraries, and operators of torch that are not registered.
 void fall_back(const c10::OperatorHandle& handle, torch::jit::Stack* stack) {
   Operator* recorded;
   {
@@ -253,7 +253,7 @@ size_t forget_unused() {
   const auto middle = uses.begin() + static_cast<ptrdiff_t>(uses.size() / 2);
   std::nth_element(uses.begin(), middle, uses.end());
   const uint64_t since = middle == uses.end() ? 0 : *middle;
-  // They die when no map is in use: that may give the GIL away.
+  // Destroyed last, when no map is in use: destruction may release the GIL.
   std::vector<std::shared_ptr<const LastUse>> forgotten;
   for (auto& [name, from] : operators()) {
     std::erase_if(from->programs, [&](auto& entry) {
@@ -270,7 +270,7 @@ size_t forget_unused() {
 }
 
 void clear_programs() {
-  // They die when no map is in use: that may give the GIL away.
+  // Destroyed last, when no map is in use: destruction may release the GIL.
   std::vector<decltype(Operator::programs)> forgotten;
   for (auto& [name, cleared] : operators()) {
     forgotten.push_back(std::exchange(cleared->programs, {}));
@@ -279,8 +279,8 @@ void clear_programs() {
 }
 
 #if TORCH_GOOGLE_TORCH_2_6
-// It has this for every device but those of others: operators of libraries that
-// say nothing about gradients.
+// v2.6 lacks this fallback for PrivateUse1. It handles operators of libraries
+// that declare no gradient.
 TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, library) {
   library.fallback(torch::autograd::basicAutogradNotImplementedFallback());
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every operator of the device: a compiled program for each way in which it is
-// called.
+// The kernel of every operator: a cache of compiled programs, keyed by the
+// call.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace torch_google::tpu {
 
-// Registers the recorder for operators by name. A backend fallback alone would
-// not do: the kernels that torch makes for structured operators win over it,
-// and lose results in silence. A name that is registered already is left alone.
+// Registers the recorder for operators by name. A backend fallback is not
+// enough: torch's own kernels for structured operators take precedence over it
+// and silently lose results. Idempotent per name.
 void record_operators(const std::vector<std::string>& names);
 
-// Whether numbers among an operator's arguments are inputs of its programs, or
+// Sets whether an operator's scalar arguments are inputs of its programs or
 // part of their keys.
 void set_scalars_are_inputs(const std::string& name, bool scalars_are_inputs);
 
@@ -27,10 +27,10 @@ struct Counts {
 };
 Counts counts();
 void reset_counts();
-// Forgets the half of all programs that was not of use for the longest time,
-// and says how many these are.
+// Evicts the least recently used half of all programs. Returns how many were
+// evicted.
 size_t forget_unused();
-// Forgets all programs.
+// Evicts all programs.
 void clear_programs();
 
 }  // namespace torch_google::tpu

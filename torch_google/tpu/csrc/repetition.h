@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether what was recorded is some number of equal rounds: a loop that never
-// looks at a value.
+// Detects that a trace repeats itself: a loop that never reads a value.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +9,11 @@
 namespace torch_google::tpu {
 
 // A sequence of words and the lengths of its borders (Knuth, Morris and Pratt):
-// the shortest period of n words is n less their longest border.
+// the shortest period of n words is n minus their longest border.
 class Rounds {
  public:
-  // Whether the sequence, with this word, is `least` or more equal rounds.
+  // Appends a word. Returns whether the sequence now consists of `least` or
+  // more equal rounds.
   bool add(uint32_t word, size_t least) {
     words_.push_back(word);
     size_t border = borders_.empty() ? 0 : borders_.back();
@@ -41,15 +41,15 @@ class Rounds {
 
 class Repetition {
  public:
-  // Whether a trace should end with this word, so that the next one begins
-  // where a round does.
+  // Appends a word. Returns whether the trace should end with it, so that the
+  // next trace begins where a round begins.
   bool add(uint32_t word) {
     if (whole_.add(word, 2) && whole_.size() >= kShort) {
       return true;
     }
-    // What precedes a loop hides it from `whole_`. A second look begins anew
-    // with each doubling; it asks for more rounds, as layers of a network are
-    // rounds too.
+    // Operators before a loop hide it from `whole_`. `recent_` restarts at each
+    // doubling of the length. It requires more rounds, because the layers of a
+    // network are rounds as well.
     if (whole_.size() == next_) {
       recent_.clear();
       next_ *= 2;

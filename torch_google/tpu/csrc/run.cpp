@@ -16,18 +16,18 @@ namespace {
 
 namespace py = pybind11;
 
-// A shorter trace is not worth a program of its own.
+// Shorter traces run operator by operator.
 constexpr size_t kMinFusedOps = 4;
 
 struct FusedProgram : LastUse {
-  // On trial: it has never run.
+  // `trial`: compiled, but it has never run.
   enum State { compiling, trial, ready, failed } state = compiling;
   Ref function;
-  // Bytes that it needs while it runs.
+  // Temporary bytes while it runs.
   size_t scratch = 0;
 };
 
-// All of this is read and written under the GIL.
+// Accessed under the GIL.
 struct FusedProgramCache {
   std::unordered_map<Key, std::shared_ptr<FusedProgram>, KeyHash> programs;
   std::unordered_map<uint64_t, std::shared_ptr<FusedProgram>> unresolved;
@@ -41,8 +41,9 @@ FusedProgramCache& cache() {
 
 FusedCounts counters{};
 
-// While a trace runs, boxes are without values that exist: no finalizer of
-// Python's should look. Several threads may run one each: the last one ends it.
+// Disables Python's garbage collector while a trace runs: boxes lack their
+// values then, and a finalizer could read one. Several threads may run a trace
+// each; the last one enables it again.
 class NoCollection {
  public:
   NoCollection() {
@@ -59,7 +60,7 @@ class NoCollection {
   NoCollection& operator=(const NoCollection&) = delete;
 
  private:
-  // Read and written under the GIL.
+  // Accessed under the GIL.
   static inline size_t count_ = 0;
   static inline bool was_enabled_ = false;
 };
@@ -109,7 +110,7 @@ class Run {
   }
 
  private:
-  // Whether there is a fused program and it ran.
+  // Runs the fused program. Returns whether it exists and has run.
   bool run_fused() {
     const auto program = find();
     if (program->state != FusedProgram::ready &&
@@ -119,7 +120,8 @@ class Run {
     }
     ++counters.hits;
     if (!Allocator::get().has_room(trace_.device, program->scratch)) {
-      // Nothing is donated yet, and one by one the operators need less.
+      // Nothing is donated yet. Operator by operator, the trace needs less
+      // memory.
       return false;
     }
     own_what_is_donated();
@@ -142,7 +144,7 @@ class Run {
     if (program->state == FusedProgram::trial) {
       return run_trial(*program, arguments);
     }
-    // Own reference: the cache may be cleared meanwhile.
+    // Owned reference: the cache may be cleared in the meantime.
     const Ref function = Ref::borrow(program->function.get());
     const Ref arrays(PyObject_Vectorcall(
         function.get(), arguments.data() + 1,
@@ -151,7 +153,8 @@ class Run {
       trace_.store(kept_, arrays.get());
       return true;
     }
-    // Operator by operator it may need less memory, unless its inputs are gone.
+    // Retry operator by operator, which may need less memory, unless donated
+    // inputs are gone.
     const Ref error = caught();
     for (const uint32_t i : donated_) {
       if (is_deleted(trace_.externals[i].array.get())) {
@@ -162,13 +165,13 @@ class Run {
       }
     }
     if (PyObject_IsInstance(error.get(), PyExc_Exception) == 0) {
-      refused_ = Ref::borrow(error.get());  // Ctrl-C: the values come first
+      refused_ = Ref::borrow(error.get());  // Ctrl-C: store values first
     }
     return false;
   }
 
-  // The first run of a program: if it fails, Python has saved what it was to
-  // reuse. What ran once needs no more memory the next time.
+  // The first run of a program. If it fails, Python restores the donated
+  // inputs. A program that ran once needs no more memory the next time.
   bool run_trial(FusedProgram& program,
                  const c10::SmallVectorImpl<PyObject*>& arguments) {
     py::list given;
@@ -191,11 +194,11 @@ class Run {
         program.function = std::move(entry);
         program.state = FusedProgram::ready;
       } else {
-        refused_ = caught();  // and it is on trial once more
+        refused_ = caught();  // the state stays `trial`
       }
       return true;
     }
-    // Ctrl-C says nothing about the program.
+    // An interruption such as Ctrl-C does not mean that the program is broken.
     if (interruption == Py_None ||
         PyObject_IsInstance(interruption, PyExc_Exception) == 1) {
       program.state = FusedProgram::failed;
@@ -220,7 +223,7 @@ class Run {
     }
     ++counters.misses;
     found = std::make_shared<FusedProgram>();
-    // `found` may move while Python runs.
+    // `found` is a reference into the map, which may rehash while Python runs.
     const auto made = found;
     const auto token = cache().next_token++;
     cache().unresolved.emplace(token, made);
@@ -230,7 +233,7 @@ class Run {
         static_cast<int>(trace_.device), steps.ptr(), list_of(kept_).ptr(),
         list_of(donated_).ptr(), static_cast<Py_ssize_t>(pairs_)));
     if (!executable.get()) {
-      // Refused for now: the values come first, then the error.
+      // Defer the error until the pending values have been stored.
       refused_ = caught();
       cache().unresolved.erase(token);
       cache().programs.erase(key);
@@ -240,7 +243,7 @@ class Run {
     return made;
   }
 
-  // For each step its CompiledOp, and where its inputs come from.
+  // For each step, its CompiledOp and the wires of its inputs.
   py::list described() const {
     py::list steps;
     for (const auto& step : trace_.steps) {
@@ -254,8 +257,8 @@ class Run {
     return steps;
   }
 
-  // Somebody else may hold an array that the trace may reuse: the trace takes a
-  // copy then, as its program is the same.
+  // Copies donated arrays that have other owners, so that the same program can
+  // be used.
   void own_what_is_donated() {
     for (const uint32_t i : donated_) {
       auto& array = trace_.externals[i].array;
@@ -303,8 +306,9 @@ class Run {
     trace_.store(kept_, arrays.get());
   }
 
-  // (step, slot), by step: behind which nobody asks for a slot that is not
-  // kept. What a box held before is of use until its next value is there.
+  // (step, slot) pairs, ordered by step: the step after which a slot is dead.
+  // Only for slots that are not kept. A box's previous value lives until its
+  // next value is computed.
   std::vector<std::pair<size_t, uint32_t>> last_uses() const {
     std::vector<size_t> uses(trace_.slots.size());
     size_t slot = 0;
@@ -352,8 +356,8 @@ class Run {
   std::vector<uint32_t> kept_;
   std::vector<uint32_t> donated_;
   size_t pairs_;
-  // What is raised when the values are there: what Python said to a program
-  // that it may not compile, or an exception of a signal's handler.
+  // The error to throw once the values are stored: from Python, if the program
+  // must not be compiled, or from a signal handler.
   Ref refused_;
 };
 
@@ -362,15 +366,17 @@ class Run {
 void run(FusedTrace& trace, Reason reason) {
   ++counters.flushes[static_cast<size_t>(reason)];
   const NoCollection quiet;
-  // Before anybody else can get the GIL: boxes no longer know this trace then.
+  // Detach before another thread can get the GIL: afterwards no box refers to
+  // this trace.
   Run prepared(trace);
-  // A reference of who has died is no reason to copy what is donated.
+  // Drop references of dead objects first, so that they do not cause copies of
+  // donated arrays.
   collect_released();
   prepared.run();
 }
 
 void resolve_fused(uint64_t token, PyObject* executable) {
-  // Asked before the map is in use: Python may give the GIL away.
+  // Call Python before the map is in use: it may release the GIL.
   size_t scratch = 0;
   if (executable != Py_None) {
     const Ref bytes = Ref::checked(
@@ -379,7 +385,7 @@ void resolve_fused(uint64_t token, PyObject* executable) {
   }
   const auto found = cache().unresolved.find(token);
   if (found == cache().unresolved.end()) {
-    return;  // all were forgotten meanwhile
+    return;  // the cache was cleared in the meantime
   }
   auto& program = *found->second;
   if (executable == Py_None) {
@@ -411,7 +417,7 @@ void forget_fused(uint64_t since,
 }
 
 void clear_fused() {
-  // What is given back may run anything: not while the maps are in use.
+  // Destroyed last, when no map is in use: destruction may run arbitrary code.
   const auto programs = std::exchange(cache().programs, {});
   cache().unresolved.clear();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a trace runs: as one fused program, or operator by operator.
+// Runs a trace, as one fused program or operator by operator.
 #pragma once
 
 #include <array>
@@ -12,26 +12,28 @@
 
 namespace torch_google::tpu {
 
-// Runs a trace that no device records any longer: its boxes have their values
-// then, or their errors. Raises what a program raised.
+// Runs a trace that is no longer being recorded. Afterwards its boxes have
+// their values or their errors. Throws the error of a program.
 void run(FusedTrace& trace, Reason reason);
 
-// The executable of a fused program whose compilation was put off, or None if
-// it failed: its traces run operator by operator from then on.
+// Delivers the executable of a fused program that was compiled in the
+// background, or None if the compilation failed. Its traces then run operator
+// by operator.
 void resolve_fused(uint64_t token, PyObject* executable);
-// When each fused program was of use last, and forgetting those that were not
-// since: they die when the caller says so.
+// Appends the time of last use of each fused program.
 void collect_fused_uses(std::vector<uint64_t>& uses);
+// Moves the programs whose last use is before `since` to `forgotten`. The
+// caller destroys them, at a moment when no map is in use.
 void forget_fused(uint64_t since,
                   std::vector<std::shared_ptr<const LastUse>>& forgotten);
-// Forgets all fused programs.
+// Evicts all fused programs.
 void clear_fused();
 
 struct FusedCounts {
   uint64_t hits;
   uint64_t misses;
-  // How often a trace ran operator by operator as its program was not there
-  // yet.
+  // How many traces ran operator by operator because their program was still
+  // being compiled.
   uint64_t served;
   std::array<uint64_t, kReasons> flushes;
 };

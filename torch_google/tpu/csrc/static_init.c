@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch_google.tpu._C as a module of the interpreter's own table. Its
+// torch_google.tpu._C as a built-in module of the interpreter. Its static
 // constructors register kernels with torch, so they run when it is imported, as
 // those of a shared library would, and after torch's.
 
 #include <Python.h>
 
-// PyInit__C of module.cpp, by another name; BUILD has it.
+// PyInit__C of module.cpp, renamed by BUILD.
 extern PyObject* torch_google_tpu_module(void);
 extern void torch_static_constructors(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// The linker's names for the two ends of the section.
+// Start and end of the section, named by the linker.
 extern constructor __start_torch_google_tpu_init_array[];
 extern constructor __stop_torch_google_tpu_init_array[];
 

@@ -54,7 +54,7 @@ Tensor over_new_storage(size_t bytes, c10::ScalarType dtype,
       c10::scalarTypeToTypeMeta(dtype));
 }
 
-// Whether what nobody wrote has to be the same in each run.
+// Whether uninitialised memory must be the same in each run.
 bool is_determined() {
   const auto& context = at::globalContext();
   return C10_UNLIKELY(context.deterministicAlgorithms() &&
@@ -64,7 +64,7 @@ bool is_determined() {
 Tensor determined(Tensor fresh) {
   if (is_determined()) {
     if (fresh.scalar_type() == at::kUInt64) {
-      fresh.fill_(-1);  // v2.6 cannot tell of a greater number
+      fresh.fill_(-1);  // v2.6 cannot express the greatest uint64
     } else {
       at::native::fill_empty_deterministic_(fresh);
     }
@@ -106,7 +106,7 @@ Tensor empty_strided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
   return determined(std::move(result));
 }
 
-// Makes the storage long enough for what a tensor sees of it.
+// Grows the storage to hold all elements of a tensor.
 void fit(c10::TensorImpl& tensor) {
   if (tensor.numel() == 0) {
     return;
@@ -124,7 +124,7 @@ void fit(c10::TensorImpl& tensor) {
   }
 }
 
-// The same for what a storage got more.
+// Makes the new part of a grown storage deterministic as well.
 void determine_beyond(const Tensor& resized, size_t old_bytes) {
   if (!is_determined()) {
     return;
@@ -155,7 +155,7 @@ const Tensor& resize_(const Tensor& self, c10::IntArrayRef sizes,
     try {
       fit(*tensor);
     } catch (...) {
-      // There is no more to see than before.
+      // Restore the old view: the storage did not grow.
       tensor->set_sizes_and_strides(old_sizes, old_strides);
       throw;
     }
@@ -211,8 +211,8 @@ Tensor& set_tensor(Tensor& self, const Tensor& source) {
   return self;
 }
 
-// Nobody writes to a value, and it lives until the last program that reads it
-// has run: there is nothing to wait for.
+// A no-op: values are immutable, and each lives until the last program that
+// reads it has run.
 void record_stream(Tensor&, c10::Stream) {}
 
 Tensor& set_nothing(Tensor& self) {

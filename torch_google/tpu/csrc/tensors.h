@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors over boxes: made, viewed and resized without a look at any value.
+// Creates, views and resizes tensors. Nothing here reads a value.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 
 namespace torch_google::tpu {
 
-// A new tensor of the device; `natural` is the shape of its box.
+// Creates a tensor. `natural` is the shape of its box.
 at::Tensor make_tensor(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                        c10::IntArrayRef natural, c10::ScalarType dtype,
                        c10::DeviceIndex device);

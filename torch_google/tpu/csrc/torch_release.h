@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch v2.6 has not yet, under the names of later releases, for which the
-// device is written. With those releases nothing here is compiled.
+// Stand-ins for what torch v2.6 lacks, under the names of later releases. With
+// a later release nothing here is compiled.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -18,7 +18,7 @@
 
 #include <utility>
 
-// Streams are asked for where nothing may be thrown.
+// v2.6 declares these functions noexcept.
 #define TORCH_GOOGLE_STREAM_NOEXCEPT noexcept
 
 namespace c10 {
@@ -26,7 +26,8 @@ namespace c10 {
 namespace CachingAllocator = CachingDeviceAllocator;
 using MempoolId_t = std::pair<unsigned long long, unsigned long long>;
 
-// torch.accelerator does not ask it yet: torch.tpu does, by module.cpp.
+// v2.6's torch.accelerator does not use this interface; torch.tpu does, in
+// module.cpp.
 struct DeviceAllocator : Allocator {
   virtual bool initialized() = 0;
   virtual void emptyCache(MempoolId_t pool) = 0;
@@ -44,7 +45,7 @@ namespace at {
 
 struct HostStats {};
 
-// The hooks name the allocator of the host's memory: there is no other way yet.
+// In v2.6, only the hooks name the allocator of host memory.
 struct HostAllocator : c10::Allocator {
   virtual bool record_event(void* data, void* context, c10::Stream stream) = 0;
   virtual void empty_cache() = 0;
@@ -59,7 +60,7 @@ inline void setHostAllocator(c10::DeviceType, HostAllocator*) {}
 
 namespace torch_google::tpu {
 
-// It refuses them before anybody is called.
+// v2.6 rejects such integers before it calls a kernel.
 inline bool needs_unsigned(const c10::IValue&) { return false; }
 
 }  // namespace torch_google::tpu
@@ -70,7 +71,7 @@ inline bool needs_unsigned(const c10::IValue&) { return false; }
 
 namespace torch_google::tpu {
 
-// Whether it is an integer that only an unsigned type has.
+// Whether a value is an integer that only an unsigned type can represent.
 inline bool needs_unsigned(const c10::IValue& value) {
   return !value.isInt() && value.isUnsigned();
 }

@@ -11,13 +11,13 @@
 namespace torch_google::tpu {
 namespace {
 
-// What each device records now.
+// The trace that each device is recording.
 std::array<std::unique_ptr<FusedTrace>, kMaxDevices>& traces() {
   static auto* all = new std::array<std::unique_ptr<FusedTrace>, kMaxDevices>;
   return *all;
 }
 
-// The traces that threads run at this moment.
+// The traces that threads are running.
 class Running {
  public:
   void begin(const FusedTrace& trace) {
@@ -33,7 +33,7 @@ class Running {
     }
     ended_.notify_all();
   }
-  // Waits, without the GIL, until none is left that `which` says yes to.
+  // Releases the GIL and waits until no running trace matches `which`.
   template <typename Which>
   void wait(Which which) {
     std::unique_lock<std::mutex> lock(mutex_);
@@ -109,7 +109,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
     for (const size_t input : program->inputs()) {
       Box& box = box_of(*call.tensors[input]->unsafeGetTensorImpl());
       if (!now->is_ready_for(box)) {
-        // Others may run meanwhile, and end this trace.
+        // Other threads may run in the meantime and end this trace.
         box.value(Reason::strict);
         ready = false;
         break;
@@ -121,7 +121,7 @@ Results FusedTrace::record(std::shared_ptr<const Program> program,
   if (program->random()) {
     drawn = program->draw(call);
   }
-  // From here on nothing raises, and nobody else gets the GIL.
+  // From here on nothing throws, and no other thread gets the GIL.
   FusedTrace& trace = *now;
   const auto stream = current_stream(call.device).id();
   {
@@ -241,7 +241,7 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
       dead.push_back(i);
       continue;
     }
-    // Not the last reference: the external has its own.
+    // Not the last reference: the external holds one.
     Py_DECREF(box->value_);
     box->value_ = nullptr;
     external.slot = box->slot_;
@@ -263,7 +263,7 @@ size_t FusedTrace::detach(std::vector<uint32_t>& kept,
 }
 
 void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
-  // Given back when the mutex is free: that may run anything.
+  // Destroyed after the mutex is unlocked: destruction may run arbitrary code.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
   Py_ssize_t next = 0;
@@ -275,7 +275,7 @@ void FusedTrace::store(c10::ArrayRef<uint32_t> kept, PyObject* arrays) {
 
 void FusedTrace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
                       const std::vector<bool>& deleted) {
-  // References are given back when the mutex is free: that may run anything.
+  // Destroyed after the mutex is unlocked: destruction may run arbitrary code.
   std::vector<Ref> replaced;
   std::lock_guard<std::mutex> lock(Box::mutex());
   for (size_t i = 0; i < externals.size(); ++i) {
@@ -310,7 +310,7 @@ void FusedTrace::fail(c10::ArrayRef<Ref> computed, PyObject* error,
 void FusedTrace::put(uint32_t slot, Ref array, std::vector<Ref>& replaced) {
   Box* box = std::exchange(slots[slot].box, nullptr);
   if (!box) {
-    return;  // it died meanwhile
+    return;  // the box died in the meantime
   }
   box->writer_ = nullptr;
   box->shared_ = false;

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the device share. Nothing that ships imports this."""
+"""Test support for the device. Nothing that ships imports this."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""XLA's flags for tests: compile fast, at the expense of the speed of the programs."""
+"""XLA flags for tests: compile fast, at the cost of slower programs."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ XLA_FLAGS = (
     "--xla_cpu_parallel_codegen_split_count=1 "
     "--xla_cpu_use_fusion_emitters=false"
 )
-"""For programs that run once or a few times, where compilation takes most of the time."""
+"""For programs that run once or a few times, so that compilation dominates."""
 
 
 def use() -> None:
     """Set these flags for this process and its children, unless `XLA_FLAGS` is set.
 
-    XLA reads them when JAX makes its first client, so call this before the device starts.
+    XLA reads them when JAX creates its first client, so call this before the device starts.
     """
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)
