@@ -87,7 +87,7 @@ def test_without_jax_the_first_use_says_so(installed: Path) -> None:
     )
     values, complaint = _run(installed, program)
     assert values == "tensor([2., 2.])"
-    assert complaint.startswith("tpu: the device runs on JAX, which is not here")
+    assert complaint.startswith("tpu: the device runs on JAX, which is not installed")
     assert complaint.endswith("pip install torch_google")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every room of the device stands on: the platform, arrays, memory, the compiler.
+"""The foundation of the device: platform, arrays, memory, compiler.
 
-Each module is a door of its own: importing this one loads none of them, and no JAX.
+Import each module directly. This package imports none of them, and no JAX.
 """

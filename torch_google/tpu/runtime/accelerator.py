@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.accelerator as later releases have it: for torch v2.6, what it lacks; contexts of streams."""
+"""torch.accelerator of later releases, also for torch v2.6, and stream contexts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.release import V2_6
 
 
 class _Memory:
-    """The functions of torch.accelerator about memory."""
+    """The memory functions of torch.accelerator, which v2.6 lacks."""
 
     def memory_stats(self, index: int | None = None) -> dict[str, Any]:
         if not _C.started():
@@ -35,7 +35,7 @@ class _Memory:
 
 
 class StreamContext:
-    """Make a stream this thread's own, and its device, within a block; without one, do nothing."""
+    """A context that makes a stream and its device current in this thread. None is a no-op."""
 
     def __init__(self, stream: torch.Stream | None) -> None:
         self._stream = stream
@@ -56,7 +56,7 @@ class StreamContext:
 
 
 class _Stream(torch.Stream):
-    """A stream that is its own context."""
+    """A stream that is a context manager."""
 
     _contexts: list[StreamContext]
 
@@ -71,17 +71,17 @@ class _Stream(torch.Stream):
 
 accelerator: Any = _Memory() if V2_6 else torch.accelerator
 
-# Later, a stream is its own context.
+# Later releases' streams are context managers.
 StreamBase: Any = _Stream if V2_6 else torch.Stream
 
 
 def stream_context(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is this thread's own; None changes nothing."""
+    """Return a context in which a stream is this thread's current one. None is a no-op."""
     return StreamContext(stream) if V2_6 or stream is None else stream
 
 
 def check_stream_device(index: int) -> None:
-    """Raise for an index that is no device: v2.6 ends the process where it asks for its stream."""
+    """Raise ValueError unless `index` is a device. v2.6 aborts when it looks up its stream."""
     if not V2_6 or 0 <= index < _C.device_count():
         return
     _C.start()
@@ -90,8 +90,8 @@ def check_stream_device(index: int) -> None:
 
 
 def synchronize_device(index: int) -> None:
-    """Wait for a device that has started."""
+    """Wait for a started device."""
     if V2_6:
-        # It waits for what it has seen start: to ask for the device's index makes it look.
+        # v2.6 waits only for devices that it knows to have started; this call makes it check.
         torch.accelerator.current_device_index()
     torch.accelerator.synchronize(index)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the runtime has its programs compiled: the one door to XLA's compiler, and to its cache."""
+"""The only access to XLA's compiler and to the compile cache."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 def executable(
     name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, device: int
 ) -> jax.stages.Compiled:
-    """Return the executable of a program for a device; `lower` is called where it has to be made.
+    """Return the executable of a program. `lower` is called if it has to be compiled.
 
-    `fingerprint` says the same for the same program in every process. Raises CacheMissError where a
-    program has to be made and the thread may not.
+    `fingerprint` identifies the program in every process. Raises CacheMissError if the program has
+    to be compiled in cache-only mode.
     """
-    found = kept(fingerprint, device)
-    entry = found and loaded(found)
+    stored = kept(fingerprint, device)
+    entry = stored and loaded(stored)
     if entry is not None and entry.executable is not None:
         return entry.executable
     return compiled(name, lower, fingerprint=fingerprint, device=device)
 
 
 def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax.stages.Compiled:
-    """Return the executable of a lowered program, which its text tells from every other.
+    """Return the executable of a lowered program, which is identified by its text.
 
-    Raises CacheMissError where it has to be made and the thread may not.
+    Raises CacheMissError if it has to be compiled in cache-only mode.
     """
     fingerprint = f"module {hashlib.sha256(lowered.as_text().encode()).hexdigest()}"
     return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
 
 
 def kept(fingerprint: str, device: int) -> cache.StoredEntry | None:
-    """Return what the compile cache has of a program. Every new one is looked for here first."""
+    """Return the compile cache's entry for a program, or None. Try this before compiling."""
     return cache.found(fingerprint, [platform.device(device)])
 
 
 def loaded(found: cache.StoredEntry) -> cache.Entry | None:
-    """Return what the compile cache has, with its executable; None where it does not load."""
+    """Return a cache entry with its executable loaded, or None if it cannot be loaded."""
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     entry = found.loaded()
@@ -67,46 +67,46 @@ def compiled(
     device: int,
     note: Any = None,
 ) -> jax.stages.Compiled:
-    """Return the executable of a program that is not in the compile cache, and put it there.
+    """Compile a program, put it into the compile cache, and return its executable.
 
-    `fingerprint` says the same for the same program in every process; `note` is kept with it, or what
-    it makes of the executable. Raises CacheMissError where the thread may not compile.
+    `fingerprint` identifies the program in every process. `note` is stored with it; a callable is
+    applied to the executable first. Raises CacheMissError in cache-only mode.
     """
     check_allowed(name, fingerprint)
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     with metrics.compiling():
-        made = lower().compile()
-    program_limit.LIMIT.add(made)
+        program = lower().compile()
+    program_limit.LIMIT.add(program)
     if callable(note):
-        note = note(made)
-    cache.remember(fingerprint, [platform.device(device)], cache.Entry(made, note))
-    return made
+        note = note(program)
+    cache.remember(fingerprint, [platform.device(device)], cache.Entry(program, note))
+    return program
 
 
 def scratch(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs while it runs, beside inputs and results.
+    """Return the bytes that a program needs while it runs, without inputs and results.
 
-    0 where the platform does not say.
+    0 if the platform does not report it.
     """
-    told = _scratch.get(executable)
-    if told is None:
-        known = _memory(executable)
-        told = _scratch[executable] = 0 if known is None else int(known.temp_size_in_bytes)
-    return told
+    size = _scratch.get(executable)
+    if size is None:
+        stats = _memory(executable)
+        size = _scratch[executable] = 0 if stats is None else int(stats.temp_size_in_bytes)
+    return size
 
 
 def tell_scratch(executable: jax.stages.Compiled, scratch: int) -> None:
-    """Say what `scratch` will return: XLA takes milliseconds to tell it of a large program."""
+    """Set the value that `scratch` returns: XLA takes milliseconds to compute it."""
     _scratch[executable] = scratch
 
 
 def needs(executable: jax.stages.Compiled) -> int:
-    """Return the bytes that a program needs beside its inputs: for results, too."""
-    known = _memory(executable)
-    if known is None:
+    """Return the bytes that a program needs besides its inputs: scratch memory and results."""
+    stats = _memory(executable)
+    if stats is None:
         return 0
-    return int(known.temp_size_in_bytes + known.output_size_in_bytes - known.alias_size_in_bytes)
+    return int(stats.temp_size_in_bytes + stats.output_size_in_bytes - stats.alias_size_in_bytes)
 
 
 def check_allowed(name: str, fingerprint: str) -> None:
@@ -121,5 +121,5 @@ _scratch: WeakKeyDictionary[jax.stages.Compiled, int] = WeakKeyDictionary()
 def _memory(executable: jax.stages.Compiled) -> Any:
     try:
         return executable.memory_analysis()
-    except (NotImplementedError, jax.errors.JaxRuntimeError):  # a platform that does not know
+    except (NotImplementedError, jax.errors.JaxRuntimeError):  # not every platform reports it
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which device is meant: torch takes an index, a name, a torch.device or nothing."""
+"""The index of a device that the user named by index, name or torch.device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DeviceLike: TypeAlias = torch.device | str | int | None
 
 
 def index_of(device: DeviceLike) -> int:
-    """Return the index of a device; the current one's where none is named."""
+    """Return the index of a device, or of the current device for None."""
     if device is None:
         return int(_C.current_device())
     if isinstance(device, int):
@@ -25,7 +25,7 @@ def index_of(device: DeviceLike) -> int:
 
 
 def checked_index(device: DeviceLike) -> int:
-    """Return the index of a device that is there; ValueError for another. Starts the platform."""
+    """Return the index of an existing device. Raises ValueError for others. Starts the platform."""
     index = index_of(device)
     _C.start()
     count = _C.device_count()

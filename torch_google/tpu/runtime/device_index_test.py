@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Devices by their index, and elements by indices of another device."""
+"""Device arguments, and index tensors that are on another device."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of ours that run within an operator: no part of the user's code, so not for Dynamo."""
+"""Hides the device's own functions from Dynamo: they run within operators, not in user code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def untraced(function: _F) -> _F:
-    """Let Dynamo see neither a function nor what it calls. Returns the function to call.
+    """Hide a function and its callees from Dynamo. Return the function to call.
 
-    Where compiled code calls an operator after a graph break, Dynamo would trace the frames behind
-    it: those that make its program, and JAX's.
+    If compiled code calls an operator after a graph break, Dynamo would otherwise trace the frames
+    below it, which are ours and JAX's.
     """
     if not isinstance(function, FunctionType):
         raise TypeError(f"tpu: {function!r} has no code for Dynamo to skip. Give a def or a lambda")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The errors of programs, in the terms of who called the operator."""
+"""Errors of programs, reported in terms of the operator and its caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROOTS = (str(Path(torch.__file__).parent), str(Path(__file__).parents[2]))
 
 
 def explain(op: str, error: Exception) -> NoReturn:
-    """Raise what a program raised: torch.OutOfMemoryError where memory ran out."""
+    """Raise a program's error, as torch.OutOfMemoryError if memory ran out."""
     if isinstance(error, torch.OutOfMemoryError):
         raise error
     if is_out_of_memory(error):
@@ -29,26 +29,26 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether PJRT found no memory. It says so with a code, but not where inputs have no values."""
+    """Return whether PJRT ran out of memory. Only some of its messages have the status code."""
     return any(words in str(error) for words in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
-    """Wait for a value. Raises what its computation raised, as `explain` has it."""
+    """Wait for a value. Raises the error of its computation, translated by `explain`."""
     try:
         array.block_until_ready()
-    except RuntimeError as error:  # of which JAX's are a kind
+    except RuntimeError as error:  # includes JAX's
         explain("the program that computes a value", error)
 
 
 def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
-    """Return the error of something that found no memory."""
+    """Return an out-of-memory error with the device's memory usage."""
     usage = _C.memory_usage(_C.current_device())
     return torch.OutOfMemoryError(f"tpu: {what} ran out of memory: {why}. {usage}")
 
 
 def first_line(error: Exception) -> str:
-    """Return the line that says what happened: if the message is a traceback, its last line."""
+    """Return the first line of a message; for a formatted traceback, its exception line."""
     first, _, rest = str(error).strip().partition("\n")
     if first.endswith(_TRACEBACK):
         raised = [line for line in rest.splitlines() if line and not line.startswith((" ", "\t"))]
@@ -59,9 +59,9 @@ def first_line(error: Exception) -> str:
 def caller() -> str:
     """Return `file:line` of the innermost code that is neither torch's nor ours.
 
-    On a thread of autograd's that is where backward() was called, with the name of the node that runs;
-    in anomaly mode with the line that made the node, too. Where several threads are within backward(),
-    nothing tells for which of them this one works: each is named.
+    On an autograd thread that is the call of backward(), with the name of the running node; in
+    anomaly mode, also with the line that created the node. If several threads are in backward(),
+    all of their lines are named, because nothing tells which one this thread works for.
     """
     own = _users_line(sys._getframe(1))
     if own is not None:
@@ -71,7 +71,7 @@ def caller() -> str:
 
 
 def users_level() -> int:
-    """Return the `stacklevel` with which the caller's warning names the line of user's code."""
+    """Return the `stacklevel` with which the caller's warning names the line of user code."""
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and not _is_users(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
@@ -87,7 +87,7 @@ def _users_line(frame: FrameType | None) -> str | None:
 
 
 def _backward_line(frame: FrameType | None) -> str | None:
-    """Return the line that called backward(), or grad(), of a thread that is within it."""
+    """Return the line that called backward() or grad(), if the thread is inside it."""
     while frame is not None:
         if frame.f_code is _engine_run_backward.__code__:
             return _users_line(frame)
@@ -99,9 +99,9 @@ def _node() -> str:
     node = torch._C._current_autograd_node()
     if node is None:
         return ""
-    # What anomaly mode has noted: the calls that made the node, the innermost last.
-    made = "".join(node.metadata.get("traceback_", ()))
-    lines = [f"{file}:{line}" for file, line in _FRAME.findall(made) if _is_users(file)]
+    # Recorded by anomaly mode: the calls that created the node, innermost last.
+    text = "".join(node.metadata.get("traceback_", ()))
+    lines = [f"{file}:{line}" for file, line in _FRAME.findall(text) if _is_users(file)]
     return f" (backward of {node.name()}{', made at ' + lines[-1] if lines else ''})"
 
 

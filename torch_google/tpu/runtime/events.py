@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an event or a wait refers to: the values that existed when it was made."""
+"""The values that an event or a wait refers to: those that existed when it was created."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch_google.tpu.runtime import errors
 
 
 class Marker:
-    """A set of values, some of which may still be on their way.
+    """A set of values, some of which may not be ready.
 
-    `timing` stamps the moment at which the last of them is there.
+    With `timing`, records the time at which the last of them becomes ready.
     """
 
     def __init__(self, arrays: Sequence[Any], timing: bool) -> None:
@@ -28,30 +28,30 @@ class Marker:
             _watch(self)
 
     def ready(self) -> bool:
-        """Whether all values are there."""
+        """Return whether all values are ready."""
         return all(array.is_ready() for array in self.pending())
 
     def pending(self) -> list[Any]:
-        """Return the values that are still on their way, and those that have failed."""
+        """Return the values that are not ready or have failed."""
         self._arrays = [array for array in self._arrays if _concerns(array)]
         return self._arrays
 
     def wait(self) -> None:
-        """Block until all values are there; raises what their computation raised."""
+        """Wait until all values are ready. Raises the error of a failed computation."""
         for array in self._arrays:
             errors.wait(array)
         self._arrays = []
 
     def block(self, device: int, stream: int) -> None:
-        """Let who waits for a stream wait for these values, too."""
+        """Make later waits for a stream include these values."""
         with _lock:
             before = _awaited.get((device, stream), ())
             _awaited[device, stream] = [*(marker for marker in before if marker.pending()), self]
 
     def elapsed(self, later: Marker) -> float:
-        """Return the milliseconds from this to a later one. Raises as torch does for its devices.
+        """Return the milliseconds from this marker to a later one. Raises torch's own errors.
 
-        torch v2.6 leaves that to the device.
+        Later releases check this themselves; torch v2.6 leaves it to the device.
         """
         if not (self._timing and later._timing):
             raise ValueError("tpu: both events must be created with argument 'enable_timing=True'")
@@ -60,17 +60,17 @@ class Marker:
         return (later.time() - self.time()) * 1e3
 
     def time(self) -> float:
-        """Return the moment, in seconds of time.perf_counter, at which all values were there."""
+        """Return the time.perf_counter() at which all values were ready."""
         if self._reached is not None:
             self._reached.wait()
         return self._time
 
     def stamp(self) -> None:
-        """Wait, then note the time. Called by the thread that watches."""
+        """Wait, then record the time. Called by the watcher thread."""
         try:
             for array in tuple(self._arrays):
                 array.block_until_ready()
-        except Exception:  # noqa: BLE001 - wait() raises it, to whom it concerns
+        except Exception:  # noqa: BLE001 - wait() raises it to the user
             pass
         self._time = time.perf_counter()
         assert self._reached is not None
@@ -78,9 +78,9 @@ class Marker:
 
 
 def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marker:
-    """Return a marker of values, and of those that a stream waits for; -1: all streams of a device.
+    """Return a marker of `arrays` and of the values that a stream waits for. -1: all streams.
 
-    What has failed is among these once: who waits for that marker is told.
+    A failed value is included once: the first wait raises its error.
     """
     behind = []
     with _lock:
@@ -94,7 +94,7 @@ def mark(arrays: Sequence[Any], timing: bool, device: int, stream: int) -> Marke
 
 
 def _concerns(array: Any) -> bool:
-    """Whether a wait for a value may block or raise: what has failed counts as ready for JAX."""
+    """Return whether a wait for a value may block or raise. JAX reports failed values as ready."""
     if not array.is_ready():
         return True
     try:
@@ -104,9 +104,9 @@ def _concerns(array: Any) -> bool:
     return False
 
 
-# In place of a stream.
+# Stands for all streams.
 _ALL = -1
-# The events that streams of devices wait for.
+# The markers that each (device, stream) waits for.
 _awaited: dict[tuple[int, int], list[Marker]] = {}
 _watched: queue.SimpleQueue[Marker] = queue.SimpleQueue()
 _watcher: list[threading.Thread] = []

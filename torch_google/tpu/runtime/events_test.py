@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events and streams while a program runs that takes long enough to be met on its way."""
+"""Events and streams, observed while a long program runs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ import torch
 
 from torch_google.tpu.release import V2_6
 
-# How often a matrix is multiplied: a tenth of a second at the least.
+# Number of matrix products: at least a tenth of a second.
 _PRODUCTS = 24
 
 
 @pytest.fixture(autouse=True)
 def _nothing_is_on_its_way() -> Iterator[None]:
-    _long()  # compiled
+    _long()  # compile it
     torch.tpu.synchronize()
     yield
     torch.tpu.synchronize()
 
 
 def _long(x: torch.Tensor | None = None) -> torch.Tensor:
-    """Return at once with what is there much later: the identity, or another matrix."""
+    """Return at once a value that is ready much later: the identity, or another matrix."""
     x = torch.eye(768, device="tpu") if x is None else x
     eye = torch.eye(768, device="tpu")
     for _ in range(_PRODUCTS):
@@ -56,7 +56,7 @@ def test_the_time_between_events_is_that_of_the_work() -> None:
     end.synchronize()
     took = time.perf_counter() - started
     elapsed = begin.elapsed_time(end) / 1e3
-    assert took > 2 * issued  # else this shows nothing
+    assert took > 2 * issued  # otherwise the test shows nothing
     assert took - 0.05 <= elapsed <= time.perf_counter() - started + 0.05
     assert end.elapsed_time(begin) / 1e3 == -elapsed
     assert kept.trace().item() == 768
@@ -126,7 +126,7 @@ def test_who_waits_for_a_stream_waits_for_the_events_that_it_waits_for() -> None
     with ahead:
         kept = _long()
     behind.wait_stream(ahead)
-    del kept  # nobody will look at it
+    del kept  # its value is never read
     assert not behind.query()
     behind.synchronize()
     assert ahead.query()

@@ -9,10 +9,10 @@ import pytest
 from torch_google.tpu import _C
 from torch_google.tpu.runtime import heap, platform
 
-# 48 or 80 MiB of results a time, more than glibc keeps by itself: 12,288 pages or more. 80 MiB are more
-# than a heap of a thread's own can ever have. (Pieces near the bound of 128 MiB find no room again: the
-# holes are too small.) At first, each run widens the heap: glibc finds
-# no room for an aligned piece in one of its size.
+# 48 or 80 MiB of results per run, 12,288 pages or more: more than glibc keeps by default. 80 MiB
+# exceed the limit of a per-thread arena. Blocks near the bound of 128 MiB do not fit into the holes
+# of freed ones. The first runs extend the heap: glibc finds no room for an aligned block in a hole
+# of its own size.
 _PROGRAM = """
 import resource
 import statistics
@@ -50,7 +50,7 @@ def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> 
 def test_what_is_freed_is_used_again() -> None:
     assert faults() < 1000
     assert faults(80) < 1000
-    assert faults(MALLOC_TOP_PAD_="131072") > 10000  # configured by the user: left alone
+    assert faults(MALLOC_TOP_PAD_="131072") > 10000  # the user has configured malloc
     assert faults(TORCH_TPU_KEEP_HEAP="0") > 10000
 
 

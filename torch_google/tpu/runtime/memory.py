@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.memory`: what live storages hold, and what the device has."""
+"""`torch.tpu.memory`: the memory of live storages, and of the device."""
 
 from __future__ import annotations
 
@@ -43,35 +43,35 @@ def memory_allocated(device: DeviceLike = None) -> int:
 
 
 def max_memory_allocated(device: DeviceLike = None) -> int:
-    """Return the most bytes that were live at once since the last reset."""
+    """Return the peak of memory_allocated since the last reset."""
     return int(accelerator.max_memory_allocated(index_of(device)))
 
 
 def reset_peak_memory_stats(device: DeviceLike = None) -> None:
-    """Let max_memory_allocated begin at what is live now."""
+    """Reset max_memory_allocated to the current value."""
     accelerator.reset_peak_memory_stats(index_of(device))
 
 
 def empty_cache() -> None:
-    """Do nothing: memory that nobody uses is free already."""
+    """Do nothing: unused memory is freed at once."""
 
 
 def ipc_collect() -> None:
-    """Do nothing: tensors of the device are sent to other processes by way of the host."""
+    """Do nothing: tensors reach other processes through host memory."""
 
 
 def memory_reserved(device: DeviceLike = None) -> int:
-    """Return what memory_allocated does: nothing is kept for later."""
+    """Return memory_allocated(): no memory is cached."""
     return memory_allocated(device)
 
 
 def max_memory_reserved(device: DeviceLike = None) -> int:
-    """Return what max_memory_allocated does: nothing is kept for later."""
+    """Return max_memory_allocated(): no memory is cached."""
     return max_memory_allocated(device)
 
 
 def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the allocator's statistics by the parts of their names."""
+    """Return the allocator's statistics as nested dictionaries, split at the dots."""
     nested: dict[str, Any] = {}
     for name, value in memory_stats(device).items():
         *path, last = name.split(".")
@@ -83,16 +83,17 @@ def memory_stats_as_nested_dict(device: DeviceLike = None) -> dict[str, Any]:
 
 
 def reset_accumulated_memory_stats(device: DeviceLike = None) -> None:
-    """Count what is allocated and freed from zero again."""
+    """Reset the counts of allocated and freed bytes."""
     accelerator.reset_accumulated_memory_stats(index_of(device))
 
 
 def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) -> None:
-    """Let live tensors of a device hold no more than a part, 0 to 1, of its memory: else 1.
+    """Limit live tensors of a device to a fraction, 0 to 1, of its memory. The default is 1.
 
-    What would hold more raises torch.OutOfMemoryError before anything is computed or drawn. A graph
-    of torch.compile's counts with what it needs while it runs. Raises ValueError for another
-    fraction, NotImplementedError where the platform does not say how much memory there is.
+    A call that would exceed the limit raises torch.OutOfMemoryError before anything is computed or
+    drawn. A torch.compile graph counts with all memory that it needs while it runs. Raises
+    ValueError for another fraction, and NotImplementedError if the platform does not report its
+    memory.
     """
     if not 0 <= fraction <= 1:
         raise ValueError(f"tpu: a fraction of {fraction} of the memory. Give 0 to 1")
@@ -101,15 +102,15 @@ def set_per_process_memory_fraction(fraction: float, device: DeviceLike = None) 
 
 
 def get_per_process_memory_fraction(device: DeviceLike = None) -> float:
-    """Return the part of a device's memory that live tensors may hold."""
+    """Return the fraction of a device's memory that live tensors may hold."""
     total = mem_get_info(device)[1]
     return min(1.0, float(_C.memory_limit(index_of(device)) / total))
 
 
 def limit_all(devices: int) -> None:
-    """Let live tensors of each device hold what it has; where it does not say, anything.
+    """Limit live tensors of each device to its memory, if the platform reports that.
 
-    Called as the platform starts.
+    Called when the platform starts.
     """
     for index in range(devices):
         try:
@@ -120,9 +121,10 @@ def limit_all(devices: int) -> None:
 
 
 def mem_get_info(device: DeviceLike = None) -> tuple[int, int]:
-    """Return the free and the total bytes of a device: the machine's where the platform is cpu.
+    """Return the free and the total bytes of a device: the machine's if the platform is cpu.
 
-    Raises NotImplementedError where the platform does not say, ValueError for an index that is no device.
+    Raises NotImplementedError if the platform does not report them, and ValueError for an index
+    that is not a device.
     """
     torch.tpu.init()
     return _info(checked_index(device))
@@ -132,29 +134,29 @@ def _info(index: int) -> tuple[int, int]:
     if platform.name() == "cpu":
         page = os.sysconf("SC_PAGE_SIZE")
         return os.sysconf("SC_AVPHYS_PAGES") * page, os.sysconf("SC_PHYS_PAGES") * page
-    found = platform.device(index).memory_stats() or {}
-    if "bytes_limit" not in found:
+    stats = platform.device(index).memory_stats() or {}
+    if "bytes_limit" not in stats:
         raise NotImplementedError(
             f"tpu: the platform {platform.name()} does not say how much memory tpu:{index} has. "
             "memory_allocated has what live tensors hold"
         )
-    return int(found["bytes_limit"] - found.get("bytes_in_use", 0)), int(found["bytes_limit"])
+    return int(stats["bytes_limit"] - stats.get("bytes_in_use", 0)), int(stats["bytes_limit"])
 
 
 def memory_summary(device: DeviceLike = None, abbreviated: bool = False) -> str:
-    """Return a table of what live storages hold; unless abbreviated, with what PJRT says too."""
+    """Return a table of live memory and, unless `abbreviated`, of PJRT's statistics."""
     torch.tpu.init()
     index = index_of(device)
-    found = memory_stats(index)
+    stats = memory_stats(index)
     rows: list[tuple[str, ...]] = [(f"tpu:{index}", "now", "peak", "allocated", "freed")]
     for title, name in (("bytes", "allocated_bytes"), ("storages", "allocation")):
         figures = (
-            found[f"{name}.all.{kind}"] for kind in ("current", "peak", "allocated", "freed")
+            stats[f"{name}.all.{kind}"] for kind in ("current", "peak", "allocated", "freed")
         )
         rows.append((title, *(f"{figure:,}" for figure in figures)))
     if not abbreviated:
-        told = platform.device(index).memory_stats() or {}
-        rows += [(f"pjrt {name}", f"{told[name]:,}", "", "", "") for name in sorted(told)]
+        pjrt = platform.device(index).memory_stats() or {}
+        rows += [(f"pjrt {name}", f"{pjrt[name]:,}", "", "", "") for name in sorted(pjrt)]
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     return "\n".join(
         f"{row[0]:<{widths[0]}}  "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: what is counted, what live tensors may hold, and what is left where that is too much."""
+"""Memory statistics, limits, and the values that are left after an out-of-memory error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOM = 1 << 20
 
 @pytest.fixture
 def limited() -> Iterator[int]:
-    """Leave room for a MiB beside what is live."""
+    """Leave room for one MiB more than the live bytes."""
     torch._dynamo.reset()
     gc.collect()
     before = _C.memory_limit(0)
@@ -34,7 +34,7 @@ def limited() -> Iterator[int]:
 
 
 def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
-    """Require an error that names what was asked, what is live, the limit and what to do."""
+    """Require an error that names the request, the live bytes, the limit and a remedy."""
     live = torch.tpu.memory_allocated()
     words = rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"
     with pytest.raises(torch.OutOfMemoryError, match=words + " this process may use; free some"):
@@ -44,7 +44,7 @@ def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
 
 def test_a_fraction_of_the_memory() -> None:
     total = torch.tpu.mem_get_info()[1]
-    if not V2_6:  # whose torch.accelerator has no memory
+    if not V2_6:  # whose torch.accelerator has no memory functions
         assert torch.accelerator.get_memory_info()[1] == total
     assert torch.tpu.get_per_process_memory_fraction() == 1
     assert _C.memory_limit(0) == total
@@ -110,7 +110,7 @@ def test_a_result_without_room_is_refused_and_nothing_else_is_lost(mode: Any, li
         refused(lambda: x.resize_(ROOM + 4), 4 * ROOM, limited)
         assert (x.shape, x.stride()) == ((4,), (1,))
         assert torch.equal(torch.tpu.get_rng_state(), state)
-        kept = torch.ones(ROOM // 8, device="tpu")  # half of what there is
+        kept = torch.ones(ROOM // 8, device="tpu")  # half of the limit
         assert (x + 1).tolist() == [1.0, 2.0, 3.0, 4.0]
         assert kept.sum().item() == ROOM // 8
 
@@ -160,7 +160,7 @@ def test_a_fused_program_without_room_for_its_scratch_memory_runs_one_by_one(
 ) -> None:
     known = SimpleNamespace(temp_size_in_bytes=1 << 50)
     monkeypatch.setattr(compiler, "_memory", lambda _: known)
-    tried: list[Any] = []  # the first run of a program is waited for
+    tried: list[Any] = []  # the first run of a program blocks
     monkeypatch.setattr(jax, "block_until_ready", tried.append)
     x = torch.ones(64, device="tpu")
     with torch.tpu.eager_mode("fused"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime has done so far, in numbers."""
+"""Counters of the runtime."""
 
 from __future__ import annotations
 
@@ -16,22 +16,26 @@ from torch_google.tpu.runtime.accelerator import accelerator
 
 @dataclass(frozen=True)
 class Metrics:
-    """Counts since the start or the last reset. `compile_seconds` is wall time.
+    """Counts since the start or the last reset.
 
-    `misses` are calls that made a program, `forgotten` the programs that gave way to others (see
-    `mappings`); `host_shapes` those whose results' shapes depend on
-    values, which need none. `fallbacks` counts operators that ran on the CPU, by name; `graphs` what
-    happened to graphs of torch.compile's: `compile`, `call`, `evict` (a program gave way to another),
-    `copy` (of an array that could not be donated), and `pad` (an argument was copied to the length of
-    its bucket; `pad_compile`, with a program for its sizes). `exact` counts, by reason, the graphs
-    with symbols that have one program for each set of sizes.
+    `operators`: operator calls. `hits`, `misses`: calls that found a program, and calls that made
+    one. `forgotten`: programs that were evicted (program_limit.py, program_eviction.py).
+    `compiles`, `compile_seconds`: compilations, and their wall time.
 
-    A trace of the fused mode is a hit where its program is there, and a miss where it is new; `served`
-    counts those that ran operator by operator while their program was compiled. `flushes` says how
-    often a trace ended, by reason.
+    `host_shapes`: calls whose result shapes depend on values; they need no program. `fallbacks`:
+    operators that ran on the CPU, by name.
 
-    `disk_hits` and `disk_misses` are lookups of the compile cache, `disk_bytes` what was read and
-    written there. A hit is no compilation.
+    `graphs`: events of torch.compile graphs: `compile`, `call`, `evict`, `copy` (an array could not
+    be donated), `pad` (an argument was copied to the length of its bucket) and `pad_compile` (a
+    program was compiled for such a copy). `exact`: graphs with symbols that have one program per
+    set of sizes, by reason.
+
+    `fused_hits`, `fused_misses`: traces whose program was ready, and new traces. `fused_served`:
+    traces that ran operator by operator while their program was compiled. `flushes`: flushed
+    traces, by reason.
+
+    `disk_hits`, `disk_misses`: lookups in the compile cache. `disk_bytes`: bytes read and written
+    there. A disk hit is not a compilation.
     """
 
     operators: int
@@ -59,12 +63,12 @@ _host_shapes = [0]
 _fallbacks: Counter[str] = Counter()
 _graphs: Counter[str] = Counter()
 _exact: Counter[str] = Counter()
-# Programs are compiled by several threads.
+# Several threads compile programs.
 _lock = threading.Lock()
 
 
 def metrics() -> Metrics:
-    """Return the counts of all threads and devices; `live_bytes` is of the current device."""
+    """Return the counts of all threads and devices. `live_bytes` is of the current device."""
     operators, hits, misses, forgotten = _C.counts()
     disk = cache.statistics()
     live = int(accelerator.memory_allocated()) if _C.started() else 0
@@ -89,7 +93,7 @@ def metrics() -> Metrics:
 
 
 def reset_metrics() -> None:
-    """Count from zero again."""
+    """Reset all counters."""
     _C.reset_counts()
     cache.reset_statistics()
     with _lock:
@@ -111,7 +115,7 @@ def compiling() -> Iterator[None]:
 
 
 def host_shapes() -> None:
-    """Count one operator whose result's shape depended on values."""
+    """Count one operator whose result shape depended on values."""
     _host_shapes[0] += 1
 
 
@@ -121,10 +125,10 @@ def fallback(name: str) -> None:
 
 
 def graph(event: str) -> None:
-    """Count what happened to a graph of torch.compile's."""
+    """Count an event of a torch.compile graph."""
     _graphs[event] += 1
 
 
 def exact(reason: str) -> None:
-    """Count one graph with symbols that runs on arrays of exactly its sizes."""
+    """Count one graph with symbols that runs on arrays of exact size."""
     _exact[reason] += 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PJRT platform behind the device: chosen once, started when the first tensor needs it.
+"""The PJRT platform of the device, chosen once and started by the first tensor.
 
-`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) forces one; without it the first of these that this machine
-has. `TORCH_TPU_CPU_DEVICES` is the number of devices where the platform is cpu; without it JAX takes
-its own settings.
+`TORCH_TPU_PLATFORM` (tpu, cuda or cpu) selects it. By default it is the first of these that the
+machine has. `TORCH_TPU_CPU_DEVICES` sets the number of devices of the platform cpu. By default
+JAX's own settings apply.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _devices: list[jax.Device] = []
 
 
 def launch() -> int:
-    """Start PJRT, and return how many devices the platform has. `_C.start()` calls it once."""
+    """Start PJRT and return the number of devices. Called once, by `_C.start()`."""
     _devices[:] = _start()
     return len(_devices)
 
@@ -40,14 +40,14 @@ def device(index: int) -> jax.Device:
 
 
 def name() -> str:
-    """Return the platform that runs: tpu, cuda (as JAX has it: gpu) or cpu."""
+    """Return the running platform: tpu, gpu (JAX's name for cuda) or cpu."""
     return str(_devices[0].platform)
 
 
 def expected_devices() -> int:
-    """Return how many devices to expect, without a start: torch asks before it may wait.
+    """Return the expected number of devices without starting: torch asks, and must not wait.
 
-    A variable that makes no sense is left for the start to refuse: this runs in `import torch`.
+    Invalid variables are ignored here, because this runs in `import torch`. The start raises.
     """
     if os.environ.get("TORCH_TPU_PLATFORM", "") != "cpu":
         nodes = _nodes()
@@ -60,16 +60,16 @@ def expected_devices() -> int:
 
 
 def _of_jax() -> str:
-    """Return how many devices the CPU has by JAX's own settings, of which XLA's flag is the last."""
+    """Return the number of CPU devices by JAX's settings. XLA's flag comes last."""
     config = getattr(sys.modules.get("jax"), "config", None)
-    told = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
-    if not str(told).startswith("-"):
-        return str(told)
+    count = getattr(config, "jax_num_cpu_devices", os.environ.get("JAX_NUM_CPU_DEVICES", -1))
+    if not str(count).startswith("-"):
+        return str(count)
     return ["1", *_FLAG.findall(_xla_flags())][-1]
 
 
 def _xla_flags() -> str:
-    """Return XLA's flags: the variable, or the file that it names, without which XLA ends."""
+    """Return the value of XLA_FLAGS, or the content of the file that it names."""
     flags = os.environ.get("XLA_FLAGS", "").strip()
     if flags.startswith("-"):
         return flags
@@ -80,26 +80,26 @@ def _xla_flags() -> str:
 
 
 def _start() -> list[jax.Device]:
-    wanted = _forced()
+    forced = _forced()
     try:
         import jax
     except ImportError as error:
         raise ImportError(
-            f"tpu: the device runs on JAX, which is not here ({error}). "
-            "Install torch_google with what it requires: pip install torch_google"
+            f"tpu: the device runs on JAX, which is not installed ({error}). "
+            "Install torch_google with its dependencies: pip install torch_google"
         ) from error
 
     jax.config.update("jax_enable_x64", True)
-    # Without the variable JAX may have been in use: its clients stay as they are.
-    if wanted in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
+    # If the variable is unset, JAX may be in use already: leave its clients alone.
+    if forced in (None, "cpu") and "TORCH_TPU_CPU_DEVICES" in os.environ:
         count = _cpu_devices()
-        # XLA reads this when the first client of the CPU is made; JAX refuses a change from then on.
+        # XLA reads this when it creates the first CPU client. Later JAX rejects a change.
         if count != jax.config.jax_num_cpu_devices:
             jax.config.update("jax_num_cpu_devices", count)
-    if wanted is None and not _nodes():
+    if forced is None and not _nodes():
         heap.keep()
     with _quiet():
-        for platform in _PLATFORMS if wanted is None else (wanted,):
+        for platform in _PLATFORMS if forced is None else (forced,):
             if platform == "cpu":
                 heap.keep()
             try:
@@ -107,20 +107,20 @@ def _start() -> list[jax.Device]:
             except RuntimeError as absent:
                 reason = absent
     raise RuntimeError(
-        f"tpu: TORCH_TPU_PLATFORM={wanted}: JAX cannot start it: {reason}. "
-        "Install its PJRT plugin, or unset the variable to take what there is"
+        f"tpu: TORCH_TPU_PLATFORM={forced}: JAX cannot start it: {reason}. "
+        "Install its PJRT plugin, or unset the variable to take the platform that this machine has"
     ) from reason
 
 
 def _nodes() -> list[str]:
-    """Return the names of what looks like accelerators."""
+    """Return the device nodes that look like accelerators."""
     nodes = [node for node in _entries("/dev") if _NODES.fullmatch(node)]
     return nodes + [node for node in _entries("/dev/vfio") if node.isdigit()]
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Let JAX not tell of each platform that is not here: that is what was to be found out."""
+    """Silence JAX's log records about missing platforms: the search expects them."""
     logger = logging.getLogger("jax._src.xla_bridge")
     before = logger.level
     logger.setLevel(logging.WARNING)
@@ -131,10 +131,10 @@ def _quiet() -> Iterator[None]:
 
 
 def _forced() -> str | None:
-    wanted = os.environ.get("TORCH_TPU_PLATFORM") or None
-    if wanted not in (None, *_PLATFORMS):
-        raise ValueError(f"tpu: TORCH_TPU_PLATFORM={wanted}; use one of {', '.join(_PLATFORMS)}")
-    return wanted
+    name = os.environ.get("TORCH_TPU_PLATFORM") or None
+    if name not in (None, *_PLATFORMS):
+        raise ValueError(f"tpu: TORCH_TPU_PLATFORM={name}; use one of {', '.join(_PLATFORMS)}")
+    return name
 
 
 def _cpu_devices() -> int:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dtypes that a platform has not: refused by name, where a tensor comes to be there."""
+"""Dtypes that the platform lacks: rejected by name when a tensor gets one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ATTEMPTS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_a_tpu_has_no_complex128(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    ATTEMPTS[name]()  # this platform has it
+    ATTEMPTS[name]()  # the real platform supports it
     _C.clear_programs()
     monkeypatch.setattr(platform, "name", lambda: "tpu")
     words = (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How exact products are: matrix products and convolutions of float32 on devices that round them.
+"""Precision of float32 matrix products and convolutions, on devices that round them.
 
-A TPU multiplies in bfloat16, and a float32 product takes several such passes: one by default, three
-at "high", six at "highest". On a CPU float32 is exact whatever this says.
+A TPU multiplies in bfloat16. A float32 product takes one such pass by default, three at "high" and
+six at "highest". On a CPU, float32 products are exact at every level.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from torch_google.tpu.runtime.scoped_setting import ScopedSetting
 
 Precision = Literal["default", "high", "highest"]
 
-# What the key of a program holds is the position.
+# The position is the value in C++ and in the keys of programs.
 _NAMES = ("default", "high", "highest")
 
 
 def set_precision(precision: Precision) -> None:
-    """Set the precision of every thread that has not set its own."""
+    """Set the precision of every thread without its own."""
     _C.set_global_precision(_parse(precision))
 
 
 def get_precision() -> str:
-    """Return the precision that holds in this thread."""
+    """Return the precision of this thread."""
     return _NAMES[_C.precision()]
 
 
 class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.tpu.precision("highest")
-    """Set this thread's precision for a `with` block, or a function; backward passes take it over.
+    """Set this thread's precision for a `with` block or a decorated function.
 
-    A program is compiled for each precision that it runs with.
+    Backward passes inherit it. A program is compiled for each precision that it runs with.
     """
 
     def __init__(self, precision: Precision) -> None:
@@ -40,7 +40,7 @@ class precision(ScopedSetting):  # noqa: N801 - used as a function: with torch.t
 
 
 def lowering_at(name: str) -> AbstractContextManager[Any]:
-    """Return a context in which JAX traces products with a precision."""
+    """Return a context in which JAX traces products at a precision."""
     if name == "default":
         return nullcontext()
     import jax

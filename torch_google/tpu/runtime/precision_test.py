@@ -18,7 +18,7 @@ LEVELS = ["default", "high", "highest"]
 
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The programs that are compiled within a test, and their fingerprints."""
+    """Names and fingerprints of the programs that are compiled during a test."""
     found: list[str] = []
     compile_ = compiler.compiled
 
@@ -114,7 +114,7 @@ def test_a_fused_program_has_the_precision_of_each_of_its_operators(texts: list[
     with torch.tpu.eager_mode("fused"):
         for _ in range(3):
             y = x
-            for _ in range(6):  # as few operators as one product and a sum are not fused
+            for _ in range(6):  # a product and a sum alone are too few operators to fuse
                 y = y @ x
                 with torch.tpu.precision("highest"):
                     y = y @ x

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room for programs in the process.
+"""Evicts programs before the process runs out of memory mappings.
 
-XLA for the CPU maps three pieces of memory for each kernel: some for a program of one operator, some
-hundred for a fused one. The kernel gives a process so many (`vm.max_map_count`), and XLA ends a process
-that gets no more. So the programs that were not of use for the longest time are forgotten before that;
-who needs one again compiles it again, or finds it in the compile cache.
+XLA:CPU maps three memory regions per kernel: some for a program of one operator, hundreds for a
+fused one. Linux limits the mappings of a process (`vm.max_map_count`), and XLA aborts the process
+at the limit. So the least recently used programs are evicted earlier. If one is needed again, it is
+compiled again or loaded from the compile cache.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from torch_google.tpu import _C
 
 _LIMIT = Path("/proc/sys/vm/max_map_count")
 _MAPPINGS = Path("/proc/self/maps")
-# Of the limit, what the process may have: a trace that is being compiled needs some, too.
+# The share of the limit that the process may use: a trace being compiled needs mappings as well.
 _PART = 0.5
-# How many mappings the threads of a large machine may add in a second, with room to spare.
+# Upper bound of the mappings that the threads of a large machine add per second.
 _RATE = 16_000
 _SOONEST = 0.05
 
 
 class MappingBudget:
-    """Looks after `allowed` mappings, as often as they might be reached."""
+    """Keeps the process below `allowed` mappings, and counts them only when it may be near that."""
 
     def __init__(self, allowed: float, most: float) -> None:
         self._allowed = allowed
@@ -33,28 +33,29 @@ class MappingBudget:
         self._next = 0.0
 
     def look(self) -> int:
-        """Forget programs where there are too many mappings. Return how many, 0 where it is too soon."""
+        """Evict programs if there are too many mappings. Return how many were evicted."""
         now = time.monotonic()
         if now < self._next:
             return 0
-        self._next = math.inf  # other threads need not look, too
-        held = self._allowed  # what is said where a signal's handler raises
+        self._next = math.inf  # other threads need not check
+        count = self._allowed  # used if a signal handler raises below
         forgotten = 0
         try:
-            held = mappings()
-            if held > self._allowed:
+            count = mappings()
+            if count > self._allowed:
                 forgotten = _C.forget_unused()
-                held = mappings()
-                if held > self._allowed:
-                    # Others have them: programs shall not be forgotten again and again.
-                    self._allowed = (held + self._most) / 2
+                count = mappings()
+                if count > self._allowed:
+                    # The mappings belong to others: raise the bound, so that programs are not
+                    # evicted in vain.
+                    self._allowed = (count + self._most) / 2
         finally:
-            self._next = now + max(_SOONEST, (self._allowed - held) / _RATE)
+            self._next = now + max(_SOONEST, (self._allowed - count) / _RATE)
         return forgotten
 
 
 def mappings() -> int:
-    """Return how many mappings of memory the process has; 0 where nobody knows."""
+    """Return the number of memory mappings of the process, or 0 if it is unknown."""
     try:
         return _MAPPINGS.read_bytes().count(b"\n")
     except OSError:
@@ -65,9 +66,9 @@ def _budget() -> MappingBudget:
     try:
         most = int(_LIMIT.read_text())
     except (OSError, ValueError):
-        most = 1 << 62  # no Linux
+        most = 1 << 62  # not Linux
     return MappingBudget(_PART * most, most)
 
 
 BUDGET = _budget()
-"""That of this process."""
+"""The budget of this process."""

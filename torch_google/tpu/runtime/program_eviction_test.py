@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs give way to others before the process has no room for more."""
+"""Programs are evicted before the process runs out of memory mappings."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_programs_of_ever_new_shapes_take_a_bounded_number_of_mappings(
             most = max(most, program_eviction.mappings())
         torch.tpu.wait_for_compiles()
     assert torch.tpu.metrics().forgotten > before
-    # Else it were some three for each of six programs of a shape.
+    # Without eviction: about three for each of the six programs of a shape.
     assert most - start < 1.5 * _MORE
 
 
@@ -69,7 +69,8 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     with torch.tpu.eager_mode("fused"):
         compute()
         _C.clear_programs()
-        # As in another process: the fused ones run, of their operators no other program is loaded.
+        # As in another process: the fused programs run, and no program of a single operator is
+        # loaded.
         compute()
     request.getfixturevalue("room")
     before = torch.tpu.metrics()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many compiled programs the process keeps: each new shape is one, of about half a MiB.
+"""The limit on compiled programs in the process: one per new shape, about half a MiB each.
 
-Above the limit the least recently used half is forgotten, and the memory goes back to the system. A
-program that is needed again is compiled again, or comes from the compile cache.
+Above the limit the least recently used half is evicted, and its memory is returned to the system.
+If a program is needed again, it is compiled again or loaded from the compile cache.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _DEFAULT = 1024
 
 
 class ProgramLimit:
-    """Counts the programs that live, and forgets the least recently used half above a limit."""
+    """Counts live programs, and evicts the least recently used half above a limit."""
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
-        self._held = 0  # programs that survived the last round: others than the recorder have them
+        self._held = 0  # programs that survived the last eviction: not only the recorder holds them
         self._programs: WeakSet[jax.stages.Compiled] = WeakSet()
         self._lock = threading.Lock()
 
@@ -42,9 +42,9 @@ class ProgramLimit:
         self._limit, self._held = limit, 0
 
     def make_room(self) -> int:
-        """Forget programs if there are as many as the limit; return how many were forgotten.
+        """Evict programs if the limit is reached. Return how many were evicted.
 
-        Also drops the text of lowered programs: JAX keeps it for as long as their traces live, and it
+        Also drop the text of lowered programs: JAX keeps it as long as their traces live, and it
         takes more memory than the programs.
         """
         _drop_lowered_text()
@@ -52,7 +52,7 @@ class ProgramLimit:
         if limit is None or len(self._programs) < max(limit, 2 * self._held):
             return 0
         if not self._lock.acquire(blocking=False):
-            return 0  # another thread is at it
+            return 0  # another thread is evicting
         try:
             forgotten = _C.forget_unused()
             self._held = len(self._programs)
@@ -64,12 +64,12 @@ class ProgramLimit:
         return forgotten
 
     def add(self, program: jax.stages.Compiled) -> None:
-        """Count a program for as long as it lives."""
+        """Count a program while it is alive."""
         self._programs.add(program)
 
 
 def _drop_lowered_text() -> None:
-    from jax._src import pjit  # `torch.tpu` is imported without JAX
+    from jax._src import pjit  # imported here: `torch.tpu` must not load JAX
     from jax._src.interpreters import pxla
 
     pjit._pjit_lower.cache_clear()
@@ -93,17 +93,17 @@ def _from_environment() -> ProgramLimit:
 
 
 LIMIT = _from_environment()
-"""That of this process."""
+"""The limit of this process."""
 
 
 def set_program_limit(limit: int | None) -> None:
-    """Keep at most about so many compiled programs in the process; None keeps all.
+    """Limit the process to about `limit` compiled programs. None removes the limit.
 
-    Above it the least recently used half is forgotten. Raises ValueError for a limit below 1.
+    Above it the least recently used half is evicted. Raises ValueError for a limit below 1.
     """
     LIMIT.set(limit)
 
 
 def get_program_limit() -> int | None:
-    """Return how many compiled programs the process keeps, or None for no limit."""
+    """Return the limit on compiled programs in the process, or None."""
     return LIMIT.get()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for a `with` block, and for the calls of a function that it decorates."""
+"""A setting for a `with` block, or for the calls of a decorated function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ScopedSetting:
-    """Give a setting of this thread a value within a block, and give back what it had before.
+    """Set a setting of this thread within a block, and restore the previous value afterwards.
 
-    One object may be entered again and again, also within itself, and by many threads. As a decorator
-    it holds for each call of a function, and wherever a generator runs, as torch.no_grad() does.
+    An object may be entered repeatedly, recursively and by many threads. As a decorator it applies
+    to each call of a function, and whenever a generator runs, like torch.no_grad().
     """
 
     def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], value: Any) -> None:
@@ -42,9 +42,10 @@ class ScopedSetting:
         self._write(self._entered.before.pop())
 
     def __call__(self, function: _F) -> _F:
-        """Return a function that runs in the block.
+        """Return a function that runs within the block.
 
-        Raises TypeError for a coroutine, which other work of its thread interrupts, and for a class.
+        Raises TypeError for a coroutine function, because other tasks of the thread would run
+        within the block, and for a class.
         """
         name = f"torch.tpu.{type(self).__name__}"
         named = getattr(function, "__qualname__", repr(function))
@@ -60,7 +61,7 @@ class ScopedSetting:
 
 
 class _SavedValues(threading.local):
-    """What the setting was before each block of this thread's that is open."""
+    """For each open block of this thread, the value of the setting before it."""
 
     def __init__(self) -> None:
         self.before: list[Any] = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings for a block of code or a function: the mode, the precision and what else a thread has."""
+"""Scoped settings: mode, precision and the other settings of a thread."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu import _C
 
-# How to make each, what it sets, what that is within it, and what it is elsewhere.
+# For each setting: a constructor, a reader, the value within a block, and the value outside.
 BLOCKS: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any]] = {
     "eager_mode": (
         lambda: torch.tpu.eager_mode("fused"),
@@ -34,7 +34,7 @@ def test_a_function_runs_in_its_block_each_time(
 ) -> None:
     @make()
     def work(n: int, *, fail: bool = False) -> list[Any]:
-        """Say what is set, in `n` calls of itself."""
+        """Return the setting from within `n` nested calls."""
         if fail:
             raise KeyError(read())
         return [read(), *(work(n - 1) if n else [])]
@@ -66,7 +66,7 @@ def test_a_generator_is_in_the_block_while_it_runs(
     running = work()
     assert isinstance(running, Generator)
     assert next(running) == within
-    assert read() == outside  # its caller is not
+    assert read() == outside  # the setting does not apply to the caller
     assert running.send("sent") == ("sent", within)
     assert read() == outside
     running.close()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided views of an immutable array: read by slices and transpositions, written by updates.
+"""Strided views of an immutable array: read by slicing and transposing, written by updates.
 
-An array stands for a storage: its elements, in row-major order, are the storage's. A view is what
-torch has: sizes, strides and an offset in elements. Only where strides do not nest (overlapping
-windows) do indices have to be gathered or scattered.
+An array stands for a storage: its elements in row-major order are the storage's. A view has torch's
+sizes, strides and offset in elements. Indices are gathered or scattered only if the strides do not
+nest, as for overlapping windows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch_google.tpu import dtypes
 
 @dataclass(frozen=True)
 class View:
-    """How a tensor of `dtype` sees a storage: `conj`ugated, or with its sign changed (`neg`)."""
+    """A tensor's view of a storage. `conj` and `neg` are torch's lazy bits."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -33,7 +33,7 @@ class View:
 
     @staticmethod
     def of(tensor: torch.Tensor) -> View:
-        """Return the view that a tensor is."""
+        """Return the view of a tensor."""
         return View(
             tuple(tensor.shape),
             tensor.stride(),
@@ -44,14 +44,14 @@ class View:
         )
 
     def bits(self, values: jax.Array) -> jax.Array:
-        """Return what the view makes of stored values, and likewise what to store for a value."""
+        """Apply the conjugate and negative bits. The operation is its own inverse."""
         values = jnp.conj(values) if self.conj else values
         return -values if self.neg else values
 
 
 @dataclass(frozen=True)
 class Natural:
-    """The storage of a new tensor: its shape, and the permutation that leads there."""
+    """The array of a new tensor: its shape, and the permutation of dimensions that leads to it."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -59,7 +59,7 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the storage of a new tensor, of the given strides where these are dense."""
+    """Return the array layout of a new tensor. Strides that are not dense become contiguous."""
     order = _by_stride(sizes, strides)
     step = 1
     for dimension in reversed(order):
@@ -80,12 +80,12 @@ def contiguous(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def read(base: jax.Array, view: View) -> jax.Array:
-    """Return the values that a view sees, in its sizes."""
+    """Return the values of a view, in its sizes."""
     return view.bits(_stored(base, view))
 
 
 def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
-    """Return the storage with other values where a view sees them; `base` keeps its shape."""
+    """Return the storage with a view's elements replaced. `base` keeps its shape."""
     sizes = view.sizes
     if 0 in sizes:
         return base
@@ -111,7 +111,7 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
 
 
 def is_plain(shape: Sequence[int], view: View) -> bool:
-    """Whether a view has the shape of its storage's array, and sees all of it in its order."""
+    """Return whether a view is the whole array, in its shape and order."""
     if tuple(shape) != view.sizes or view.offset:
         return False
     return all(
@@ -123,7 +123,7 @@ def is_plain(shape: Sequence[int], view: View) -> bool:
 
 
 def covers(view: View, elements: int) -> bool:
-    """Whether a view sees every element of a storage, so that a write leaves nothing old."""
+    """Return whether a view covers every element, so that a write keeps no old value."""
     if math.prod(view.sizes) != elements:
         return False
     kept = [d for d, size in enumerate(view.sizes) if size > 1]
@@ -157,10 +157,10 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
 
 @dataclass(frozen=True)
 class _Grid:
-    """A box within the elements as a grid: `shape` is that grid, whose first dimension is `rows`.
+    """A view as a block in a grid of the elements. `shape` is the grid; `rows` its first size.
 
-    `order` sorts the view's dimensions by stride. The last dimension of the grid is what lies
-    between two neighbours.
+    `order` sorts the view's dimensions by stride. The grid's last dimension is the distance between
+    neighbouring elements.
     """
 
     rows: int
@@ -172,7 +172,7 @@ class _Grid:
 
 
 def _grid(sizes: Sequence[int], strides: Sequence[int], offset: int) -> _Grid | None:
-    """Return where a view lies in a grid, or None if its strides do not nest."""
+    """Return the grid of a view, or None if its strides do not nest."""
     order = _by_stride(sizes, strides)
     steps = [strides[d] for d in order]
     if 0 in steps:
@@ -221,7 +221,7 @@ def _indices(view: View, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
-    """Return values as a storage has them; it keeps the bytes that are behind their end."""
+    """Return values in the form of a storage. Bytes of `base` beyond their end are kept."""
     flat = _as_dtype(values, dtypes.to_torch(base.dtype)).reshape(-1)
     if flat.size < base.size:
         flat = jnp.concatenate([flat, base.reshape(-1)[flat.size :]])
@@ -231,7 +231,7 @@ def _ended(values: jax.Array, base: jax.Array) -> jax.Array:
 def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
     """Return the same bytes as elements of another dtype: flat, unless nothing changes.
 
-    What is no whole element at the end is left out.
+    An incomplete element at the end is dropped.
     """
     wanted = dtypes.to_jax(dtype)
     if array.dtype == wanted:

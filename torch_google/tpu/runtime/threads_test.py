@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What threads give back without the GIL, while the main thread waits for them in C."""
+"""References that threads release without the GIL, while the main thread waits in C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_one_backward_pass_gives_back_what_it_no_longer_needs() -> None:
     live: list[int] = []
     y = torch.ones(100, device="tpu", requires_grad=True)
     for layer in range(40):
-        y = y.sin()  # which keeps its input
+        y = y.sin()  # autograd keeps its input
         if layer in (1, 38):
             y.register_hook(lambda _: live.append(len(jax.live_arrays())))
     y.sum().backward()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that cross from one device to another, or to and from the host."""
+"""Transfers between devices, and to and from the host."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch_google.tpu.runtime.strides import View, read
 
 
 def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = False) -> None:
-    """Copy between tensors on different devices, with torch's rules for sizes and dtypes.
+    """Copy between tensors on different devices, by torch's rules for sizes and dtypes.
 
-    The source may change as soon as this returns, whatever `non_blocking` says.
+    The source may change as soon as this returns, regardless of `non_blocking`.
     """
     with torch._C.DisableTorchFunction(), torch._C._AutoDispatchBelowAutograd():
         source = source.expand(target.shape)
@@ -31,7 +31,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
             return
         else:
             raise NotImplementedError(
-                f"tpu: no copy from {source.device} to {target.device}. Go by way of the CPU"
+                f"tpu: no copy from {source.device} to {target.device}. Copy to the CPU first"
             )
         if _is_whole(target):
             _C.store(target, array)
@@ -40,7 +40,7 @@ def transfer(target: torch.Tensor, source: torch.Tensor, _non_blocking: bool = F
 
 
 def to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the values of a tensor on the host, of the same sizes; nobody may write to them."""
+    """Return the values of a tensor on the host. The result must not be written to."""
     value = _C.value(tensor)
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
@@ -49,21 +49,21 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
-    """Return all elements of a tensor's storage on the host; nobody may write to them."""
+    """Return a tensor's whole storage on the host. The result must not be written to."""
     return arrays.to_host(_C.value(tensor))
 
 
 def seen(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return a view of a storage's elements, which are on the host, as a tensor of tpu sees its own."""
+    """Return the view of a host copy of a storage that corresponds to the tpu tensor `like`."""
     if storage.dtype != like.dtype:
-        # The bytes at the end need not be a whole element.
+        # The last bytes need not be a whole element.
         usable = storage.nbytes // like.itemsize * like.itemsize
         storage = storage[: usable // storage.itemsize].view(like.dtype)
     return _signed(storage.as_strided(like.shape, like.stride(), like.storage_offset()), like)
 
 
 def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor that holds an array of a device of ours."""
+    """Return a tensor over an array of this platform."""
     index = next(iter(array.devices())).id
     tensor = torch.empty(array.shape, dtype=dtype, device=f"tpu:{_index(index)}")
     _C.store(tensor, array)
@@ -71,7 +71,7 @@ def from_array(array: jax.Array, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _signed(values: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
-    """Return the values behind a tensor as it sees them: conjugated or negated, where it says so."""
+    """Apply the lazy conjugate and negative bits of `like`."""
     if like.is_conj():
         values = torch._conj(values)
     return torch._neg_view(values) if like.is_neg() else values
@@ -82,7 +82,7 @@ def _index(identity: int) -> int:
     for index in range(_C.device_count()):
         if platform.device(index).id == identity:
             return index
-    raise ValueError(f"tpu: the array lies on device {identity}, which is none of tpu's")
+    raise ValueError(f"tpu: the array is on device {identity}, which is not a tpu device")
 
 
 def _is_whole(tensor: torch.Tensor) -> bool:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the device: one target a room, a process a file, compiled fast."""
+"""Tests of the device: one target per room, one process per file, fast compilation."""
 
 load("//tools/par:par.bzl", "par_tests")
 
-# Modules that a test of the device imports sooner or later, and that start no thread. Imported
-# once per shard, they take 3 s of each file's CPU time away.
+# Modules that most tests import, and that start no thread. Importing them once per shard saves 3 s of
+# CPU time per file.
 _WARM_IMPORTS = [
     "hypothesis",
     "jax",
@@ -16,9 +16,9 @@ _WARM_IMPORTS = [
 ]
 
 def tpu_tests(name, srcs, deps = [], **kwargs):
-    """par_tests on the started device. srcs, deps and the rest: as of par_tests.
+    """par_tests on the started device. Takes the arguments of par_tests.
 
-    Programs are compiled without optimisation (see quick_compiler.py), by conftest.py.
+    conftest.py makes XLA compile without optimisation (quick_compiler.py).
     """
     par_tests(
         name = name,
@@ -26,7 +26,7 @@ def tpu_tests(name, srcs, deps = [], **kwargs):
         warm_imports = _WARM_IMPORTS,
         deps = deps + [
             "//torch_google/tpu/testing:support",
-            # Named here as well, for the tag `budget`.
+            # A direct dependency, for the tag `budget`.
             "@pypi//hypothesis",
         ],
         **kwargs
