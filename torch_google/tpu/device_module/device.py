@@ -148,19 +148,20 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether there is a device: always, as the CPU is a platform of PJRT's."""
+    """Return True: the CPU is a platform of PJRT, so there is always a device."""
     return True
 
 
 def init() -> None:
-    """Start the platform now, instead of at the first tensor."""
+    """Start the platform now instead of with the first tensor."""
     _C.start()
 
 
 def __getattr__(name: str) -> Any:
-    """`_initialized`: what checkpointing asks before it keeps the state of random numbers.
+    """Return `_initialized` or `_lazy_init`, which torch reads.
 
-    `_lazy_init`: what torch v2.6 calls before it believes that there is something to wait for.
+    Checkpointing reads `_initialized` before it saves random states. torch v2.6 calls `_lazy_init`
+    before it waits for anything.
     """
     if name == "_initialized":
         return is_initialized()
@@ -170,7 +171,7 @@ def __getattr__(name: str) -> Any:
 
 
 def is_initialized() -> bool:
-    """Whether the platform runs."""
+    """Return whether the platform has started."""
     return bool(_C.started())
 
 
@@ -179,7 +180,7 @@ def _is_in_bad_fork() -> bool:
 
 
 def device_count() -> int:
-    """Return how many devices there are; starts the platform."""
+    """Return the number of devices. Starts the platform."""
     if _is_in_bad_fork():
         return 0
     _C.start()
@@ -187,51 +188,51 @@ def device_count() -> int:
 
 
 def current_device() -> int:
-    """Return the index of this thread's device."""
+    """Return the index of this thread's current device."""
     return int(_C.current_device())
 
 
 def set_device(device: DeviceLike) -> None:
-    """Make a device this thread's own."""
+    """Make a device this thread's current one."""
     torch.accelerator.set_device_index(index_of(device))
 
 
 class device(ScopedSetting):  # noqa: N801 - as torch.cuda has it
-    """Use a device within a `with` block, or a function."""
+    """Make a device current within a `with` block or a decorated function."""
 
     def __init__(self, device: DeviceLike) -> None:
         super().__init__(current_device, set_device, index_of(device))
 
 
 class device_of(device):  # noqa: N801 - as torch.cuda has it
-    """Use the device of a tensor of tpu within a block or a function; of any other, change nothing."""
+    """Make a tpu tensor's device current within a block. No-op for tensors of other devices."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(obj.device if obj.device.type == "tpu" else None)
 
 
 def synchronize(device: DeviceLike = None) -> None:
-    """Wait until every value on a device is there. Raises what its computation raised."""
+    """Wait until every value on a device is ready. Raises errors of their computations."""
     if _C.started() or _C.is_forked():
         synchronize_device(index_of(device))
 
 
 class Stream(StreamBase):
-    """A label for the work that a thread issues, to wait for it apart from other work.
+    """A label for work that a thread issues, so that it can be awaited separately.
 
-    Values are immutable and each knows when it is ready, so streams need no order among themselves.
+    Values are immutable and know when they are ready, so streams need no order among each other.
     """
 
     def __new__(cls, device: DeviceLike = None, priority: int = 0) -> Stream:
-        """Make a new stream of a device."""
-        made = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
-        return made
+        """Create a stream on a device."""
+        stream = super().__new__(cls, device=f"tpu:{index_of(device)}", priority=priority)
+        return stream
 
 
 class Event(torch.Event):
-    """A moment in the work of a stream: all values that existed when it was recorded.
+    """A point in a stream: all values that existed when it was recorded.
 
-    Makes a torch.Event itself: elapsed_time takes no other.
+    The constructor returns a torch.Event: elapsed_time accepts no other type.
     """
 
     def __new__(
@@ -242,10 +243,10 @@ class Event(torch.Event):
         blocking: bool = False,
         interprocess: bool = False,
     ) -> torch.Event:
-        """Make an event; `enable_timing` notes when it is reached, for elapsed_time.
+        """Create an event. `enable_timing` records when it is reached, for elapsed_time.
 
-        A thread that waits for one always sleeps, whatever `blocking` says. Raises ValueError for
-        `interprocess`: arrays and their moments are a process's own.
+        A thread that waits for an event always sleeps, regardless of `blocking`. Raises ValueError
+        for `interprocess`: arrays belong to one process.
         """
         if isinstance(device, bool):
             raise TypeError(
@@ -253,8 +254,8 @@ class Event(torch.Event):
             )
         if interprocess:
             raise ValueError(
-                "tpu: an event cannot be seen from another process. Make one with interprocess=False "
-                "and let processes wait by what joins them: a queue, a barrier"
+                "tpu: an event is not visible to other processes. Use interprocess=False, and "
+                "synchronise processes with a queue or a barrier"
             )
         return torch.Event(
             f"tpu:{index_of(device)}", enable_timing=enable_timing, blocking=blocking
@@ -262,14 +263,14 @@ class Event(torch.Event):
 
 
 def current_stream(device: DeviceLike = None) -> torch.Stream:
-    """Return the stream of this thread on a device."""
+    """Return this thread's current stream on a device."""
     index = index_of(device)
     check_stream_device(index)
     return torch.accelerator.current_stream(index)
 
 
 def default_stream(device: DeviceLike = None) -> torch.Stream:
-    """Return the stream that a device's threads have until they set another."""
+    """Return the default stream of a device."""
     return torch.Stream(
         stream_id=0,
         device_index=index_of(device),
@@ -278,15 +279,15 @@ def default_stream(device: DeviceLike = None) -> torch.Stream:
 
 
 def set_stream(stream: torch.Stream) -> None:
-    """Make a stream this thread's own on its device."""
+    """Make a stream this thread's current one on its device."""
     torch.accelerator.set_stream(stream)
 
 
 def stream(stream: torch.Stream | None) -> Any:
-    """Return a context in which a stream is this thread's own; None changes nothing."""
+    """Return a context in which a stream is current. None is a no-op."""
     return stream_context(stream)
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the dtypes of autocast, the default first."""
+    """Return the dtypes that autocast supports, the default first."""
     return [torch.bfloat16, torch.float16]

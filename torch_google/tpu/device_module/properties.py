@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a device is: as PJRT tells it, and None where it does not."""
+"""Device properties as PJRT reports them, None for those that it does not."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ __all__ = [
 
 @dataclass(frozen=True)
 class DeviceProperties:
-    """`name` is the kind of device in PJRT's words, `total_memory` its bytes.
+    """Properties of a device.
 
-    `process_index`, `coords` and `core_on_chip` say where it is among the devices of all hosts.
+    `name` is PJRT's name for the kind of device, `total_memory` is in bytes. `process_index`,
+    `coords` and `core_on_chip` locate it among the devices of all hosts.
     """
 
     name: str
@@ -43,51 +44,51 @@ class DeviceProperties:
 
 
 def get_device_properties(device: DeviceLike = None) -> DeviceProperties:
-    """Return what is known of a device; starts the platform."""
+    """Return the properties of a device. Starts the platform."""
     torch.tpu.init()
     index = checked_index(device)
-    found = platform.device(index)
+    jax_device = platform.device(index)
     try:
         total: int | None = mem_get_info(index)[1]
     except NotImplementedError:
         total = None
-    coords = getattr(found, "coords", None)
+    coords = getattr(jax_device, "coords", None)
     return DeviceProperties(
-        name=str(found.device_kind),
-        platform=str(found.platform),
-        platform_version=str(found.client.platform_version),
+        name=str(jax_device.device_kind),
+        platform=str(jax_device.platform),
+        platform_version=str(jax_device.client.platform_version),
         total_memory=total,
-        id=int(found.id),
-        local_hardware_id=found.local_hardware_id,
-        process_index=int(found.process_index),
+        id=int(jax_device.id),
+        local_hardware_id=jax_device.local_hardware_id,
+        process_index=int(jax_device.process_index),
         coords=None if coords is None else tuple(coords),
-        core_on_chip=getattr(found, "core_on_chip", None),
-        slice_index=getattr(found, "slice_index", None),
+        core_on_chip=getattr(jax_device, "core_on_chip", None),
+        slice_index=getattr(jax_device, "slice_index", None),
     )
 
 
 def get_device_name(device: DeviceLike = None) -> str:
-    """Return the kind of a device, in PJRT's words."""
+    """Return PJRT's name for the kind of a device."""
     return get_device_properties(device).name
 
 
 def get_device_capability(device: DeviceLike = None) -> dict[str, Any]:
-    """Return the properties of a device as a dict; there is no number that stands for them."""
+    """Return the properties of a device as a dict: there is no capability number."""
     return asdict(get_device_properties(device))
 
 
 def get_arch_list() -> list[str]:
-    """Return no architectures: programs are compiled where they run."""
+    """Return an empty list: programs are compiled for the devices of the process."""
     return []
 
 
 def can_device_access_peer(device: DeviceLike, peer_device: DeviceLike) -> bool:
-    """Whether values go from one device to another without the host: PJRT sees to it."""
+    """Return whether values are copied between two devices without the host: PJRT does that."""
     torch.tpu.init()
     return checked_index(device) != checked_index(peer_device)
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 works: everywhere, in hardware on all but CPUs."""
+    """Return whether bfloat16 works: everywhere, and in hardware except on CPUs."""
     torch.tpu.init()
     return including_emulation or platform.name() != "cpu"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.random`: a generator for each device, which a seed and an offset describe."""
+"""`torch.tpu.random`: a generator per device, whose state is a seed and an offset."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def manual_seed(seed: int) -> None:
 
 
 def manual_seed_all(seed: int) -> None:
-    """Seed the generators of all devices; does not start the platform."""
+    """Seed the generators of all devices. Does not start the platform."""
     _C.seed_all(int(seed) % 2**64)
 
 
 def seed() -> int:
-    """Seed the generator of the current device with a number that nobody knows."""
+    """Seed the generator of the current device with a random number."""
     return _generator(_C.current_device()).seed()
 
 
 def seed_all() -> None:
-    """Seed the generators of all devices with one number that nobody knows."""
+    """Seed the generators of all devices with one random number."""
     manual_seed_all(seed())
 
 
@@ -47,7 +47,7 @@ def initial_seed() -> int:
 
 
 def get_rng_state(device: DeviceLike = "tpu") -> torch.Tensor:
-    """Return the state of a device's generator: 16 bytes on the CPU."""
+    """Return the state of a device's generator: a CPU tensor of 16 bytes."""
     return _generator(index_of(device)).get_state()
 
 

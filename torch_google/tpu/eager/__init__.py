@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators one by one: what a call becomes for which C++ has no program.
+"""Eager execution of single operators: cache misses of the C++ recorder.
 
-Its names are imported when they are asked for, as they load JAX.
+Names are imported on first use, because they load JAX.
 """
 
 from importlib import import_module

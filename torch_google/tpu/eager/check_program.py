@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the debug mode asks of arguments before an operator runs: see lowerings/checks.py.
+"""Value checks of the debug mode, which run before an operator: see lowerings/checks.py.
 
-The checks of a call are one program more, which is compiled when it first runs in the debug mode.
-Other modes pay nothing for it.
+The checks of a call are a separate program, compiled when the call first runs in debug mode. Other
+modes pay nothing for it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import jax
 from torch_google.tpu.lowerings.checks import Checks
 from torch_google.tpu.runtime import compiler
 
-# The kind of an error, and its words, with {} for the value that was found.
+# An exception class, and its message with {} for the offending value.
 _Error: TypeAlias = tuple[type[Exception], str]
 
 
 class CheckProgram:
-    """The checks of one kind of call. `make` returns them for what the call's program is given."""
+    """The compiled checks of one kind of call. `make` returns the checks for program inputs."""
 
     def __init__(
         self,
@@ -42,17 +42,17 @@ class CheckProgram:
         self._made: tuple[Any, list[_Error]] | None = None
 
     def error(self, arguments: Sequence[Any]) -> _Error | None:
-        """Return the kind and the words of what is wrong with arguments, or None.
+        """Return the class and message of the error in `arguments`, or None.
 
-        Raises CacheMissError where the checks have to be compiled, and the thread may not.
+        Raises CacheMissError if the checks have to be compiled in cache-only mode.
         """
         if self._made is None:
             self._made = self._compiled()
         executable, errors = self._made
         if not errors:
             return None
-        found = jax.device_get(executable(*arguments))
-        for (kind, words), (failed, values) in zip(errors, found, strict=True):
+        results = jax.device_get(executable(*arguments))
+        for (kind, words), (failed, values) in zip(errors, results, strict=True):
             if failed:
                 return kind, words.format(*map(_number, values))
         return None
@@ -78,18 +78,18 @@ class CheckProgram:
 
 
 def attach(executable: Any, checked: CheckProgram) -> None:
-    """Have `error_of` ask these checks of what a program is given."""
+    """Register the checks of a program for `error_of`."""
     _programs[executable] = checked
 
 
 def error_of(executable: Any, arguments: Sequence[Any]) -> _Error | None:
-    """Return the kind and the words of what is wrong with a program's arguments, or None."""
+    """Return the class and message of the error in a program's arguments, or None."""
     checked = _programs.get(executable)
     return None if checked is None else checked.error(arguments)
 
 
 def _number(value: Any) -> str:
-    """Return a number as C++ prints it."""
+    """Format a number as C++ does."""
     return f"{float(value):g}" if value.dtype.kind in "fV" else str(int(value))
 
 

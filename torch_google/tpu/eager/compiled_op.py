@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiled program of one call of an operator: from the arrays of storages to new ones."""
+"""The compiled program of an operator call: a function from storage arrays to new arrays."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CompiledOp:
-    """A program. Tensors are known by their position among those of all arguments.
+    """A compiled program. Tensors are identified by their index among all arguments' tensors.
 
     `function` takes the arrays of `inputs`, then every number, then (if `random`) a seed and an
-    offset. It returns new arrays for `written`, then one for each NewTensor in `results`. A result that
-    is an int is the argument itself, one that is None is undefined. `numbers` has an `f` for each float
-    among the numbers, and an `i` for each integer, with seed and offset. `body` is what `function` was
-    compiled from, and `fingerprint` tells it from every other program of this version.
+    offset. It returns new arrays for `written`, then one for each NewTensor in `results`. An int in
+    `results` is the argument itself; None is undefined. `numbers` has an `f` for each float among
+    the numbers and an `i` for each integer, including seed and offset. `body` is the source of
+    `function`. `fingerprint` identifies the program among all programs of this version.
 
-    Without a `function` the first to run the program asks `load` for it: of what the compile cache
-    has, fused mode runs little by itself.
+    If `function` is None, the first run calls `load`: fused mode runs few of the compile cache's
+    programs alone.
     """
 
     name: str
@@ -63,14 +63,14 @@ class CompiledOp:
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
-        """Return the program for others to be composed of."""
+        """Return the program as a jaxpr, for use within other programs."""
         return self.body.traced.jaxpr
 
 
 class Body:
-    """A function of arrays, and the kinds of these. It is traced when somebody asks.
+    """A function of arrays and the specs of its inputs. It is traced lazily.
 
-    That may be in another thread, and later: the settings of the thread that makes it hold.
+    The trace may happen later and in another thread. The settings of the creating thread apply.
     """
 
     def __init__(self, function: Callable[..., tuple[jax.Array, ...]], specs: list[Any], on: Any):
@@ -82,38 +82,38 @@ class Body:
 
     @cached_property
     def traced(self) -> jax.stages.Traced:
-        """Return the function as JAX has traced it."""
+        """Return the traced function."""
         with lowering_at(self._precision), dtypes.defaulting_to(self._default):
-            found = self._trace(self._function)
-            quicker = program.reordered(found.jaxpr) if platform.name() == "cpu" else None
-            return found if quicker is None else self._trace(quicker)
+            traced = self._trace(self._function)
+            quicker = program.reordered(traced.jaxpr) if platform.name() == "cpu" else None
+            return traced if quicker is None else self._trace(quicker)
 
     def _trace(self, function: Callable[..., tuple[jax.Array, ...]]) -> jax.stages.Traced:
         return jax.jit(function, out_shardings=self._on).trace(*self._specs)
 
 
 def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
-    """Return the program of a call from the compile cache. It is lowered when somebody asks.
+    """Return the program of a call from the compile cache, or None. It is lowered lazily.
 
-    Raises BakedNumber where a former process found that the call has none.
+    Raises BakedNumber if an earlier process found that the program depends on a number.
     """
     if not _is_ours(call):
         return None
     fingerprint = fingerprint_of(call, device)
-    found = compiler.kept(fingerprint, device)
-    if found is None:
+    stored = compiler.kept(fingerprint, device)
+    if stored is None:
         return None
-    if not found.has_executable:
+    if not stored.has_executable:
         raise BakedNumber(f"{call.op.name()}: its program depends on a number")
     try:
-        results, random = _results_of(found.note)
+        results, random = _results_of(stored.note)
     except (TypeError, ValueError, AttributeError):
-        return None  # no note of ours: the program is compiled, and its entry replaced
+        return None  # an invalid note: compile the program and replace the entry
     plan = _CallPlan(call, None, random)
     body = plan.body(device)
 
     def load() -> jax.stages.Compiled:
-        entry = compiler.loaded(found)
+        entry = compiler.loaded(stored)
         executable = entry.executable if entry else None
         if executable is None:
             with as_a_kernel():
@@ -125,7 +125,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
 
 
 def keep_baked(call: NormalizedCall, device: int) -> None:
-    """Let later processes know that a call's program depends on a number."""
+    """Record in the compile cache that a call's program depends on a number."""
     if _is_ours(call):
         compiler.keep(fingerprint_of(call, device), device, None)
 
@@ -140,7 +140,7 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
         executable = plan.executable(body, results, fingerprint, device)
     else:
         module = body.traced.lower()
-        # A program that this becomes a part of has to tell today's from yesterday's too.
+        # Fused programs include this fingerprint, and the lowering may change between processes.
         fingerprint += f" {sha256(module.as_text().encode()).hexdigest()}"
         executable = compiler.executable_of(plan.name, module, device=device)
     plan.attach_checks(executable, fingerprint, device)
@@ -148,9 +148,9 @@ def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> 
 
 
 class _CallPlan:
-    """Which storages a call reads and writes, and what runs between. It keeps no tensor.
+    """The storages that a call reads and writes, and the computation between. Keeps no tensor.
 
-    Where `lowered` is not given, the operator is lowered when somebody asks.
+    If `lowered` is None, the operator is lowered lazily, on first use.
     """
 
     def __init__(self, call: NormalizedCall, lowered: LoweredProgram | None, random: bool) -> None:
@@ -165,7 +165,7 @@ class _CallPlan:
         self._read_as = None if call.read_as is None else dtypes.to_jax(call.read_as)
         self._sources = call.sources()
         self._written = call.written()
-        # Of several tensors that are written in one storage, the first stands for all.
+        # If several written tensors share a storage, the first stands for all.
         self._boxes = {self._bases[at][2]: at for at in reversed(self._written)}
         self.name = call.op.name()
         self.random = random
@@ -188,7 +188,7 @@ class _CallPlan:
         body: Body,
         load: Callable[[], jax.stages.Compiled] | None = None,
     ) -> CompiledOp:
-        """Return the call's program, which this executable runs, or the one that `load` returns."""
+        """Return the call's program, with an executable or with a `load` that returns it."""
         return CompiledOp(
             self.name,
             executable,
@@ -209,7 +209,7 @@ class _CallPlan:
         fingerprint: str,
         device: int,
     ) -> jax.stages.Compiled:
-        """Return the executable, newly compiled, which the compile cache is given, too."""
+        """Compile the executable and put it into the compile cache."""
         return compiler.compiled(
             self.name,
             lambda: body.traced.lower(),
@@ -219,7 +219,7 @@ class _CallPlan:
         )
 
     def body(self, device: int) -> Body:
-        """Return the function that an executable is made of."""
+        """Return the function that is compiled."""
 
         def function(*values: Any) -> tuple[jax.Array, ...]:
             return self.run(values)
@@ -236,7 +236,7 @@ class _CallPlan:
         return specs + self._examples, sharding
 
     def attach_checks(self, executable: jax.stages.Compiled, fingerprint: str, device: int) -> None:
-        """Let debug mode and a failing run ask what is wrong with the values of the call."""
+        """Register the operator's value checks for debug mode and for failed runs."""
         make = lowerings.check_of(self._pure.name())
         if make is None:
             return
@@ -264,7 +264,7 @@ class _CallPlan:
         return self._lowered or program.lower_op(self._pure, *self._arguments)
 
     def run(self, values: Sequence[Any]) -> tuple[jax.Array, ...]:
-        """Return the new arrays of the targets, then those of new tensors."""
+        """Return the new arrays of the written storages, then those of new tensors."""
         key = None
         if self.random:
             seed, offset = values[-2:]
@@ -290,7 +290,7 @@ class _CallPlan:
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
 
     def _all_given(self, values: Sequence[Any]) -> list[Any]:
-        """Return what the pure operator is given, of the arguments of the program."""
+        """Return the inputs of the pure operator, from the arguments of the program."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
         return [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
@@ -317,7 +317,7 @@ class _CallPlan:
         return write(base, jnp.asarray(value).astype(dtypes.to_jax(view.dtype)), view)
 
 
-# In-place operators that do not look at what they replace.
+# In-place operators that do not read the old values.
 _OVERWRITING = frozenset(
     {
         "aten::bernoulli_",
@@ -336,12 +336,12 @@ _OVERWRITING = frozenset(
 
 
 def _is_ours(call: NormalizedCall) -> bool:
-    """Whether a fingerprint tells all: other libraries' lowerings may change under one name."""
+    """Return whether the fingerprint is complete: other libraries' lowerings may change."""
     return lowerings.is_pinned(call.pure.op)
 
 
 def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[Any]:
-    """Return what the compile cache keeps beside an executable: lists, numbers and words."""
+    """Return the note that the compile cache stores with an executable, as JSON values."""
     return [
         [
             [list(r.sizes), list(r.strides), list(r.natural), str(r.dtype).removeprefix("torch.")]
@@ -354,7 +354,7 @@ def _note_of(results: Sequence[NewTensor | int | None], random: bool) -> list[An
 
 
 def _results_of(note: Any) -> tuple[tuple[NewTensor | int | None, ...], bool]:
-    """Return what a note says. Raises ValueError and the like for anything else."""
+    """Parse a note. Raises ValueError, TypeError or AttributeError if it is invalid."""
     results, random = note
     if not isinstance(random, bool):
         raise ValueError(f"{random!r} is not bool")
@@ -372,12 +372,12 @@ def _result_of(note: Any) -> NewTensor | int:
 def _dtype(name: str) -> torch.dtype:
     dtype = getattr(torch, name)
     if not isinstance(dtype, torch.dtype):
-        raise ValueError(f"{name!r} is no dtype")
+        raise ValueError(f"{name!r} is not a dtype")
     return dtype
 
 
 def _number_dtype(number: Number | torch.Tensor) -> Any:
-    """Return the dtype of a tensor of the CPU that stands for a number; a Number has none."""
+    """Return the dtype of a CPU scalar tensor; None for a Number, which has no dtype."""
     return dtypes.to_jax(number.dtype) if isinstance(number, torch.Tensor) else None
 
 
@@ -388,9 +388,9 @@ def _example(number: Number | torch.Tensor) -> float | int:
 
 
 def fingerprint_of(call: NormalizedCall, device: int, *, placed: bool = True) -> str:
-    """Return all that the key in C++ has, in words that mean the same in every process.
+    """Return the contents of the C++ key as text that is the same in every process.
 
-    Unless `placed`, without where its views begin.
+    Without `placed`, the offsets of views are left out.
     """
     boxes = list(dict.fromkeys(base[2] for base in call.bases))
     tensors = iter(zip(call.views, call.bases, strict=True))

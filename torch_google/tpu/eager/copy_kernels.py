@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are no program: copies, and values for the host."""
+"""Kernels that need no program: copies, and reads by the host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _library = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Register them for the device. A second call does nothing."""
+    """Register the kernels. Idempotent."""
     kernels: dict[str, Callable[..., Any]] = {
         "_copy_from": _copy_from,
         "_copy_from_and_resize": _copy_from_and_resize,
@@ -27,7 +27,7 @@ def register() -> None:
     for name, kernel in kernels.items():
         _register(name, kernel, "PrivateUse1")
     if V2_6:
-        # It stops at the key of autograd, for which this operator has no kernel there.
+        # v2.6 dispatches to the autograd key, which has no kernel for this operator.
         _register("_has_compatible_shallow_copy_type", _can_become, "AutogradPrivateUse1")
 
 
@@ -62,9 +62,10 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _can_become(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Whether `tensor.data = other` may change the device: Module.to() keeps parameters so.
+    """Return whether `tensor.data = other` may change the device.
 
-    Without it each parameter would be replaced, and those that two modules share be two.
+    Module.to() then keeps its parameters. Otherwise it would replace each one, and modules would no
+    longer share parameters.
     """
     return all(
         one.device.type in ("cpu", "tpu") and one.layout == torch.strided for one in (tensor, other)

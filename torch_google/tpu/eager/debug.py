@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the debug mode runs a program: it checks the values first, then waits for the results."""
+"""The debug mode: check the values, run the program, wait for its results."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 
 
 def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Run a program and wait for it; an error names the line that called the operator.
+    """Run a program and wait for it. Errors name the user's line.
 
-    What the operator's checks find, as an index that is out of range, is raised before it runs.
+    Errors that the operator's checks find, such as an index out of range, are raised before it
+    runs.
     """
     try:
         wrong = check_program.error_of(function, arguments)
         results = () if wrong else function(*arguments)
         for result in results:
             result.block_until_ready()
-    except (RuntimeError, ValueError, TypeError) as error:  # of which JAX's are kinds
+    except (RuntimeError, ValueError, TypeError) as error:  # includes JAX's
         where = f"{errors.caller()}: {op}"
         try:
             errors.explain(where, error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run on the CPU for want of a lowering: only where a caller has allowed it."""
+"""Fallback to the CPU for operators without a lowering, only if the caller allowed it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.runtime.transfer import seen, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
-    """Return the error for an operator that has no lowering, here, where no fallback is allowed."""
+    """Return the error for an operator without a lowering if fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
     kinds = ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
     return NotImplementedError(
@@ -28,19 +28,19 @@ def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotI
 
 
 def run(op: OpOverload, args: list[Any]) -> list[Any]:
-    """Return the results of an operator, computed on the CPU; what it writes is written back."""
+    """Run an operator on the CPU, and write its in-place results back to the device."""
     metrics.fallback(op.name())
     _warn_once(op)
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
-    ours = _tensors(args)
-    device = ours[0].device if ours else torch.device("tpu", torch.tpu.current_device())
+    tensors = _tensors(args)
+    device = tensors[0].device if tensors else torch.device("tpu", torch.tpu.current_device())
     written = _tensors([args[at] for at in _written(op)])
-    often = Counter(_storage(tensor) for tensor in ours)
-    # What is written through one argument and seen through others is one memory on the CPU, too.
+    uses = Counter(_storage(tensor) for tensor in tensors)
+    # If a written storage is visible through other arguments, share its CPU copy among them.
     shared = {
         storage: storage_to_host(tensor).clone()
         for tensor in written
-        if often[storage := _storage(tensor)] > 1
+        if uses[storage := _storage(tensor)] > 1
     }
 
     def to_cpu(leaf: Any) -> Any:
@@ -52,7 +52,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
             return leaf.value
         if isinstance(leaf, torch.Generator):
             raise NotImplementedError(
-                f"tpu: {op.name()} cannot run on the CPU with a generator of tpu. Give none"
+                f"tpu: {op.name()} cannot run on the CPU with a tpu generator. Pass no generator"
             )
         return torch.device("cpu") if isinstance(leaf, torch.device) else leaf
 
@@ -76,7 +76,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
 
 
 def _warn_once(op: OpOverload) -> None:
-    """Warn at an operator's first fallback in this process; `metrics().fallbacks` counts all."""
+    """Warn at an operator's first fallback in the process. `metrics().fallbacks` counts all."""
     with _lock:
         if op.name() in _warned:
             return
@@ -94,7 +94,7 @@ _warned: set[str] = set()
 
 
 def _written(op: OpOverload) -> list[int]:
-    """Return the positions of the arguments that an operator writes to."""
+    """Return the positions of the arguments that an operator writes."""
     return [
         at
         for at, argument in enumerate(op._schema.arguments)

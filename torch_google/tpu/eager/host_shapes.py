@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators whose result's shape depends on values: run on the arrays as they are."""
+"""Operators whose result shapes depend on values. They run eagerly on concrete arrays."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
-    """Return the operator's results, one for each that its schema has."""
+    """Return the operator's results, one for each return of its schema."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
-    given = [_given(call, kind, at, device) for kind, at in call.sources()]
-    made = program(given, None)
-    if not call.op._schema.returns:  # a check of values, which has not raised
+    inputs = [_given(call, kind, at, device) for kind, at in call.sources()]
+    outputs = program(inputs, None)
+    if not call.op._schema.returns:  # a value check that has passed
         return []
     args, kwargs = call.pure_arguments()
     shapes = [
         torch.empty(array.shape, dtype=dtypes.to_torch(array.dtype), device="meta")
-        for array in made
+        for array in outputs
     ]
     metas = lowerings.laid_out(call.pure.op.name(), shapes, args, kwargs)
-    results = [_tensor(a, meta, device) for a, meta in zip(made, metas, strict=True)]
+    results = [_tensor(a, meta, device) for a, meta in zip(outputs, metas, strict=True)]
     if not call.pure.written:
         returns = call.op._schema.returns
         return [results] if len(returns) == 1 and "List" in str(returns[0].type) else results
@@ -43,8 +43,8 @@ def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
         target = call.tensors[at]
         if target.dtype != result.dtype:
             raise RuntimeError(
-                f"{call.op.name()}: out= is of {target.dtype}, and the result of {result.dtype}. "
-                "Give one of that dtype"
+                f"{call.op.name()}: out= is {target.dtype}, but the result is {result.dtype}. "
+                "Pass an out= of that dtype"
             )
         if target.shape != result.shape:
             target.resize_(result.shape)
@@ -63,19 +63,20 @@ _PUTS = frozenset(
 
 
 def has_mask(op: OpOverload, args: list[Any]) -> bool:
-    """Whether the operator is to be called with the places at which a mask among its indices is true.
+    """Return whether masks among the indices must be replaced by positions.
 
-    To put under a mask alone is a program; beside other indices, how many it names has to be known.
+    A write under a single mask is a program. With other indices, the number of selected elements
+    must be known.
     """
     if op is not torch.ops.aten.index.Tensor and op not in _PUTS:
         return False
-    given = [index for index in args[1] if index is not None]
-    masks = any(index.dtype in (torch.bool, torch.uint8) for index in given)
-    return masks and (op not in _PUTS or len(given) > 1)
+    indices = [index for index in args[1] if index is not None]
+    masks = any(index.dtype in (torch.bool, torch.uint8) for index in indices)
+    return masks and (op not in _PUTS or len(indices) > 1)
 
 
 def by_positions(op: OpOverload, args: list[Any]) -> torch.Tensor:
-    """Call an operator with each mask among its indices replaced by where it is true."""
+    """Call an operator with each mask among its indices replaced by positions."""
     return op(args[0], _positions(args[0], args[1]), *args[2:])
 
 
@@ -105,6 +106,6 @@ def _given(call: NormalizedCall, kind: str, at: int, device: int) -> Any:
 
 
 def _tensor(array: Any, meta: torch.Tensor, device: int) -> torch.Tensor:
-    lies = natural(meta.shape, meta.stride())
-    placed = jax.device_put(array.transpose(lies.order), platform.device(device))
-    return from_array(placed, meta.dtype).as_strided(meta.shape, lies.strides)
+    layout = natural(meta.shape, meta.stride())
+    placed = jax.device_put(array.transpose(layout.order), platform.device(device))
+    return from_array(placed, meta.dtype).as_strided(meta.shape, layout.strides)

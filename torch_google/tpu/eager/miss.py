@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens when an operator is called in a way for which there is no program yet.
+"""Cache misses of the C++ recorder: operator calls without a program.
 
-C++ calls `miss`, which passes the call through STAGES until one of them has the answer. C++ remembers
-a CompiledOp for all calls of this kind.
+C++ calls `miss`, which passes the call through STAGES until one of them has a result. C++ caches a
+CompiledOp for all calls with the same key.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from torch_google.tpu.runtime.cache_miss import CacheMissError
 def miss(
     op: OpOverload, args: list[Any], bases: list[Base], device: int
 ) -> CompiledOp | list[Any] | None:
-    """Return a program, or the results where the host made them, or None: look again.
+    """Return a program, the results if the host computed them, or None to look again.
 
     A Number among the arguments is a Python number that will be an input of the program. Raises
-    NotImplementedError for an operator that has neither, what torch's own kernels raise for
-    wrong arguments, and what is said of a program that may not or cannot be compiled.
+    NotImplementedError for an operator without a lowering and without fallback, the errors of
+    torch's own kernels for wrong arguments, and errors of the compilation.
     """
     with as_a_kernel():
-        # A lazy module's parameters have memory, and no shape to ask for.
+        # Parameters of lazy modules have storage but no shape.
         args = pytree.tree_map_only(UninitializedTensorMixin, lambda lazy: lazy.data, args)
         if scalars_are_inputs(op, args):
             _C.set_scalars_are_inputs(op.name(), True)
@@ -63,9 +63,9 @@ def miss(
         except overlap.Overlap as refusal:
             raise RuntimeError(str(refusal)) from None
         except (CacheMissError, torch.OutOfMemoryError, jax.errors.JaxRuntimeError):
-            raise  # nothing about the arguments, as what zeros lead to on the CPU would be
+            raise  # not an error of the arguments, so do not try them on the CPU
         except (RuntimeError, IndexError, ValueError, TypeError, AssertionError):
-            # The kernels for meta tensors have words of their own: the CPU's are the known ones.
+            # Meta kernels have their own messages. Prefer the CPU's, which users know.
             try:
                 refusals.raise_cpu_error(op, args)
             except refusals.Refusal as refusal:
@@ -83,14 +83,14 @@ def _through_stages(call: OpCall) -> CompiledOp | list[Any] | None:
 
 
 def normalize(call: OpCall) -> OpCall:
-    """Put the call in terms of the pure operator. A mask among several indices becomes positions."""
+    """Express the call in terms of the pure operator. Replace masks among several indices."""
     if host_shapes.has_mask(call.op, call.args):
         return call.done([host_shapes.by_positions(call.op, call.args)])
     return replace(call, normalized=NormalizedCall(call.op, call.args, call.bases))
 
 
 def check(call: OpCall) -> OpCall:
-    """Refuse what the key of the compile cache does not tell: overlaps, and values of numbers."""
+    """Reject errors that depend on more than the cache key: overlaps, and values of numbers."""
     normalized = call.call
     storages = [base[2] for base in call.bases]
     overlap.check(call.op, normalized.views, storages, normalized.written())
@@ -100,7 +100,7 @@ def check(call: OpCall) -> OpCall:
 
 
 def find_cached(call: OpCall) -> OpCall:
-    """Take the program from the compile cache."""
+    """Look the program up in the compile cache."""
     if call.op in _host_shaped:
         return call
     cached = kept_call(call.call, call.device)
@@ -108,7 +108,7 @@ def find_cached(call: OpCall) -> OpCall:
 
 
 def check_uncached(call: OpCall) -> OpCall:
-    """Refuse what the CPU refuses. A program in the compile cache has passed this."""
+    """Reject what the CPU rejects. A program in the compile cache has passed this check."""
     if not refusals.looks_at_values(call.op, call.args):
         refusals.check(call.op, call.args)
     call.call.check()
@@ -116,7 +116,7 @@ def check_uncached(call: OpCall) -> OpCall:
 
 
 def run_moving(call: OpCall) -> OpCall:
-    """Run a call whose views have moved often on blocks, so that no program knows their places."""
+    """Run a call whose views keep moving on blocks, by programs that take offsets as inputs."""
     if call.op in _host_shaped:
         return call
 
@@ -128,7 +128,7 @@ def run_moving(call: OpCall) -> OpCall:
 
 
 def lower(call: OpCall) -> OpCall:
-    """Lower the pure operator. Resize out= arguments; run shapes that depend on values at once."""
+    """Lower the pure operator. Resize out= arguments. Run value-dependent shapes at once."""
     normalized = call.call
     with _noting_baked_numbers(call):
         lowered = program.lower_op(normalized.pure.op, *normalized.pure_arguments())
@@ -147,7 +147,7 @@ def lower(call: OpCall) -> OpCall:
 
 
 def compile_program(call: OpCall) -> OpCall:
-    """Compile the program for the device, ahead of time, and put it into the compile cache."""
+    """Compile the program ahead of time and put it into the compile cache."""
     assert call.lowered is not None
     with _noting_baked_numbers(call):
         return call.done(compile_call(call.call, call.lowered, call.device))
@@ -166,7 +166,7 @@ STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
 
 @contextmanager
 def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
-    """Raise BakedNumber if the program depends on the value of a number; the cache remembers it."""
+    """Raise BakedNumber if the program depends on a number's value, and record it in the cache."""
     try:
         yield
     except BakedNumber:
@@ -179,12 +179,12 @@ def _noting_baked_numbers(call: OpCall) -> Iterator[None]:
         raise BakedNumber(str(error)) from error
 
 
-# What a lowering raises that asks for the value of a number.
+# Errors of lowerings that need the value of a number.
 _NEEDS_VALUES = (
     jax.errors.ConcretizationTypeError,
     jax.errors.TracerArrayConversionError,
     jax.errors.TracerIntegerConversionError,
 )
 
-# Operators without a program of their own: none is looked for.
+# Operators with value-dependent shapes. They have no program, so skip the caches.
 _host_shaped: set[OpOverload] = set()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that move: what reads x[i] for one i after another is not compiled for each of them.
+"""Views that move: x[i] for one i after another is not compiled for each i.
 
-A program knows where its views lie, which is fastest: weights that are cut in three stay where they
-are. After several places of otherwise equal views, an operator gets blocks instead, which a program
-takes out of the storage, and puts back, at a place that is an input. Only a place that comes again
-and again, as the steps of a sequence do, is worth a program of its own after all.
+A program has the offsets of its views built in, which is fastest: weights that are cut in three
+stay in place. After several offsets of otherwise equal calls, the operator gets blocks instead.
+Separate programs, with the offset as an input, cut the blocks from the storage and write them back.
+An offset that keeps recurring, as the steps of a sequence do, gets its own program after all.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from torch_google.tpu.eager.normalized_call import Base, NormalizedCall
 from torch_google.tpu.program import Number
 from torch_google.tpu.runtime.strides import View, contiguous, is_plain
 
-# How many places have a program at once, after how many calls others have, how many are counted.
+# How many offsets get programs at first; after how many uses another one does; how many are
+# counted.
 _MOST_PLACES = 8
 _OFTEN = 4
 _COUNTED = 4096
@@ -30,7 +31,10 @@ _COUNTED = 4096
 
 @dataclass(frozen=True)
 class ViewBlock:
-    """A view of a part of a contiguous storage. `dimensions`: which of the storage each has, or -1."""
+    """A view of a rectangular part of a contiguous storage.
+
+    `dimensions`: for each dimension of the view, the storage's dimension, or -1.
+    """
 
     shape: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -38,7 +42,7 @@ class ViewBlock:
 
     @staticmethod
     def of(view: View, base: Base) -> ViewBlock | None:
-        """Return the block that a view is, or None where it is whole, or no block."""
+        """Return the block of a view, or None if it is the whole storage or not a block."""
         shape, dtype, _ = base
         if dtype != view.dtype or view.conj or view.neg or 0 in (*view.sizes, *shape):
             return None
@@ -48,12 +52,12 @@ class ViewBlock:
         sizes = [1] * len(shape)
         dimensions = []
         for size, stride in zip(view.sizes, view.strides, strict=True):
-            found = [d for d, step in enumerate(steps) if step == stride and shape[d] > 1]
-            if size > 1 and (not found or sizes[found[0]] > 1):
+            matching = [d for d, step in enumerate(steps) if step == stride and shape[d] > 1]
+            if size > 1 and (not matching or sizes[matching[0]] > 1):
                 return None
-            dimensions.append(found[0] if size > 1 else -1)
+            dimensions.append(matching[0] if size > 1 else -1)
             if size > 1:
-                sizes[found[0]] = size
+                sizes[matching[0]] = size
         for whole, size, step in zip(shape, sizes, steps, strict=True):
             if view.offset // step % whole + size > whole:
                 return None
@@ -64,18 +68,18 @@ class ViewBlock:
         return tensor.as_strided(self.shape, contiguous(self.shape), 0)
 
     def seen(self, values: torch.Tensor, sizes: Sequence[int]) -> torch.Tensor:
-        """Return a block's own values as the view sees them."""
+        """Return a block's values in the shape of the view."""
         steps = contiguous(self.sizes)
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
 
 def run(op: OpOverload, call: NormalizedCall, words: Callable[[], str]) -> list[Any] | None:
-    """Return the results of a call whose views have moved often, or None: it has its program.
+    """Return the results of a call whose views keep moving, or None to use a program.
 
-    `words` say all about the call but where its views begin.
+    `words` returns a description of the call without the offsets of its views.
     """
     if op.namespace == "torch_google" or call.pure.dropped:
-        return None  # what is made for this, and out= arguments, which may get other sizes
+        return None  # the block operators themselves, and out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
     stores = [call.bases[at][2] for at in call.written()]
     if not any(blocks) or len({*stores}) < len(stores):
@@ -129,5 +133,5 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
     return [pytree.tree_map(returned, result) for result in results or ()]
 
 
-# Where the views of otherwise equal calls have begun, and how often.
+# Offsets of otherwise equal calls, and how often each occurred.
 _places: defaultdict[str, Counter[tuple[int, ...]]] = defaultdict(Counter)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of an operator, in terms of the pure operator behind it."""
+"""An operator call in terms of the pure operator behind it."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from torch_google.tpu.runtime.strides import View, natural
 if TYPE_CHECKING:
     from torch_google.tpu.program import LoweredProgram
 
-# (natural shape, dtype, identity) of the storage of a tensor.
+# (natural shape, dtype, identity) of a tensor's storage.
 Base = tuple[tuple[int, ...], torch.dtype, int]
 
 
-# Kernels whose out= variants copy a finished result: such an out stays contiguous on the CPU.
+# Kernels whose out= variants copy a finished result: on the CPU their out stays contiguous.
 _COPIES = ("aten::_fft_", "aten::cholesky.out")
 
 
-# Kernels whose out= variants compute with the precision of what they write.
+# Kernels whose out= variants compute in the precision of the out tensor.
 _OF_ANOTHER_PRECISION = frozenset({"aten::std.correction_out", "aten::var.correction_out"})
 
 
 @contextlib.contextmanager
 def as_a_kernel() -> Iterator[None]:
-    """Call torch as a kernel does: the user's modes, subclasses and gradients are above it."""
+    """Call torch as a kernel does: below the user's modes, tensor subclasses and autograd."""
     with (
         torch._C.DisableTorchFunction(),
         torch._C._AutoDispatchBelowAutograd(),
@@ -45,7 +45,7 @@ def as_a_kernel() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class NewTensor:
-    """A result that is a new tensor; `natural` is the shape of its array."""
+    """A result that is a new tensor. `natural` is the shape of its array."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -54,7 +54,7 @@ class NewTensor:
 
 
 class NormalizedCall:
-    """One call of an operator, in terms of the pure one behind it."""
+    """An operator call in terms of the pure operator: its inputs, and the tensors it writes."""
 
     def __init__(self, op: OpOverload, args: list[Any], bases: list[Base]) -> None:
         self.op = op
@@ -64,21 +64,21 @@ class NormalizedCall:
         self.tensors: list[torch.Tensor] = []
         self.numbers: list[Number | torch.Tensor] = []
         self.constants: list[torch.Tensor] = []
-        # For each argument of the operator, where its leaves come from.
+        # For each argument of the operator, the sources of its leaves: (kind, index).
         self._sources = [
             [self._source(leaf) for leaf in pytree.tree_leaves(arg) if _is_input(leaf)]
             for arg in args
         ]
-        # The dtype in which tensors are read, or None for their own.
+        # The dtype to which inputs are cast, or None for their own.
         self.read_as = self._read_as()
-        # What the sizes of out= arguments are to be, where torch's kernel for meta tensors says.
+        # The sizes of out= arguments according to torch's meta kernel, if there is one.
         self._sizes: dict[int, torch.Size] = {}
         self.views = [View.of(tensor) for tensor in self.tensors]
         for view in self.views:
             dtypes.check(view.dtype, platform.name())
 
     def _with_dtype(self, args: list[Any]) -> list[Any]:
-        """Return arguments with the dtype of the tensor that is written, unless one is given."""
+        """Return arguments with dtype= set to that of the written tensor, unless it is given."""
         target = args[self.pure.written[0]]
         return [
             target.dtype if argument.name == "dtype" and value is None else value
@@ -97,16 +97,16 @@ class NormalizedCall:
             self.tensors.append(leaf)
             return "tensor", len(self.tensors) - 1
         if isinstance(leaf, torch.Tensor) and is_constant(leaf):
-            # A copy: the program may be traced when somebody has written to the tensor.
+            # A copy: the tensor may have changed by the time the program is traced.
             self.constants.append(leaf.clone())
             return "constant", len(self.constants) - 1
         self.numbers.append(leaf)
         return "number", len(self.numbers) - 1
 
     def check(self) -> None:
-        """Let torch's own kernel judge what is written. Raises what that kernel raises.
+        """Check written arguments with torch's meta kernel. Raises what that kernel raises.
 
-        It says which sizes out= arguments will have: `resize` gives them.
+        Records the sizes of out= arguments for `resize`.
         """
         if not self.pure.written:
             return
@@ -114,16 +114,16 @@ class NormalizedCall:
         try:
             apply(self.op, metas)
         except NotImplementedError:
-            return  # without a kernel for meta tensors, the pure operator judges
+            return  # no meta kernel: lowering the pure operator checks the arguments
         for position in self.pure.dropped:
             sources = [source[1] for source in self._sources[position]]
             shapes = [meta.shape for meta in pytree.tree_leaves(metas[position])]
             self._sizes.update(zip(sources, shapes, strict=True))
 
     def resize(self, program: LoweredProgram) -> bool:
-        """Give out= arguments their sizes, and the strides of new tensors. Return whether any got.
+        """Resize out= arguments as torch does. Return whether any was resized.
 
-        `program`: that of the pure operator, which knows how its results lie.
+        `program` is that of the pure operator, which determines sizes and strides of the results.
         """
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
@@ -146,7 +146,7 @@ class NormalizedCall:
         return resized
 
     def resized_inputs(self, program: LoweredProgram) -> set[int]:
-        """Return the inputs whose storage belongs to an out= argument that gets another size."""
+        """Return the inputs whose storage belongs to an out= argument that must be resized."""
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
         storages = {
@@ -159,12 +159,12 @@ class NormalizedCall:
         return {at for at in inputs if self.bases[at][2] in storages}
 
     def writes_input(self, inputs: set[int]) -> bool:
-        """Return whether one of these inputs is a tensor that is written."""
+        """Return whether one of these inputs is a written tensor."""
         targets = {id(self.tensors[at]) for at in self.written()}
         return any(id(self.tensors[at]) in targets for at in inputs)
 
     def of_copies(self, copied: set[int]) -> list[Any]:
-        """Return the operator's results for copies of such inputs: their values before the write."""
+        """Return the operator's results with these inputs copied before the write."""
         copies = {id(self.tensors[at]): self.tensors[at].clone() for at in copied}
 
         def one(leaf: Any) -> Any:
@@ -186,11 +186,11 @@ class NormalizedCall:
         if target.shape != result.shape:
             raise RuntimeError(
                 f"{self.op.name()}: a tensor of shape {list(target.shape)} cannot be overwritten by a "
-                f"result of shape {list(result.shape)}. Call the variant that is not in place"
+                f"result of shape {list(result.shape)}. Call the out-of-place variant"
             )
 
     def pure_arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of the pure operator: meta tensors, so that nobody holds values."""
+        """Return the arguments of the pure operator, with meta tensors: values must not be kept."""
         args, kwargs = self._pure(self.args)
 
         def one(leaf: Any) -> Any:
@@ -200,7 +200,7 @@ class NormalizedCall:
         return pytree.tree_map(one, args), pytree.tree_map(one, kwargs)
 
     def _pure(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        given = {
+        by_name = {
             argument.name: value
             for position, (argument, value) in enumerate(
                 zip(self.op._schema.arguments, values, strict=True)
@@ -210,34 +210,34 @@ class NormalizedCall:
         args: list[Any] = []
         kwargs: dict[str, Any] = {}
         for argument in self.pure.op._schema.arguments:
-            if argument.name not in given:
+            if argument.name not in by_name:
                 continue
             if argument.kwarg_only:
-                kwargs[argument.name] = given[argument.name]
+                kwargs[argument.name] = by_name[argument.name]
             else:
-                args.append(given[argument.name])
+                args.append(by_name[argument.name])
         if self.pure.takes_dtype and values is self.args:
             kwargs["dtype"] = self.args[self.pure.written[0]].dtype
         return args, kwargs
 
     def sources(self) -> list[tuple[str, int]]:
-        """Return where the inputs of the pure operator's program come from, in its order."""
+        """Return the sources of the inputs of the pure operator's program, in its order."""
         args, kwargs = self._pure(self._sources)
         return [source for group in (*args, *kwargs.values()) for source in group]
 
     def written(self) -> list[int]:
-        """Return the positions of the tensors that are written to: ours, and not numbers."""
+        """Return the indices of the written tensors. Raises RuntimeError if one is on the CPU."""
         sources = [source for at in self.pure.written for source in self._sources[at]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
-                f"{self.op.name()}: Expected all tensors to be on the same device, but what is written "
-                "is a tensor of the CPU, and other arguments or the generator are on tpu. Move one with "
-                ".to(), or take a generator of the CPU"
+                f"{self.op.name()}: Expected all tensors to be on the same device, but the written "
+                "tensor is on the CPU, and other arguments or the generator are on tpu. Move one with "
+                ".to(), or pass a CPU generator"
             )
         return [at for _, at in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
-        """Return the tensors that are written to, and the dtypes of what is computed for them."""
+        """Return the written tensors, each with the dtype of the result computed for it."""
         metas = program.metas[self.plain(program) :]
         return [
             (self.tensors[at], meta.dtype)
@@ -246,7 +246,7 @@ class NormalizedCall:
         ]
 
     def results(self, program: LoweredProgram) -> list[NewTensor | int | None]:
-        """Return what the operator returns."""
+        """Return the operator's results: a NewTensor, the index of an argument, or None."""
         schema = self.op._schema
         results: list[NewTensor | int | None] = []
         fresh = iter(program.metas[: self.plain(program)])
@@ -267,19 +267,19 @@ class NormalizedCall:
         return results
 
     def plain(self, program: LoweredProgram) -> int:
-        """Return how many of the program's results are new tensors: its first ones."""
+        """Return how many results are new tensors. They come first."""
         return len(program.metas) - len(self.written())
 
 
 def _extent(meta: torch.Tensor) -> int:
-    """Return how many elements a storage needs: columns of LAPACK's results may be far apart."""
+    """Return the number of elements a storage needs: columns of LAPACK results may be far apart."""
     if not meta.numel():
         return 0
     return 1 + sum((n - 1) * step for n, step in zip(meta.shape, meta.stride(), strict=True))
 
 
 def is_constant(number: torch.Tensor) -> bool:
-    """Whether C++ has a tensor of the CPU in the key: its value is none that an input can have."""
+    """Return whether the key has a CPU scalar's value: no input can represent it."""
     return number.is_complex() or number.dtype == torch.uint64
 
 
@@ -292,8 +292,8 @@ def _new_tensor(meta: torch.Tensor | None) -> NewTensor | None:
         return None
     dtypes.check(meta.dtype, platform.name())
     sizes = tuple(meta.shape)
-    lies = natural(sizes, meta.stride())
-    return NewTensor(sizes, lies.strides, lies.shape, meta.dtype)
+    layout = natural(sizes, meta.stride())
+    return NewTensor(sizes, layout.strides, layout.shape, meta.dtype)
 
 
 def _as_meta(arg: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of an operator on its way through the stages of `miss.py`."""
+"""An operator call on its way through the stages of `miss.py`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OpCall:
-    """A call for which C++ has no program. Each stage returns it with what the stage has found out.
+    """A call without a program. Each stage returns it with what the stage has determined.
 
-    `args` are in the order of the schema, `bases` the storages of the tensors among them.
+    `args` are in schema order, `bases` are the storages of the tensors among them.
     """
 
     op: OpOverload
@@ -33,13 +33,13 @@ class OpCall:
 
     @property
     def call(self) -> NormalizedCall:
-        """Return the call in terms of the pure operator: there is one after the first stage."""
+        """Return the normalized call. Set by the first stage."""
         assert self.normalized is not None
         return self.normalized
 
     def done(self, result: CompiledOp | list[Any] | None) -> OpCall:
-        """Return the call with what C++ gets, which skips the stages that follow.
+        """Return the call with its result, which skips the remaining stages.
 
-        A program, or the results if the host has made them, or None: look again.
+        The result is a program, the results if the host computed them, or None to look again.
         """
         return replace(self, is_done=True, result=result)

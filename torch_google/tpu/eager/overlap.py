@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that torch refuses on the CPU, as memory there would be written twice or read too late."""
+"""Writes that torch rejects on the CPU, because memory would be written twice or read too late."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from torch._ops import OpOverload
 
 from torch_google.tpu.runtime.strides import View, natural
 
-# Writing the same value twice is as good as once.
+# Writing the same value twice has the effect of writing it once.
 _IDEMPOTENT = frozenset({"aten::fill_", "aten::threshold_", "aten::zero_"})
 
-# Operators, beside the elementwise ones, whose kernels look.
+# Operators whose kernels check for overlap, in addition to the elementwise ones.
 _LOOK = frozenset(
     {
         "aten::__ilshift__",
@@ -53,10 +53,10 @@ _LOOK = frozenset(
     }
 )
 
-# Those that look for elements that are written twice alone.
+# Operators that only check that no element is written twice.
 _LOOK_AT_THE_RESULT = frozenset({"aten::addmm_", "aten::log_sigmoid_forward", "aten::mean"})
 
-# Those that move elements: they may not write to what they read at all.
+# Operators that move elements: they must not write to anything that they read.
 _MOVE = frozenset(
     {
         "aten::_index_put_impl_",
@@ -84,7 +84,7 @@ _MOVE = frozenset(
     }
 )
 
-# Of these, those whose result begins as their first argument, and may be it.
+# Of these, operators whose result starts as their first argument, and may be that tensor.
 _CHANGE = frozenset(
     {
         "aten::index_add",
@@ -96,22 +96,22 @@ _CHANGE = frozenset(
     }
 )
 
-# Those that warn where an element is written more than once.
+# Operators that warn if an element is written more than once.
 _WARN = frozenset(
     {"aten::_index_put_impl_", "aten::index_fill_", "aten::index_put_", "aten::masked_fill_"}
 )
 
 
 class Overlap(RuntimeError):
-    """A write that torch refuses, by a RuntimeError with these words."""
+    """A write that torch rejects with a RuntimeError and this message."""
 
 
 def check(
     op: OpOverload, views: Sequence[View], storages: Sequence[int], written: Sequence[int]
 ) -> None:
-    """Raise Overlap in torch's own words for an operator that torch would refuse, or warn.
+    """Raise Overlap with torch's message for a write that torch rejects, or warn.
 
-    `storages` says of each tensor which storage it lies in; `written` are positions.
+    `storages` has the storage of each tensor; `written` are indices of tensors.
     """
     name = op._schema.name
     if name in _IDEMPOTENT:
@@ -151,9 +151,10 @@ def check(
 
 
 def check_resized(pure: OpOverload, *, itself: bool) -> None:
-    """Raise Overlap for an operator that may not resize the storage of what it reads.
+    """Raise Overlap for an operator that must not resize the storage of an input.
 
-    `pure`: the operator without out=. `itself`: an input is the very tensor that is written, and not another view of its storage.
+    `pure`: the operator without out=. `itself`: an input is the written tensor itself, not another
+    view of its storage.
     """
     if pure._schema.name in _MOVE or (itself and torch.Tag.pointwise in pure.tags):
         raise Overlap(
@@ -165,12 +166,12 @@ def check_resized(pure: OpOverload, *, itself: bool) -> None:
 
 @cache
 def _is_elementwise(name: str) -> bool:
-    """Whether any overload is said to be, also of the operator that does not work in place."""
+    """Return whether any overload, also of the out-of-place operator, is tagged as pointwise."""
     namespace, _, plain = name.partition("::")
     for packet in {plain, plain.removesuffix("_")}:
-        found = getattr(getattr(torch.ops, namespace), packet, None)
-        for overload in found.overloads() if found is not None else ():
-            if torch.Tag.pointwise in getattr(found, overload).tags:
+        operator = getattr(getattr(torch.ops, namespace), packet, None)
+        for overload in operator.overloads() if operator is not None else ():
+            if torch.Tag.pointwise in getattr(operator, overload).tags:
                 return True
     return False
 
@@ -184,7 +185,7 @@ def _partly(one: View, other: View) -> bool:
 
 
 def _place(view: View) -> View:
-    # Whether it is read conjugated or with another sign changes nothing in where it lies.
+    # The conjugate and negative bits do not change the location.
     return replace(view, conj=False, neg=False)
 
 

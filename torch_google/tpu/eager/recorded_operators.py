@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of torch's operators the recorder takes, and which of them take numbers as inputs."""
+"""The operators that the recorder handles, and those that take scalars as inputs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from torch_google.tpu import _C, cache, lowerings
 if TYPE_CHECKING:
     import jax
 
-# How many numbers an operator may know, each in a program of its own, before it takes them as inputs.
+# How many values of a number get programs of their own before the number becomes an input.
 _MOST_BAKED = 8
-# The exponent decides what is computed: x**2 is a product. So does what an integer is divided by.
+# The value decides the computation: x**2 is a product. So does an integer divisor.
 _BAKED = (
     *("aten::pow", "aten::float_power", "aten::__lshift__", "aten::__rshift__"),
     "aten::floor_divide",
 )
-# Beside those of elementwise operators: numbers that decide nothing, as those which schedulers change.
+# In addition to elementwise operators: numbers that do not decide the computation, and that
+# schedulers may change.
 _SCALAR_INPUTS = (
     "aten::_amp_update_scale_",
     "aten::_fused_ada",
@@ -45,10 +46,10 @@ _SCALAR_INPUTS = (
     "torch_google::block",
     "torch_google::place",
 )
-# torch's own kernels return views, though the schemas do not say so.
+# torch's own kernels return views, although the schemas do not declare it.
 _VIEWS = ("aten::_unsafe_view", "aten::unsafe_split.Tensor", "aten::unsafe_split_with_sizes")
 
-# torch would make these of kernels for devices that it knows; their pure operators are lowered.
+# torch composes these of kernels for devices that it knows. Lower their pure operators instead.
 _OURS = (
     "aten::addr.out",
     "aten::addr_",
@@ -63,31 +64,31 @@ _baked: defaultdict[str, set[float]] = defaultdict(set)
 
 
 def record(devices: Sequence[jax.Device]) -> None:
-    """Register the recorder for every operator that this device computes.
+    """Register the recorder for every operator that the device computes.
 
-    To find out which these are takes the table of lowerings, and a third of a second: a later
-    process has it from the compile cache.
+    Computing the list loads the table of lowerings and takes a third of a second. Later processes
+    read it from the compile cache.
     """
     fingerprint = f"operators {_digest()}"
-    kept = cache.remembered(fingerprint, devices)
-    found = kept.note if kept is not None and _is_words(kept.note) else None
-    if found is None:
-        found = names()
-        cache.remember(fingerprint, devices, cache.Entry(None, found))
-    _C.record_operators(found)
+    entry = cache.remembered(fingerprint, devices)
+    operators = entry.note if entry is not None and _is_words(entry.note) else None
+    if operators is None:
+        operators = names()
+        cache.remember(fingerprint, devices, cache.Entry(None, operators))
+    _C.record_operators(operators)
 
 
 def names() -> list[str]:
-    """Return the operators for the recorder: those that torch would not make of others."""
+    """Return the operators for the recorder: those that torch does not compose of others."""
     lowered = lowerings.names()
     return [name for name in _all_names() if _is_recorded(name, name in lowered)]
 
 
 def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = False) -> bool:
-    """Whether numbers become inputs of an operator from now on: True once, when it is to begin.
+    """Return whether scalars of an operator become inputs from now on. True only once.
 
-    At once where they decide nothing, after many of them elsewhere: a step, as in beta ** step, is
-    not a reason to compile. `forget` settles that they do not.
+    Immediately if they do not decide the computation, otherwise after many values: a step, as in
+    beta ** step, must not compile each time. `forget` rules it out for the operator.
     """
     if forget:
         _known.add(op.name())
@@ -118,11 +119,11 @@ def _is_number(argument: torch.Argument) -> bool:
 
 
 def _digest() -> str:
-    """Return what `names` depends on beside the versions of torch and of this package."""
+    """Return a digest of what `names` depends on besides the versions of torch and this package."""
     has = torch._C._dispatch_has_kernel_for_dispatch_key
     has_one = (f"{name} {has(name, 'PrivateUse1')}" for name in _all_names())
-    told = "\n".join((*has_one, *sorted(lowerings.foreign())))
-    return hashlib.sha256(told.encode()).hexdigest()
+    text = "\n".join((*has_one, *sorted(lowerings.foreign())))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _all_names() -> list[str]:
@@ -140,7 +141,7 @@ def _is_recorded(name: str, lowered: bool) -> bool:
     if op is not None and (
         _moves(op) or torch.Tag.inplace_view in op.tags or name == "aten::empty_permuted"
     ):
-        return False  # about memory and not about values: torch's own kernel is right
+        return False  # it only handles memory: use torch's own kernel
     if has(name, "CompositeExplicitAutogradNonFunctional"):
         return True
     if has(name, "CompositeExplicitAutograd") and not lowered:
@@ -164,7 +165,7 @@ def _is_view(op: OpOverload) -> bool:
 
 
 def _moves(op: OpOverload) -> bool:
-    """Whether the result may lie on another device than an argument."""
+    """Return whether the result may be on another device than an argument."""
     arguments = op._schema.arguments
     return any(a.name == "device" for a in arguments) and any(
         "Tensor" in str(a.type) for a in arguments

@@ -61,7 +61,7 @@ def test_a_negative_size_is_refused_in_torchs_words() -> None:
 
 
 def test_what_lies_on_the_cpu_is_not_written_by_the_device() -> None:
-    refusal = "to be on the same device, but what is written is a tensor of the CPU"
+    refusal = "to be on the same device, but the written tensor is on the CPU"
     with pytest.raises(RuntimeError, match=refusal):
         torch.zeros(()).random_(generator=torch.Generator("tpu"))
     with pytest.raises(RuntimeError, match=refusal):

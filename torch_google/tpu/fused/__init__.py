@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused mode: a recorded trace of operators as one program.
+"""The fused mode: compiles recorded traces of operators as single programs.
 
-Its names are imported when they are asked for, as they load JAX.
+Names are imported on first use, because they load JAX.
 """
 
 from typing import TYPE_CHECKING, Any

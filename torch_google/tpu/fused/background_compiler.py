@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work for a thread in the background, the most wanted first."""
+"""A background thread for compilations, newest first."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 class BackgroundCompiler:
-    """A daemon thread that compiles, once there is something to compile.
+    """A daemon thread, started by the first task, that runs tasks last in, first out.
 
-    The newest work is done first: a program's shape has often changed for good by the time that it
-    is compiled. At exit, what has begun is waited for, as XLA cannot be interrupted; the rest is
-    dropped.
+    By the time a program is compiled, its shapes have often changed for good, so the newest task is
+    the most useful. At exit, the current task is awaited, because XLA cannot be interrupted; the
+    others are dropped.
     """
 
     def __init__(self, name: str) -> None:
@@ -29,7 +29,7 @@ class BackgroundCompiler:
         self._thread: threading.Thread | None = None
 
     def submit(self, make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-        """Have `make` called, and `done` with its result: None, with a warning, if it raised."""
+        """Call `make`, then `done` with its result: None, with a warning, if it raised."""
         with self._changed:
             if self._closed:
                 return
@@ -41,7 +41,7 @@ class BackgroundCompiler:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until all is done."""
+        """Wait until the queue is empty and no task runs."""
         with self._changed:
             self._changed.wait_for(lambda: not self._queue and not self._busy)
 
@@ -72,19 +72,19 @@ class BackgroundCompiler:
 
 
 def _run(make: Callable[[], Any], done: Callable[[Any], None]) -> None:
-    made = None
+    result = None
     try:
-        made = make()
-    except Exception as error:  # noqa: BLE001 - XLA raises of any kind, and nobody waits for it
+        result = make()
+    except Exception as error:  # noqa: BLE001 - XLA raises any type, and no caller is waiting
         _warn(error)
     try:
-        done(made)
-    except Exception as error:  # noqa: BLE001 - who comes next waits for this thread
+        done(result)
+    except Exception as error:  # noqa: BLE001 - the thread must survive for the next task
         _warn(error)
 
 
 def _warn(error: Exception) -> None:
-    # Not a warning of Python's, which may be an error, which would end this thread.
+    # Not warnings.warn: a filter could turn it into an error, which would end this thread.
     _log.warning(
         "tpu: a fused program was not compiled: %s: %s. Its operators run one by one from now on",
         type(error).__name__,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What reads a tensor of a trace after it was written, as XLA sees it: orders the write behind it.
+"""Orders a donated write after the reads of the old value, so that XLA need not copy it.
 
-A backward pass takes the product of a gradient and a weight, and the optimizer writes the weight's
-next value, which does not depend on that product. XLA for the CPU inserts copies before it knows the order
-of its operations, so it copies the weight, lest the product read what is written into its memory.
+A backward pass multiplies a gradient with a weight, and the optimizer computes the weight's next
+value, which does not depend on that product. XLA:CPU inserts copies before it schedules operations.
+It therefore copies the weight, in case the product reads it after the overwrite.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from jax import lax
 
 from torch_google.tpu.eager import CompiledOp
 
-# A program of an operator, and where its inputs come from: a slot, or ~external.
+# A program, and the wires of its inputs: a slot, or ~external.
 Step = tuple[CompiledOp, tuple[int, ...]]
 
-# What of a program's operations computes nothing: it is read where its result is.
+# Operations that compute nothing: their operand is read when their result is.
 _LAYOUT = {
     "broadcast_in_dim",
     "copy",
@@ -34,13 +34,13 @@ _LAYOUT = {
 
 
 class DonationOrder:
-    """The steps of a trace that read an external and that its next value does not depend on."""
+    """For each donated external, the reading steps that its next value does not depend on."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._first_slots: list[int] = []
         self._step_of: list[int] = []
-        # Of each step, the steps that it depends on and itself, as bits.
+        # For each step, a bit set of itself and the steps that it depends on.
         self._before: list[int] = []
         self._readers: dict[int, list[int]] = {}
         for at, (compiled, wires) in enumerate(steps):
@@ -54,7 +54,7 @@ class DonationOrder:
             self._before.append(before)
 
     def of(self, external: int, slot: int) -> list[int]:
-        """Return a slot of each step that reads `external`, and that `slot` does not depend on."""
+        """Return a slot of each step that reads `external` and that `slot` does not depend on."""
         before = self._before[self._step_of[slot]]
         return [
             self._first_slots[at]
@@ -74,11 +74,11 @@ class DonationOrder:
 
 
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:
-    """Return `value`, bit for bit, by a computation that takes a number of each of `reads`.
+    """Return `value`, bit for bit, computed after each of `reads`.
 
-    What it takes is 0 and subtracted, which changes no number, -0.0 neither: no simplification of XLA's
-    finds that two shifts leave nothing of 32 bits. Of what is not a floating-point number there
-    is no such order.
+    Each read contributes a 0 that is subtracted, which changes no number, not even -0.0. XLA's
+    simplifier does not notice that two shifts leave nothing of 32 bits. Only floating-point values
+    are ordered.
     """
     if not jnp.issubdtype(value.dtype, jnp.floating):
         return value

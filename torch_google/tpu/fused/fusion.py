@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the fused mode: what a thread has recorded, as one function, compiled behind its back.
+"""Fused programs: a recorded trace as one function, compiled in the background.
 
-C++ calls `fuse` for a trace that it has not seen before. Until its program is there, such traces run
-operator by operator, which gives the same values.
+C++ calls `fuse` for a new trace. Until its program is ready, equal traces run operator by operator,
+which gives the same values.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ def fuse(
     donated: Sequence[int],
     pairs: int,
 ) -> jax.stages.Compiled | None:
-    """Return the executable of a trace, or None where it has to be compiled: it will follow.
+    """Return the executable of a trace, or None if it is being compiled in the background.
 
-    Results of steps are slots, in order. `kept` are the slots that the program returns, `donated`
-    the externals whose memory it may reuse. The first `pairs` of both are of the same tensors, in
-    the order of the externals. Raises CacheMissError in cache-only mode.
+    Slots number the results of steps, in order. `kept` are the slots that the program returns,
+    `donated` the externals whose buffers it may reuse. The first `pairs` entries of both belong to
+    the same tensors, in the order of the externals. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
-    found = compiler.kept(fusion.fingerprint, device)
-    there = found and compiler.loaded(found)
-    if there is not None and there.executable is not None:
-        if isinstance(there.note, int):
-            compiler.tell_scratch(there.executable, there.note)
-        return there.executable
+    stored = compiler.kept(fusion.fingerprint, device)
+    entry = stored and compiler.loaded(stored)
+    if entry is not None and entry.executable is not None:
+        if isinstance(entry.note, int):
+            compiler.tell_scratch(entry.executable, entry.note)
+        return entry.executable
     compiler.check_allowed(fusion.name, fusion.fingerprint)
-    _background.submit(fusion.compile, lambda made: _C.resolve_fused(token, made))
+    _background.submit(fusion.compile, lambda executable: _C.resolve_fused(token, executable))
     return None
 
 
 def attempt(
     executable: jax.stages.Compiled, arguments: list[Any], donated: Sequence[int]
 ) -> tuple[tuple[Any, ...] | list[Any], BaseException | None]:
-    """Run a program for the first time and return its results, or the arguments if it failed.
+    """Run a program for the first time. Return its results, or the arguments if it failed.
 
-    What it may reuse is saved on the host until all results are there: a program that runs out of
-    memory takes it along. The second is an exception of a signal's handler, as Ctrl-C has one, which
-    is for the caller to raise when the values are stored.
+    Donated arguments are saved on the host until all results are ready, because a program that runs
+    out of memory destroys them. The second value is an exception of a signal handler, such as
+    KeyboardInterrupt. The caller raises it after storing the values.
     """
     saved = {at: np.array(arguments[at]) for at in donated}
     results: tuple[Any, ...] | None = None
@@ -70,8 +70,8 @@ def attempt(
         results = executable(*arguments)
     except jax.errors.JaxRuntimeError as error:
         _warn_of(error)
-    except BaseException as error:  # noqa: BLE001 - whatever the handler raises: the caller does
-        interruption = error.with_traceback(None)  # which would hold what was saved
+    except BaseException as error:  # noqa: BLE001 - from a signal handler; the caller raises it
+        interruption = error.with_traceback(None)  # a traceback keeps `saved` alive
     while results is not None:
         try:
             jax.block_until_ready(results)
@@ -79,7 +79,7 @@ def attempt(
         except jax.errors.JaxRuntimeError as error:
             _warn_of(error)
             results = None
-        except BaseException as error:  # noqa: BLE001 - as above, and the results may still fail
+        except BaseException as error:  # noqa: BLE001 - as above; the results may still fail
             interruption = error.with_traceback(None)
     if results is not None:
         return results, interruption
@@ -97,30 +97,30 @@ def _warn_of(error: Exception) -> None:
 
 
 def entry(executable: jax.stages.Compiled) -> Any:
-    """Return what runs an executable that has run: without a frame of Python, where JAX has that.
+    """Return the callable for later runs, which has no Python frame if JAX provides that.
 
-    In a frame the handler of a signal may raise when the program has run: its results would be lost, and
-    what they were to replace is donated.
+    In a Python frame, a signal handler could raise after the program has run. The results would be
+    lost, and their donated inputs are gone.
     """
     return getattr(executable, "_call", None) or executable
 
 
 def register() -> None:
-    """Let a trace end where an optimizer has stepped, so that steps have the same programs.
+    """Flush the trace after each optimizer step, so that steps have the same programs.
 
-    A second call does nothing.
+    Idempotent.
     """
     if not _hooks:
         _hooks.append(register_optimizer_step_post_hook(_after_step))
 
 
 def wait_for_compiles() -> None:
-    """Wait until no program is being compiled in the background."""
+    """Wait until all background compilations are done."""
     _background.wait()
 
 
 class Fusion:
-    """A trace, to be compiled. Its inputs are the externals, all floats, then all integers."""
+    """A trace to compile. Its inputs are the externals, all floats, then all integers."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class Fusion:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Return what tells this program from all others, in every process."""
+        """Return a text that identifies this program in every process."""
         digest = hashlib.sha256()
         for compiled, wires in self._steps:
             digest.update(f"{compiled.fingerprint} {wires}\n".encode())
@@ -157,7 +157,7 @@ class Fusion:
         )
 
     def lower(self) -> jax.stages.Lowered:
-        """Return the program for XLA."""
+        """Return the lowered program."""
         sharding = SingleDeviceSharding(platform.device(self._device))
         externals = self._externals()
         kinds = "".join(compiled.numbers for compiled, _ in self._steps)
@@ -175,26 +175,26 @@ class Fusion:
         return jitted.lower(*specs)
 
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
-        from jax.extend.core import jaxpr_as_fun  # loads much, and not all programs are new
+        from jax.extend.core import jaxpr_as_fun  # slow to import; only new programs need it
 
         kinds = "".join(compiled.numbers for compiled, _ in self._steps)
         present = [kind for kind in "fi" if kind in kinds]
         vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}
         slots: list[Any] = []
         for compiled, wires in self._steps:
-            given = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
-            given += [next(vectors[kind]) for kind in compiled.numbers]
-            slots += jaxpr_as_fun(compiled.jaxpr)(*given)
+            inputs = [externals[~wire] if wire < 0 else slots[wire] for wire in wires]
+            inputs += [next(vectors[kind]) for kind in compiled.numbers]
+            slots += jaxpr_as_fun(compiled.jaxpr)(*inputs)
         results = [slots[slot] for slot in self._kept]
         if platform.device(self._device).platform == "cpu":
-            late = DonationOrder(self._steps)
+            order = DonationOrder(self._steps)
             for at, external in enumerate(self._donated[: self._pairs]):
-                reads = late.of(external, self._kept[at])
+                reads = order.of(external, self._kept[at])
                 results[at] = behind(results[at], [slots[slot] for slot in reads])
         return tuple(results)
 
     def _externals(self) -> list[Any]:
-        """Return the kind of each external: the first program that takes it knows."""
+        """Return the spec of each external, from the first program that reads it."""
         kinds: dict[int, Any] = {}
         for compiled, wires in self._steps:
             for wire, aval in zip(wires, compiled.jaxpr.in_avals, strict=False):
@@ -203,14 +203,15 @@ class Fusion:
         return [kinds[at] for at in range(len(kinds))]
 
     def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
-        """Return those of the donated whose memory becomes a result's.
+        """Return the donated externals whose buffers become results.
 
-        JAX gives the results of a kind to the donated of that kind, both in their order. What a tensor
-        held is to become what it holds next: other pairs make XLA copy it, as it is read to the end.
-        So others are reused behind these alone. JAX warns of those that are of no result's kind.
+        JAX assigns donated buffers to results of the same spec, both in order. The previous value
+        of a tensor must be assigned to its next value: otherwise XLA copies it, because it is read
+        until the end. So other externals are donated only if they come after the pairs of that
+        spec. JAX warns about donated buffers that match no result.
         """
         slots = [aval for compiled, _ in self._steps for aval in compiled.jaxpr.out_avals]
-        wanted = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
+        results = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
         paired: dict[Any, int] = {}
         reusable = []
         for count, at in enumerate(self._donated):
@@ -219,15 +220,15 @@ class Fusion:
                 paired[kind] = at
             elif at < paired.get(kind, 0):
                 continue
-            if wanted[kind]:
-                wanted[kind] -= 1
+            if results[kind]:
+                results[kind] -= 1
                 reusable.append(at)
         return tuple(reusable)
 
 
 def _after_step(*_: object) -> None:
     if torch.compiler.is_compiling():
-        return  # Dynamo traces hooks, and a compiled step leaves no trace of ours behind
+        return  # Dynamo traces hooks, and a compiled step records no operators
     if _C.mode() == _C.Mode.fused:
         _C.flush("optimizer step")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the device fills of torch: autocast, torch.compile, processes, DLPack.
+"""The device's side of torch's extension points: autocast, torch.compile, processes, DLPack.
 
-`registration` and `startup` import each module; nothing else does.
+Only `registration` and `startup` import these modules.
 """

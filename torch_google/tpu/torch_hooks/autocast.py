@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.autocast("tpu") takes bfloat16 where nobody says otherwise, in every thread.
+"""Makes bfloat16 the default dtype of torch.autocast("tpu"), in every thread.
 
-torch keeps the dtype of each device for each thread, and begins with float16. There is no place to
-say what a new thread begins with, so a thread is put right where it first enters autocast,
-unless it has chosen a dtype before.
+torch keeps the dtype per device and thread, and starts each thread with float16. New threads have
+no hook, so the dtype is set when a thread first enters autocast, unless the thread has chosen one
+before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _thread = threading.local()
 
 
 def install() -> None:
-    """Make bfloat16 the default of this thread and of all that come."""
+    """Make bfloat16 the default of this thread and of all later ones."""
     _begin()
     original = torch.amp.autocast_mode.autocast.__init__
 

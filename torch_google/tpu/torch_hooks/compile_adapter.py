@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How tensors of the device become the arrays of a graph of torch.compile's, and arrays tensors."""
+"""The TpuAdapter: tensors of the device as the arrays of a torch.compile graph, and back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.tpu.runtime.dynamo_skip import untraced
 from torch_google.tpu.runtime.strides import View, natural, read, write
 from torch_google.tpu.runtime.transfer import to_host
 
-# What a precision is in C++ is its place here.
+# A precision's position is its value in C++.
 _PRECISIONS = ("default", "high", "highest")
 
 _GRAPH = "a graph of torch.compile's"
@@ -132,19 +132,19 @@ _ADAPTER = TpuAdapter()
 
 
 def register() -> None:
-    """Let torch.compile take tensors of this device. A second call does nothing."""
+    """Register the adapter with the backend `tpu` of torch.compile. Idempotent."""
     register_adapter("tpu", _ADAPTER)
     _hide_calls()
 
 
 @cache
 def _hide_calls() -> None:
-    """Hide from Dynamo how JAX calls an executable: by C++, but the first time by Python."""
+    """Hide JAX's first call of an executable from Dynamo: it runs in Python, later calls in C++."""
     jax.stages.Compiled.__call__ = untraced(jax.stages.Compiled.__call__)
 
 
 def _natural(result: TensorSpec) -> tuple[int, ...]:
-    """Return the shape of a new tensor's array: flat where its strides leave gaps, or overlap."""
+    """Return the shape of a new tensor's array: flat if its strides have gaps or overlap."""
     lies = natural(result.sizes, result.strides)
     if lies.strides == result.strides:
         return lies.shape
@@ -153,7 +153,7 @@ def _natural(result: TensorSpec) -> tuple[int, ...]:
 
 
 def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
-    """Whether a tensor sees other than the first elements of its array as they are."""
+    """Return whether a tensor is more than a plain view of its array's first elements."""
     return (
         tensor.storage_offset() != 0
         or tensor.is_conj()
@@ -164,7 +164,7 @@ def _is_odd(tensor: torch.Tensor, array: jax.Array) -> bool:
 
 @lru_cache(256)
 def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], jax.Array]:
-    """Return a program that pads what a view sees: off the CPU, one for each set of sizes."""
+    """Return a program that pads a view. Off the CPU, there is one for each set of sizes."""
     metrics.graph("pad_compile")
 
     def function(array: jax.Array) -> jax.Array:
@@ -175,5 +175,5 @@ def _fitted(sharding: Any, view: View, elements: int) -> Callable[[jax.Array], j
 
 
 def _signed(word: int) -> int:
-    """Return the number that has the bits of an unsigned one, as C++ passes seeds."""
+    """Reinterpret an unsigned 64-bit number as signed, which is how C++ passes seeds."""
     return word - 2**64 if word >= 2**63 else word

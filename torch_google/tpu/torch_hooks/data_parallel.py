@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch.nn.parallel copies between the devices of a process: scatter, gather and broadcast.
+"""torch.nn.parallel's copies between devices of a process: scatter, gather and broadcast.
 
-It takes them from torch._C, where only a build for another accelerator has them, for tensors of that
-one. Nothing here starts the device.
+torch looks for them in torch._C, where only builds for other accelerators have them, for their own
+tensors. Nothing here starts the device.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 
 def install() -> None:
-    """Let torch._C copy for tensors of tpu, and for those of the host where tpu is what there is."""
+    """Install the functions in torch._C, also for host tensors if tpu is the accelerator."""
     for ours in (
         _broadcast,
         _broadcast_out,
@@ -34,7 +34,7 @@ def install() -> None:
 def _either(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         kinds = set(_kinds(args))
-        # A module may have no buffers: a list of none is of the device that there is, too.
+        # An empty list, of a module without buffers, belongs to the accelerator.
         is_ours = "tpu" in kinds or (kinds <= {"cpu"} and _get_available_device_type() == "tpu")
         return (ours if is_ours else theirs)(*args)
 
@@ -42,7 +42,7 @@ def _either(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..
 
 
 def _kinds(args: Sequence[Any]) -> Iterator[str]:
-    """Yield the types of the devices that arguments are of: tensors, streams, and sequences of them."""
+    """Yield the device types of tensors and streams, also within sequences."""
     for arg in args:
         if isinstance(arg, (torch.Tensor, torch.Stream)):
             yield arg.device.type
@@ -51,7 +51,7 @@ def _kinds(args: Sequence[Any]) -> Iterator[str]:
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:
-    """Return a tensor for each device: the same one where it is there already."""
+    """Return a tensor per device: the tensor itself if it is already there."""
     return [tensor.to(_device(index), non_blocking=True) for index in devices]
 
 
@@ -64,7 +64,7 @@ def _broadcast_out(tensor: torch.Tensor, out: Sequence[torch.Tensor]) -> list[to
 def _broadcast_coalesced(
     tensors: Sequence[torch.Tensor], devices: Sequence[int], buffer_size: int
 ) -> list[list[torch.Tensor]]:
-    """Return the tensors themselves for the first device, and copies without history for the rest."""
+    """Return the tensors for the first device, and detached copies for the others."""
     if any(tensor.get_device() != devices[0] for tensor in tensors):
         raise RuntimeError(f"All tensors must be on devices[0]: {devices[0]}")
     with torch.no_grad():
@@ -82,16 +82,16 @@ def _scatter(
     dim: int,
     streams: Sequence[torch.Stream | None] | None,
 ) -> list[torch.Tensor]:
-    """Return a chunk for each device, or fewer where there are too few rows."""
+    """Return a chunk per device, fewer if there are too few rows."""
     if chunk_sizes is None:
         chunks = tensor.chunk(len(devices), dim)
     else:
         chunks = tensor.split_with_sizes(list(chunk_sizes), dim)
-    found = []
+    copies = []
     for chunk, index, stream in zip(chunks, devices, _of_each(streams, devices), strict=False):
         with stream_context(stream):
-            found.append(chunk.to(_device(index), non_blocking=True))
-    return found
+            copies.append(chunk.to(_device(index), non_blocking=True))
+    return copies
 
 
 def _scatter_out(
@@ -112,14 +112,14 @@ def _scatter_out(
 def _gather(
     tensors: Sequence[torch.Tensor], dim: int, destination_index: int | None
 ) -> torch.Tensor:
-    """Return the tensors as one, on a device (None: this thread's own) or on the host (-1)."""
+    """Concatenate tensors on a device (None: this thread's current one) or on the host (-1)."""
     if destination_index is None:
         device = torch.device("tpu", torch.tpu.current_device())
     elif destination_index == -1:
         device = torch.device("cpu")
     else:
         device = _device(destination_index)
-    # What comes to the host is read at once: nobody waits for it later.
+    # Blocking: the host reads the result at once.
     return torch.cat([tensor.to(device) for tensor in tensors], dim)
 
 

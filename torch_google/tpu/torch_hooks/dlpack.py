@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack for tensors of tpu: what their arrays have for it.
+"""DLPack export of tpu tensors, through their JAX arrays.
 
-torch has no hook for this: it would refuse `__dlpack_device__`, and hand out the address of a
-storage, which on this device is no memory. So the methods of Tensor are wrapped; they are torch's own
-for every other device. Nothing here loads JAX before a tensor of tpu is exported.
+torch has no hook for this: it would reject `__dlpack_device__` and export the storage's fake
+address. So the methods of Tensor are wrapped. Tensors of other devices use torch's own methods. JAX
+is not loaded before a tpu tensor is exported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.utils.dlpack import DLDeviceType
 
 
 def install() -> None:
-    """Let tensors of tpu be exported by DLPack."""
+    """Enable the DLPack export of tpu tensors."""
     _wrap(torch.Tensor, "__dlpack__", _dlpack)
     _wrap(torch.Tensor, "__dlpack_device__", _dlpack_device)
     for module in (torch, torch.utils.dlpack):
@@ -32,17 +32,17 @@ def _dlpack(
     dl_device: tuple[Any, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Return a capsule over the values of a tensor, which nobody may write to.
+    """Return a read-only capsule over a tensor's values.
 
-    It is the tensor's own buffer where to_jax gives that. Capsules of DLPack 1.0 say that they are
-    read-only, which NumPy keeps to; torch does not look.
+    It shares the buffer that to_jax shares. Capsules of DLPack 1.0 are marked read-only; NumPy
+    honours that, torch does not check.
     """
     from torch_google.tpu.interop.jax_arrays import to_jax
 
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     array = to_jax(tensor)
-    # Consumers on the host look at the memory at once; no stream tells them when it is written.
+    # Consumers on the host read the memory at once, without waiting for a stream.
     array.block_until_ready()
     return _of(array, "__dlpack__")(
         stream=None if stream == -1 else stream,
@@ -53,7 +53,7 @@ def _dlpack(
 
 
 def _dlpack_device(tensor: torch.Tensor) -> tuple[DLDeviceType, int]:
-    """Return where the memory lies: on the CPU, where that is the platform."""
+    """Return the DLPack device of the memory: the CPU if the platform is cpu."""
     from torch_google.tpu.runtime import platform
 
     if platform.name() == "cpu":
@@ -69,8 +69,8 @@ def _of(array: Any, method: str) -> Any:
 
     if platform.name() == "tpu":
         raise BufferError(
-            "tpu: the memory of a TPU has no place in DLPack. Export tensor.cpu(), or share the "
-            "array by torch_google.tpu.to_jax"
+            "tpu: DLPack cannot describe the memory of a TPU. Export tensor.cpu(), or share the "
+            "array with torch_google.tpu.to_jax"
         )
     return getattr(array, method)
 

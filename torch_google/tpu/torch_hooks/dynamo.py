@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile chooses: graphs with tensors of this device go to the backend `tpu`.
+"""Makes torch.compile choose the backend `tpu` for graphs with tensors of this device.
 
-torch has inductor for its default, and inductor has no kernels for this device. What torch.compile
-wraps around it learns here to look at a graph first; graphs of other devices are inductor's still.
+torch's default backend is inductor, which has no kernels for this device. torch.compile's wrapper
+of it is replaced by one that inspects the graph first; graphs of other devices still go to
+inductor.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ from torch_google.tpu.release import compiler_arguments
 
 
 def install() -> None:
-    """Let torch.compile choose. Loads neither Dynamo nor JAX; a second call does nothing."""
+    """Replace torch.compile's wrappers. Loads neither Dynamo nor JAX. Idempotent."""
     if torch._TorchCompileInductorWrapper is not _Chooser:
         torch._TorchCompileInductorWrapper = _Chooser
         torch._TorchCompileWrapper = _Named
 
 
 def backend(graph: GraphModule, inputs: Sequence[Any], **chosen: Any) -> Callable[..., Any]:
-    """Compile a graph; JAX is loaded now, with the first one."""
-    from torch_google.tpu.compile import backend as ours
+    """Compile a graph. The first call loads JAX."""
+    from torch_google.tpu.compile import backend as compile_graph
 
-    return ours(graph, inputs, **chosen)
+    return compile_graph(graph, inputs, **chosen)
 
 
 class _Chooser(torch._TorchCompileInductorWrapper):
@@ -43,7 +44,7 @@ class _Chooser(torch._TorchCompileInductorWrapper):
         _teach()
         try:
             super().__init__(*compiler_arguments(mode, options, dynamic, name))
-        except RuntimeError as refusal:  # options of the backend `tpu`, maybe
+        except RuntimeError as refusal:  # they may be options of the backend `tpu`
             self._refusal = refusal
             super().__init__(*compiler_arguments(None, None, dynamic, name))
         if self._refusal is not None and not _are_ours(self._chosen["options"]):
@@ -71,7 +72,7 @@ class _Named(torch._TorchCompileWrapper):
 
 
 def _register() -> None:
-    """Give Dynamo the name, which it looks up among those of installed packages otherwise."""
+    """Register the name with Dynamo, which otherwise searches installed packages for it."""
     from torch._dynamo.backends import registry
 
     if "tpu" not in registry._COMPILER_FNS:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's fake tensors, and with them torch.compile, should know of results on this device.
+"""Fake convolutions of this device, for torch.compile: with the strides of real ones.
 
-For convolutions they ask which of torch's backends has the kernel, and lay out results as that one
-does: contiguous, for a device that it does not know. Ours are laid out as on the CPU.
+torch chooses a fake result's layout by the backend that would compute it, and makes it contiguous
+for an unknown device. This device lays out results as the CPU does.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from torch_google.tpu.lowerings.layouts import convolution_format
 
 
 def register() -> None:
-    """Let fake convolutions of this device have the strides of real ones.
+    """Give fake convolutions of this device the strides of real ones.
 
-    A second call does nothing.
+    Idempotent.
     """
     for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
         theirs = fake_impls.op_implementations_dict[op]
@@ -31,20 +31,20 @@ def register() -> None:
 
 def _laid_out(theirs: Callable[..., Any]) -> Callable[..., Any]:
     def convolution(mode: Any, op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-        made = theirs(mode, op, *args, **kwargs)
+        results = theirs(mode, op, *args, **kwargs)
         first = 1 if op is torch.ops.aten.convolution_backward.default else 0
         names = [argument.name for argument in op._schema.arguments[first : first + 2]]
-        given = dict(zip([a.name for a in op._schema.arguments], args, strict=False)) | kwargs
-        x, weight = (given[name] for name in names)
-        known = all(isinstance(size, int) for size in (*x.shape, *weight.shape))
-        if x.device.type != "tpu" or not known:
-            return made
+        by_name = dict(zip([a.name for a in op._schema.arguments], args, strict=False)) | kwargs
+        x, weight = (by_name[name] for name in names)
+        static = all(isinstance(size, int) for size in (*x.shape, *weight.shape))
+        if x.device.type != "tpu" or not static:
+            return results
         with mode:
             layout = convolution_format(x, weight)
             return pytree.tree_map_only(
                 torch.Tensor,
                 lambda t: t.contiguous(memory_format=layout) if t.ndim == x.ndim else t,
-                made,
+                results,
             )
 
     return convolution

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors of the device for other processes: by torch.multiprocessing's queues, pipes and loaders.
+"""Tensors of the device in torch.multiprocessing: queues, pipes and data loaders.
 
-No process sees another's device memory. What is sent is a copy: through shared memory of the host, onto
-the device of the same index there.
+Processes do not share device memory. A tensor is sent as a copy, through shared host memory, and
+arrives on the device with the same index.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from torch.multiprocessing.reductions import reduce_tensor
 
 
 def install(receive: Callable[..., Any]) -> None:
-    """Let multiprocessing pickle tensors of the device. Others go the way that torch has for them.
+    """Register a reducer for tensors of the device. Others keep torch's.
 
-    The receiving process imports `receive`, a function of a module, and calls it with the arguments
-    of `rebuild`.
+    The receiving process imports `receive`, a module-level function, and calls it with the
+    arguments of `rebuild`.
     """
     for kind in (torch.Tensor, torch.nn.Parameter):
         reduction.register(kind, partial(_reduce, receive))
@@ -29,7 +29,7 @@ def install(receive: Callable[..., Any]) -> None:
 def _reduce(
     receive: Callable[..., Any], tensor: torch.Tensor
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    refused = tensor.requires_grad and not tensor.is_leaf  # in torch's words
+    refused = tensor.requires_grad and not tensor.is_leaf  # torch's reducer raises its error
     if tensor.device.type != "tpu" or refused or tensor.layout != torch.strided:
         plain: tuple[Callable[..., Any], tuple[Any, ...]] = reduce_tensor(tensor)
         return plain
@@ -40,7 +40,7 @@ def _reduce(
 
 def rebuild(values: torch.Tensor, index: int, requires_grad: bool, is_parameter: bool) -> Any:
     """Return the tensor that another process sent. The device must be registered."""
-    made = values.to(f"tpu:{index}")
+    tensor = values.to(f"tpu:{index}")
     if is_parameter:
-        return torch.nn.Parameter(made, requires_grad)
-    return made.requires_grad_(requires_grad)
+        return torch.nn.Parameter(tensor, requires_grad)
+    return tensor.requires_grad_(requires_grad)

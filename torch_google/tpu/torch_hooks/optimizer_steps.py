@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers that step without Dynamo, as long as nobody has loaded it.
+"""Optimizers that step without Dynamo, until Dynamo is loaded.
 
-torch.optim loads Dynamo, for about a second, to tell it to leave optimizers alone. Where it is not
-there, there is nothing to tell. The first import of Dynamo, whosever it is, finds the classes as torch
-has made them.
+torch.optim loads Dynamo, for about a second, to exclude optimizers from tracing. As long as Dynamo
+is not loaded, that is unnecessary. The first import of Dynamo restores torch's own classes.
 """
 
 from __future__ import annotations
@@ -18,14 +17,14 @@ from torch.optim import Optimizer, optimizer
 
 _DYNAMO = "torch._dynamo"
 _patch_step = Optimizer._patch_step_function
-# The functions that torch would ask Dynamo to leave alone, and the steps that it would.
+# Functions that torch would exclude from Dynamo, and the step methods that it would wrap.
 _untold: list[Any] = []
 _steps: dict[type[Optimizer], Callable[..., Any]] = {}
 _alone = False
 
 
 def install() -> None:
-    """Let optimizers do without Dynamo from now on; nothing changes where it is loaded."""
+    """Make optimizers skip Dynamo from now on. No-op if Dynamo is loaded."""
     global _alone
     if _DYNAMO in sys.modules or _WATCH in sys.meta_path:
         return
@@ -34,14 +33,14 @@ def install() -> None:
         if getattr(member, "__globals__", None) is vars(torch._compile):
             if member.__wrapped__ not in _untold:
                 _untold.append(member.__wrapped__)
-            # Where torch keeps what Dynamo makes of the function.
+            # The attribute in which torch caches the excluded function.
             setattr(member.__wrapped__, _KEPT, member.__wrapped__)
     Optimizer._patch_step_function = _patch_step_alone
     sys.meta_path.insert(0, _WATCH)
 
 
 def _end() -> None:
-    """Leave all as torch has made it: Dynamo looks at it next."""
+    """Restore torch's classes, before Dynamo inspects them."""
     global _alone
     _alone = False
     sys.meta_path.remove(_WATCH)
@@ -57,7 +56,7 @@ def _end() -> None:
 
 
 class _Watch:
-    """Finds no module; it is asked first."""
+    """An import hook that finds no module, but sees every import first."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
         if name == _DYNAMO:
@@ -67,7 +66,7 @@ class _Watch:
 def _patch_step_alone(self: Optimizer) -> None:
     kind = type(self)
     step: Any = kind.step
-    # The wrapper that torch puts around steps for the sake of Dynamo.
+    # torch's wrapper around steps, which exists for Dynamo.
     if getattr(step, "__globals__", None) is vars(optimizer) and step.__code__.co_name == _WRAPPER:
         _steps[kind] = step
         kind.step = _without(step)
@@ -75,12 +74,12 @@ def _patch_step_alone(self: Optimizer) -> None:
 
 
 def _without(step: Any) -> Callable[..., Any]:
-    """Return what a step does, but for what it says to Dynamo."""
+    """Return a step without its calls to Dynamo."""
     wrapped = step.__wrapped__
 
     @functools.wraps(step)
     def run(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not _alone:  # a bound method from before
+        if not _alone:  # a bound method from before Dynamo was loaded
             return step(self, *args, **kwargs)
         before = torch.is_grad_enabled()
         try:
