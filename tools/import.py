@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Start the importer from a bare python3: //tools/importer:import, with its pinned dependencies.
 
-Standard library only, Python 3.9 or later. All that it does is in tools/importer; see its README.md.
+Standard library only, Python 3.9 or later. The importer itself is in tools/importer; see its
+README.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _TARGET = "//tools/importer:import"
 _BUILT = os.path.join(_WORKSPACE, "bazel-bin", "tools", "importer", "import")
 _ENVIRONMENT = 3  # an exit status of tools/importer/errors.py
 
-# A failed build still says why; all else would only stand between the lines of the importer.
+# Errors of a failed build still appear; Bazel's other output would mix with the importer's.
 _QUIET = [
     "--ui_event_filters=-info,-debug,-warning",
     "--noshow_loading_progress",
@@ -26,7 +27,7 @@ _QUIET = [
 
 
 def main(arguments: list[str]) -> int:
-    """Become the importer. Returns only when it cannot be started."""
+    """Replace this process by the importer. Return an exit status only if it cannot start."""
     with tempfile.TemporaryDirectory(prefix="import-py-") as scratch:
         script = os.path.join(scratch, "start")
         problem = build(script)
@@ -40,12 +41,12 @@ def main(arguments: list[str]) -> int:
         "BUILD_WORKSPACE_DIRECTORY": _WORKSPACE,
         "IMPORT_PY_CALLED_FROM": os.getcwd(),
     }
-    # The text itself, since the file is gone by then; Bazel's scripts are bash's.
+    # Pass the script's text: the temporary file is deleted by now. Bazel writes bash scripts.
     os.execvpe("bash", ["bash", "-c", text, "import.py", *arguments], environment)
 
 
 def build(script: str) -> str:
-    """Have Bazel build the importer and write a script that starts it. Returns what went wrong."""
+    """Have Bazel build the importer and write its start script. Return the error, or ""."""
     options = list(_QUIET)
     if os.path.exists(_BUILT):
         options.append("--noshow_progress")
@@ -54,8 +55,8 @@ def build(script: str) -> str:
             "import.py: setting up its interpreter and dependencies; the first start takes minutes"
         )
         print(line, file=sys.stderr, flush=True)
-    # A script, not a plain run: so Bazel's exit status is never taken for the importer's, nothing of
-    # Bazel's gets into its output, and Bazel is free for others while it works.
+    # --script_path instead of a plain run: Bazel's exit status and output stay separate from the
+    # importer's, and Bazel's lock is free while the importer runs.
     command = [
         os.path.join(_WORKSPACE, "bazelw"),
         "run",
@@ -68,12 +69,12 @@ def build(script: str) -> str:
     except OSError as error:
         return f"{command[0]}: {error.strerror}. Restore the file from git"
     if status:
-        return f"{_TARGET} could not be built: bazelw ended with {status}, its words are above"
+        return f"{_TARGET} could not be built: bazelw exited with {status}; see its output above"
     return ""
 
 
 if __name__ == "__main__":
-    if sys.version_info < (3, 9):  # noqa: UP036 - whatever python3 is on the machine
+    if sys.version_info < (3, 9):  # noqa: UP036 - any python3 of the machine may run this file
         print("import.py: needs Python 3.9 or later to start", file=sys.stderr)
         sys.exit(_ENVIRONMENT)
     sys.exit(main(sys.argv[1:]))

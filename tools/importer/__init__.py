@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Patch series for pinned upstream trees: read, check, apply strictly, hash the result.
 
-Standard library only: the same files run under the host's python3 in a repository rule, where nothing
-can be installed, and under the hermetic interpreter in tests.
+Standard library only. The same files run in a repository rule under the host's python3, which
+cannot install packages, and in tests under the hermetic interpreter.
 """
 
 from tools.importer.apply import ApplyError, apply_series, patched_files

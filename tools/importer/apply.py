@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Apply a series strictly: exact context at the exact line, or nothing at all.
 
-No fuzz and no offset: a hunk that fits somewhere else may fit in the wrong place, and nothing would
-say so. The whole series is worked out in memory first; files are written only when every hunk fits,
-each through a temporary file and a rename.
+No fuzz and no offset: a hunk that fits somewhere else may fit in the wrong place, and no error
+would show it. The whole series is applied in memory first. Files are written only if every hunk
+fits, each through a temporary file and a rename.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tools.importer.series import Patch, Series
 from tools.importer.snapshot import EXECUTABLE, REGULAR, SYMLINK, Blob
 from tools.importer.unified import FileDiff, Hunk
 
-Read = Callable[[str], "Blob | None"]  # a string: Python 3.9 evaluates it
+Read = Callable[[str], "Blob | None"]  # quoted: Python 3.9 evaluates the annotation
 
 _FIX = "Refresh the patch against this tree, or drop it if upstream took it"
 
 
 class ApplyError(UserError):
-    """A patch that does not fit. One line: patch, file, hunk, what was found, what to do."""
+    """A patch that does not fit. One line: patch, file, hunk, the line found, the next step."""
 
 
 def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) -> list[str]:
     """Patch `tree` in place and return the changed paths, sorted. All or nothing until writing.
 
-    Changes of `absent` paths are passed over: whoever made the tree has no such files.
+    Changes of `absent` paths are skipped: the tree's origin does not contain such files.
     """
     changed = patched_files(series, tree, absent=absent)
     for path, blob in changed.items():
@@ -47,7 +47,7 @@ def apply_series(series: Series, tree: Path, *, absent: Collection[str] = ()) ->
 def patched_files(
     series: Series, tree: Path, *, absent: Collection[str] = ()
 ) -> dict[str, Blob | None]:
-    """Return the new content of every file that the series touches; None where it deletes one."""
+    """Return the new content of every file that the series touches; None for a deleted file."""
     work: dict[str, Blob | None] = {}
     for patch in series.patches:
 
@@ -62,9 +62,9 @@ def patched_files(
 def apply_patch(
     patch: Patch, work: dict[str, Blob | None], read: Read, *, absent: Collection[str] = ()
 ) -> None:
-    """Apply one patch to `work`, which has the files touched so far; others come from `read`.
+    """Apply one patch to `work`, which has the files touched so far; `read` returns all others.
 
-    Changes of `absent` paths are passed over: the origin of the tree does not hold such files.
+    Changes of `absent` paths are skipped: the origin of the tree does not contain such files.
     """
     for diff in patch.files:
         if any(path in absent for path in diff.paths):
@@ -76,9 +76,9 @@ def apply_patch(
 
 
 def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], bool]) -> None:
-    """Refuse a file below what is a file or a link: through a link, a write could leave the tree.
+    """Refuse a path below a file or a link: a write through a link could leave the tree.
 
-    `has_file` tells it of paths that the series does not touch. Raises ApplyError.
+    `has_file` answers for paths that the series does not touch. Raises ApplyError.
     """
     for path, blob in work.items():
         parts = path.split("/") if blob is not None else []
@@ -87,14 +87,14 @@ def check_parents(work: Mapping[str, Blob | None], has_file: Callable[[str], boo
             if work[parent] is not None if parent in work else has_file(parent):
                 raise ApplyError(
                     f"{shown(path)}: '{shown(parent)}' above it is a file or a link. "
-                    "Fix the patch that makes one of the two"
+                    "Fix the patch that creates one of the two"
                 )
 
 
 def apply_diff(
     name: str, diff: FileDiff, files: Mapping[str, Blob | None]
 ) -> dict[str, Blob | None]:
-    """Apply the change of one file, to the `files` that it names. `name` is the patch's."""
+    """Apply the change of one file to `files`, which has its paths. `name` is the patch's."""
     where = f"{name}: {shown(diff.path)}"
     before = files[diff.old_path] if diff.old_path is not None else None
     _check_presence(where, diff, files)
@@ -112,7 +112,7 @@ def apply_diff(
     if blob.mode == SYMLINK and escapes(diff.new_path, os.fsdecode(data)):
         raise ApplyError(
             f"{where}: a symlink to '{shown(data)}' leads out of the tree. "
-            "Let it name a file of the tree, relative to itself"
+            "Change its target to a path inside the tree, relative to the link"
         )
     if diff.old_path not in (None, diff.new_path):
         return {str(diff.old_path): None, diff.new_path: blob}
@@ -188,14 +188,14 @@ def _mode(where: str, diff: FileDiff, before: Blob | None) -> str:
 def _check_context(lines: list[bytes], hunk: Hunk, number: int) -> None:
     start = hunk.old_index
     for offset, want in enumerate(hunk.old):
-        at = start + offset
-        found = lines[at] if at < len(lines) else None
-        if found == want:
+        index = start + offset
+        line = lines[index] if index < len(lines) else None
+        if line == want:
             continue
-        what = f"found {_show(found)}" if found is not None else "found the end of the file"
+        what = f"found {_show(line)}" if line is not None else "found the end of the file"
         elsewhere = _positions(lines, hunk.old)
         note = f" (the same lines are at {_join(elsewhere)})" if elsewhere else ""
-        raise ApplyError(f"hunk {number}: line {at + 1} should be {_show(want)}, {what}{note}")
+        raise ApplyError(f"hunk {number}: line {index + 1} should be {_show(want)}, {what}{note}")
     if start > len(lines):
         raise ApplyError(f"hunk {number}: line {start} is past the end of the file")
 

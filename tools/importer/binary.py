@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _HEAD = re.compile(rb"^(literal|delta) (\d{1,10})$")
-_LINE_BYTES = 52  # of data in one line, as git has it
+_LINE_BYTES = 52  # data bytes per line, as in git
 _LENGTHS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-# A hostile length must not fill the memory; upstream's largest source is far below it.
+# Bound the memory that a hostile length can use; upstream's largest source is far smaller.
 _LIMIT = 1 << 27
 
 
 class BinaryError(ValueError):
-    """A binary patch that cannot be read. The message says what is wrong with it."""
+    """A binary patch that cannot be read. The message names the fault."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Binary:
-    """Both directions, and the blob ids that they lead to (zeros where there is no file)."""
+    """Both directions of a change, and the blob ids of both files (zeros for a missing file)."""
 
     old_oid: str
     new_oid: str
@@ -40,7 +40,10 @@ class Binary:
 
 
 def read_binary(lines: Sequence[bytes], at: int, old: str, new: str) -> tuple[Binary, int]:
-    """Read what follows `GIT binary patch`; return it and the line behind it. Raises BinaryError."""
+    """Read the lines after `GIT binary patch`; return the change and the index of the next line.
+
+    Raises BinaryError.
+    """
     forward, at = _side(lines, at)
     backward = None
     if at < len(lines) and _HEAD.match(lines[at]):
@@ -49,12 +52,12 @@ def read_binary(lines: Sequence[bytes], at: int, old: str, new: str) -> tuple[Bi
 
 
 def apply_side(side: Side, other: bytes) -> bytes:
-    """Return the file that this side stands for, given the other side's bytes."""
+    """Return the file that this side describes, given the bytes of the other side."""
     return _apply_delta(side.data, other) if side.delta else side.data
 
 
 def write_literal(data: bytes) -> bytes:
-    """Return the lines of one side as a whole file, ending in an empty line."""
+    """Return the lines of one side as a whole file; the last line is empty."""
     out = [b"literal %d\n" % len(data)]
     packed = zlib.compress(data, 9)
     for start in range(0, len(packed), _LINE_BYTES):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of error that a command may end with, and its exit status for each.
+"""The kinds of error that end a command, and the exit status of each.
 
-One line each: what, where, what was found, what to do next. Anything else that is raised is a bug of
-ours and keeps its traceback.
+A message is one line: the problem, its place, the value found, the next step. Any other exception
+is a bug of the importer and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import enum
 
 
 class ExitCode(enum.IntEnum):
-    """What a command's exit status says. Documented in tools/importer/README.md."""
+    """The exit statuses of a command. Documented in tools/importer/README.md."""
 
     DONE = 0
     USER_ERROR = 1
@@ -21,8 +21,11 @@ class ExitCode(enum.IntEnum):
 
 
 class UserError(ValueError):
-    """The person who called can put it right: a wrong name, a bad patch, a dirty tree."""
+    """An error that the caller can fix: a wrong name, a bad patch, a dirty tree."""
 
 
 class EnvironmentProblem(RuntimeError):
-    """The machine could not do it: network, disk, a tool. Names the tool, its status and its words."""
+    """A failure of the environment: network, disk, a tool.
+
+    The message names the tool, its exit status and its output.
+    """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches that were damaged, or made to do harm: one line that says so, little memory, no traceback."""
+"""Tests with damaged and malicious patches: an error of one line, little memory, no traceback."""
 
 from __future__ import annotations
 

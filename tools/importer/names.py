@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""File names as diffs write them, and which of them may be touched at all."""
+"""File names in diffs: quoting, escaping, and the paths that a patch may touch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LETTERS = {value: key for key, value in _CONTROLS.items()}
 
 
 class NameProblem(ValueError):
-    """A name that no patch may use. The message says which and why."""
+    """A name that no patch may use. The message has the name and the reason."""
 
 
 def unquote(name: bytes) -> bytes:
@@ -35,7 +35,7 @@ def unquote(name: bytes) -> bytes:
 
 
 def quote(name: bytes) -> bytes:
-    """Return a name as git writes it in a diff: quoted where it has anything but plain ASCII."""
+    """Return a name as git writes it in a diff: quoted unless it is plain ASCII."""
     if not any(byte < 32 or byte > 126 or byte in b'"\\' for byte in name):
         return name
     out = bytearray(b'"')
@@ -51,7 +51,7 @@ def quote(name: bytes) -> bytes:
 
 
 def shown(name: bytes | str, *, limit: int = 200) -> str:
-    """Return what came from a file as one printable line for a message, cut at `limit` characters."""
+    """Return text from a file as one printable line for a message, cut at `limit` characters."""
     if isinstance(name, str) and len(name) <= limit and name.isprintable():
         return name
     data = name.encode("utf-8", "surrogateescape") if isinstance(name, str) else name
@@ -63,9 +63,9 @@ def shown(name: bytes | str, *, limit: int = 200) -> str:
 
 
 def plain_path(name: bytes) -> str:
-    """Return a relative path of plain parts, decoded. Raises NameProblem.
+    """Return a relative path without `.` and `..`, decoded. Raises NameProblem.
 
-    Bytes that are not UTF-8 survive as surrogates, as everywhere in Python's file functions.
+    Bytes that are not UTF-8 become surrogates, as in all of Python's file functions.
     """
     path = name.decode("utf-8", "surrogateescape")
     parts = path.split("/")
@@ -77,10 +77,10 @@ def plain_path(name: bytes) -> str:
 
 
 def escapes(path: str, target: str) -> bool:
-    """Whether a symlink at `path` in a tree, to `target`, leads out of the tree, or may.
+    """Return whether a symlink at `path` in a tree, to `target`, leads or may lead out of the tree.
 
-    It may where `..` stands behind a name: that name can be a link itself, and then `..` is the parent
-    of wherever that one leads.
+    It may if `..` follows a name: that name can itself be a link, and `..` is then the parent of
+    the link's target.
     """
     parts = [part for part in target.split("/") if part not in ("", ".")]
     climbs = len(parts) - len(list(itertools.dropwhile(lambda part: part == "..", parts)))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where one imported project keeps its pin, its patches and its metadata: third_party/<name>/import.json."""
+"""The settings of one imported project: its pin, patches and metadata.
+
+They are in third_party/<name>/import.json.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ STATE = ".import"
 
 @dataclass(frozen=True)
 class Project:
-    """Paths are absolute; `origins` has the settings of each kind of origin, by kind."""
+    """The files of one project, as absolute paths; `origins` has settings by kind of origin."""
 
     workspace: Path
     name: str
@@ -26,7 +29,7 @@ class Project:
 
     @property
     def state(self) -> Path:
-        """What an unfinished command keeps: outside git, on the same file system as the rest."""
+        """The state directory of an unfinished command: ignored by git, on the same file system."""
         return self.workspace / STATE
 
     def series_of(self, label: str) -> Path:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command tells people and machines what it does: a terminal, plain lines, or one JSON document.
+"""Output of a command: a terminal, plain lines, or one JSON document.
 
-Lines go to standard output, progress never does: it is on the terminal while a step lasts, or a line
-on standard error for a step that takes over a second. With `--json` standard output is one document.
+Result lines go to standard output, progress never does. Progress is a bar on the terminal, or a
+line on standard error for a step that takes over a second. With `--json`, standard output is one
+document.
 """
 
 from __future__ import annotations
@@ -25,27 +26,27 @@ _REPEAT_SECONDS = 10.0
 
 
 class Progress(Protocol):
-    """One step under way."""
+    """One running step."""
 
     def advance(self, n: int = 1) -> None:
-        """`n` more of the step's total are done. Any thread may call it."""
+        """Add `n` to the step's finished units. Thread-safe."""
 
 
 class Report(Protocol):
-    """What commands and libraries talk to; they never print."""
+    """The output interface of commands and libraries, which never print."""
 
     def say(self, line: str) -> None:
         """Show a line to people."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
-        """Show that a step goes on, as a context; `total` is None where it is not known."""
+        """Show the progress of a step within this context; `total` is None if unknown."""
 
     def result(self, data: Mapping[str, object]) -> None:
-        """Give the machine's answer: once per command, JSON data."""
+        """Write the machine-readable result, as JSON data. Call it once per command."""
 
 
 def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> Report:
-    """Return the report that fits: JSON when asked for, else by whether people look at a terminal."""
+    """Return the JSON report if `as_json`; otherwise one for a terminal or for plain lines."""
     out, err = out or sys.stdout, err or sys.stderr
     if as_json:
         return JsonReport(out)
@@ -55,7 +56,7 @@ def make_report(*, as_json: bool, out: TextIO | None = None, err: TextIO | None 
 
 
 def tell(line: str, file: TextIO) -> None:
-    """Print a line. Once the reader has gone, as `head` does, the rest is dropped: work goes on."""
+    """Print a line. After the reader has closed the pipe (`head`), output is dropped silently."""
     try:
         print(line, file=file, flush=True)
     except BrokenPipeError:
@@ -63,7 +64,7 @@ def tell(line: str, file: TextIO) -> None:
 
 
 def flush(file: TextIO) -> None:
-    """Write what is buffered, as at the end of a program."""
+    """Write buffered output, as at the end of a program."""
     try:
         file.flush()
     except BrokenPipeError:
@@ -71,7 +72,7 @@ def flush(file: TextIO) -> None:
 
 
 def _drop(file: TextIO) -> None:
-    """Have nothing of a stream go anywhere: what is left in its buffer would fail again at exit."""
+    """Redirect a stream to /dev/null: flushing its buffer at exit would fail again."""
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.dup2(nowhere, file.fileno())
@@ -97,14 +98,14 @@ class PlainReport:
             step.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """People have read the lines."""
+        """Do nothing: the lines have told the result."""
 
 
 class TerminalReport:
-    """Lines, with bars below them while steps last."""
+    """Lines, with progress bars below them while steps run."""
 
     def __init__(self, out: TextIO) -> None:
-        # Late: it costs as much as a short command, and scripts never see it.
+        # Imported here: rich takes as long to load as a short command, and scripts never need it.
         from rich.console import Console
 
         self._console = Console(file=out)
@@ -112,7 +113,7 @@ class TerminalReport:
         self._open = 0
 
     def say(self, line: str) -> None:
-        # Paths and patches are text of others: no markup, no colours by guess, no wrapped paths.
+        # Paths and patches are untrusted text: no markup, no highlighting, no wrapped paths.
         self._console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
     @contextmanager
@@ -131,18 +132,18 @@ class TerminalReport:
                 bars.stop()
 
     def result(self, data: Mapping[str, object]) -> None:
-        """People have read the lines."""
+        """Do nothing: the lines have told the result."""
 
 
 class JsonReport:
-    """Silent, but for one document on standard output."""
+    """Silent except for one document on standard output."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self.answered = False
 
     def say(self, line: str) -> None:
-        """Lines are for people."""
+        """Do nothing: lines are for people."""
 
     @contextmanager
     def progress(self, label: str, total: int | None = None) -> Iterator[Progress]:
@@ -150,7 +151,9 @@ class JsonReport:
 
     def result(self, data: Mapping[str, object]) -> None:
         if self.answered:
-            raise RuntimeError("a command answers once: a second document would spoil the first")
+            raise RuntimeError(
+                "a command reports one result: a second document would break the JSON"
+            )
         text = json.dumps(data, indent=2)
         self.answered = True
         tell(text, self._out)
@@ -158,11 +161,11 @@ class JsonReport:
 
 class _NoProgress:
     def advance(self, n: int = 1) -> None:
-        """Nobody looks."""
+        """Do nothing: no progress is shown with --json."""
 
 
 class _PlainProgress:
-    """A line once the step has taken a second, then now and then how far it is."""
+    """A line after the first second of a step, then one every ten seconds."""
 
     def __init__(self, label: str, total: int | None, err: TextIO) -> None:
         self._label, self._total, self._err = label, total, err
@@ -204,7 +207,7 @@ def _bars(console: object) -> RichProgress:
         TaskProgressColumn(),
         TimeElapsedColumn(),
         console=console,
-        transient=True,  # what is done is said in lines
+        transient=True,  # a finished step is reported by a line
         redirect_stdout=False,
         redirect_stderr=False,
     )

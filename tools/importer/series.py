@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a patch series: a directory with `series` (the order) and one `<subject>.patch` per line of it.
+"""Read a patch series: a directory with `series` (the order) and one `<subject>.patch` per line.
 
-A patch begins with a header, one `Key: value` per line; a line that starts with white space continues
-the value above. The header ends at the first empty line; prose may follow; the diff begins at the first
-`diff --git` or `---`.
+A patch begins with a header, one `Key: value` per line. A line that starts with white space
+continues the previous value. The header ends at the first empty line; prose may follow. The diff
+begins at the first `diff --git` or `---`.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ REASONS = ("upstream", "build", "google")
 REQUIRED = ("Subject", "Owner", "Reason", "Upstream", "Extension-point-considered", "Test")
 OPTIONAL = ("Id", "Expires", "Budget", "Cherry-pick", "Rewrite")
 
-# What a new patch says until its author has said it: none of it passes the check of the header.
+# Placeholders in the header of a new patch. The header check rejects each until the author fills
+# it.
 TEMPLATE = {
-    "Owner": "<who answers for it>",
+    "Owner": "<the team or person responsible>",
     "Reason": f"<{' | '.join(REASONS)}>",
     "Upstream": "<a link, or when it can be dropped>",
-    "Extension-point-considered": "<which, and why it does not serve>",
+    "Extension-point-considered": "<which, and why it is not enough>",
     "Test": "<the test that fails without it>",
 }
 
 PATCH_NAME = re.compile(r"[a-z0-9][a-z0-9-]*\.patch")
-# Enough for every header that a person writes; more is a file that is no patch.
+# Enough for every hand-written header; a longer one means that the file is not a patch.
 _HEADER_LINES = 200
 _HEADER_LINE = 4000
 _KEY = re.compile(r"([A-Z][A-Za-z-]*):(?:\s+(.*))?$")
@@ -41,12 +42,12 @@ _BUDGET = re.compile(r"(\d+)(?: lines?)?(?:, (\d+) files?)?")
 
 
 class SeriesError(UserError):
-    """A series that a person has to fix: one line with the place, the finding and the next step."""
+    """A fault in a series that a person has to fix: one line with place, problem and next step."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What a patch may grow to: lines that it adds and, where stated, files that it touches."""
+    """The limits of a patch: added lines and, if stated, touched files."""
 
     lines: int
     files: int | None = None
@@ -64,7 +65,7 @@ class Patch:
 
     @property
     def added(self) -> int:
-        """Lines that this patch adds to upstream's files."""
+        """The number of lines that this patch adds to upstream's files."""
         return sum(hunk.added for diff in self.files for hunk in diff.hunks)
 
     @property
@@ -74,7 +75,7 @@ class Patch:
 
     @property
     def expires(self) -> datetime.date | None:
-        """The last day on which nobody needs to look at the patch again."""
+        """The last day before the patch needs a review."""
         text = self.header.get("Expires")
         return datetime.date.fromisoformat(text) if text else None
 
@@ -129,13 +130,13 @@ def load_series(root: Path) -> Series:
 def overdue(series: Series, today: datetime.date) -> list[Patch]:
     """Return the patches whose Expires has passed, in order.
 
-    Not a fault that `load_series` finds: a build of old sources must not begin to fail by the date.
+    `load_series` does not check this: a build of old sources must not fail because of the date.
     """
     return [patch for patch in series.patches if patch.expires and patch.expires < today]
 
 
 def parse_header(text: str, where: str) -> dict[str, str]:
-    """Return the header of a patch, checked. `where` names the file in errors."""
+    """Return the checked header of a patch. `where` names the file in errors."""
     header: dict[str, str] = {}
     key = ""
     for number, line in enumerate(text.split("\n", _HEADER_LINES + 1), start=1):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series states its order, its owners and its reasons; every fault is one line with a next step."""
+"""Tests of series: order, owners and reasons are required; an error is one line with a next step."""
 
 from __future__ import annotations
 

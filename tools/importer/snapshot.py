@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every origin hands over: an upstream tree at one pin, read by path."""
+"""The common interface of origins: an upstream tree at one pin, read by path."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MODES = (REGULAR, EXECUTABLE, SYMLINK)
 
 @dataclass(frozen=True)
 class Blob:
-    """One file: its bytes and its git mode (one of MODES; a link's bytes are its target's name)."""
+    """One file: its bytes and its git mode (one of MODES). The bytes of a link are its target."""
 
     data: bytes
     mode: str = REGULAR
 
     @cached_property
     def oid(self) -> str:
-        """The id that git gives these bytes: 40 hex digits, the mode not included."""
+        """Git's id of these bytes: 40 hex digits; the mode is not part of it."""
         return blob_id(self.data)
 
 
@@ -36,36 +36,36 @@ def blob_id(data: bytes) -> str:
 
 
 class Snapshot(Protocol):
-    """An upstream tree that no longer changes. Reading never writes below the workspace."""
+    """An immutable upstream tree. Reading never writes below the workspace."""
 
     @property
     def label(self) -> str:
-        """The name that people use: a tag such as `v2.14.1`, or a short commit."""
+        """The name shown to people: a tag such as `v2.14.1`, or a short commit."""
 
     @property
     def commit(self) -> str | None:
-        """Upstream's commit, 40 hex digits; None where the origin does not tell."""
+        """Upstream's commit, 40 hex digits; None if the origin does not record it."""
 
     @property
     def pin(self) -> Mapping[str, object]:
-        """What fetches these very bytes again: JSON data, `kind` first; hashes included."""
+        """JSON data to fetch exactly these bytes again: `kind` first, with hashes."""
 
     def paths(self) -> Collection[str]:
-        """Every file of the tree, by its path in upstream's repository."""
+        """Return the paths of all files, relative to upstream's repository."""
 
     def read(self, path: str) -> Blob | None:
-        """Return one file, or None where the tree has none of that path."""
+        """Return one file, or None if the tree has no such path."""
 
     def carries(self, path: str) -> bool:
-        """Whether such a path would be here if upstream had it.
+        """Return whether this origin would contain `path` if upstream had it.
 
-        A wheel has no tests and no C++ sources: False for those, so that a patch of them is
-        `not applicable` and is kept, never taken for one whose file upstream removed.
+        A wheel has no tests and no C++ sources, so the answer for those is False. A patch of them
+        is then `not applicable` and kept, instead of being treated as a patch of a removed file.
         """
 
 
 class DictSnapshot:
-    """A tree that is held in memory: for tests, and for what a command has just made."""
+    """A tree in memory: for tests, and for trees that a command has computed."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class DictSnapshot:
 
 
 class OverlaySnapshot:
-    """A tree with some files replaced; None removes one."""
+    """A tree with some files replaced; None removes a file."""
 
     def __init__(self, below: Snapshot, files: Mapping[str, Blob | None]) -> None:
         self.label = below.label
@@ -101,8 +101,8 @@ class OverlaySnapshot:
         self._files = dict(files)
 
     def paths(self) -> Collection[str]:
-        gone = {path for path, blob in self._files.items() if blob is None}
-        return (set(self._below.paths()) | set(self._files)) - gone
+        removed = {path for path, blob in self._files.items() if blob is None}
+        return (set(self._below.paths()) | set(self._files)) - removed
 
     def read(self, path: str) -> Blob | None:
         return self._files[path] if path in self._files else self._below.read(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tools/import.py with a bazelw that builds nothing: what goes where, and with which exit status."""
+"""Tests of tools/import.py with a bazelw that builds nothing: output, arguments, exit status."""
 
 from __future__ import annotations
 

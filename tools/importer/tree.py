@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """One hash for a directory tree: names, contents, the executable bit and symlink targets.
 
-Times, owners and empty directories do not count, so that the same bytes give the same hash on every
-machine. The hash is sha256 over lines `<mode> <sha256> <path>`, sorted by the bytes of the path; with
-the modes of git: 100644, 100755, 120000 (for a link the digest is that of its target's name).
+Times, owners and empty directories are ignored, so the same bytes give the same hash on every
+machine. The hash is sha256 over lines `<mode> <sha256> <path>`, sorted by the bytes of the path.
+Modes are those of git: 100644, 100755 and 120000 (a link, whose digest is that of its target's
+name).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def tree_hash(root: Path) -> str:
 
 
 def tree_entries(root: Path) -> dict[str, Entry]:
-    """Return every file and link below `root`, by its path with slashes."""
+    """Return an entry for every file and link below `root`, by its path with slashes."""
     top = os.fspath(root)
     return {path: _entry(os.path.join(top, path), link) for path, link in _files(top, "")}
 
@@ -64,7 +65,7 @@ def _entry(full: str, link: bool) -> Entry:
 
 
 def _read(full: str) -> tuple[int, str]:
-    """Return a file's mode and digest. Trees have many small files: one buffer, of its size."""
+    """Return a file's mode and digest. The read buffer fits the file: most files are small."""
     with open(full, "rb", buffering=0) as source:
         status = os.fstat(source.fileno())
         size = min(status.st_size + 1, _CHUNK)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read unified diffs, as bytes, into hunks.
 
-Bytes, not text: upstream files may hold CRLF line ends, any encoding, or no newline at the end, and a
-patch must say all of that exactly. The dialect is git's: changed, added, deleted and renamed files,
-modes, symlinks, binary files and quoted names. A copy is refused: write it as a new file.
+Bytes, not text: upstream files may have CRLF line ends, any encoding, or no newline at the end, and
+a patch must state all of that exactly. The dialect is git's: changed, added, deleted and renamed
+files, modes, symlinks, binary files and quoted names. A copy is refused: write it as a new file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INDEX = re.compile(rb"^index ([0-9a-f]{4,40})\.\.([0-9a-f]{4,40})(?: (\d{6}))?$
 _QUOTED = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _NO_NEWLINE = b"\\ "
 _MARKS = (b" ", b"+", b"-")
-_SIGNATURE = b"-- "  # mails end with it, and with git's version below
+_SIGNATURE = b"-- "  # ends a mail from git; git's version follows
 _BINARY = b"GIT binary patch"
 
 
@@ -46,11 +46,11 @@ class Edit:
 
 @dataclass(frozen=True)
 class Hunk:
-    """One region. `old` and `new` hold whole lines with their line ends, `added` counts `+`.
+    """One hunk. `old` and `new` hold whole lines with their line ends; `added` counts `+` lines.
 
-    `old_start` counts from 1; it is 0 only where a file is created, and it names the line *before* the
-    insertion where `old` is empty, as in every unified diff. `edits` are the changes inside, `section`
-    is what stands behind the second `@@`.
+    `old_start` counts from 1. It is 0 only for a new file. If `old` is empty, it is the line
+    *before* the insertion, as in every unified diff. `edits` are the changes inside the hunk,
+    `section` is the text after the second `@@`.
     """
 
     old_start: int
@@ -62,7 +62,7 @@ class Hunk:
 
     @property
     def old_index(self) -> int:
-        """Position in the old file's list of lines, counted from 0."""
+        """The index of the first old line, counted from 0."""
         return self.old_start - 1 if self.old else self.old_start
 
 
@@ -70,8 +70,8 @@ class Hunk:
 class FileDiff:
     """The change of one file. `old_path` is None for a new file, `new_path` for a deleted one.
 
-    A mode is None where the diff does not tell it. `binary` takes the place of hunks. `span` is where
-    it stands in the patch file: its first line, and the one behind its last, counted from 0.
+    A mode is None if the diff does not state it. `binary` is set instead of hunks. `span` is the
+    range of lines in the patch file, half open, counted from 0.
     """
 
     old_path: str | None
@@ -90,7 +90,7 @@ class FileDiff:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The old and the new path; one where they are the same."""
+        """The old and the new path; only one if they are equal."""
         return tuple(dict.fromkeys(path for path in (self.old_path, self.new_path) if path))
 
     @property
@@ -105,7 +105,7 @@ def parse_diff(data: bytes) -> tuple[FileDiff, ...]:
 
 @dataclass
 class _Header:
-    """What the extended lines of one `diff --git` say."""
+    """The extended header lines of one `diff --git`."""
 
     line: int
     paths: tuple[str, str] | None = None
@@ -121,20 +121,20 @@ class _Header:
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self.lines = data.split(b"\n")
-        self.cut = bool(self.lines[-1])  # the last line has no end
+        self.cut = bool(self.lines[-1])  # the last line does not end with a newline
         if not self.cut:
             self.lines.pop()
         self.at = 0
 
     def files(self) -> tuple[FileDiff, ...]:
-        found: list[FileDiff] = []
+        diffs: list[FileDiff] = []
         while self.at < len(self.lines):
             line, start = self.lines[self.at], self.at
             if line.startswith(b"diff --git "):
-                found.append(replace(self.git_file(), span=(start, self.at)))
+                diffs.append(replace(self.git_file(), span=(start, self.at)))
             elif self.at_pair():
                 diff = self.text_file(_Header(self.at))
-                found.append(replace(diff, span=(start, self.at)))
+                diffs.append(replace(diff, span=(start, self.at)))
             elif line.startswith(b"@@ "):
                 raise self.error("a hunk before any '---' and '+++' pair")
             elif line == _BINARY or line.startswith(b"Binary files "):
@@ -142,9 +142,9 @@ class _Reader:
             else:
                 self.at += 1
         whole = not self.cut or self.lines[-1].startswith(_NO_NEWLINE)
-        if not whole and found and found[-1].span[1] == len(self.lines):
+        if not whole and diffs and diffs[-1].span[1] == len(self.lines):
             raise self.error("the diff ends within a line: a part of it is missing", back=1)
-        return tuple(found)
+        return tuple(diffs)
 
     def at_pair(self) -> bool:
         return self.peek().startswith(b"--- ") and self.peek(1).startswith(b"+++ ")
@@ -170,13 +170,15 @@ class _Reader:
             raise self.error("'rename from' and 'rename to' belong together", at=head.line)
         if renames + head.created + head.deleted > (2 if renames else 1):
             raise self.error(
-                "a file is made, deleted or renamed: only one of the three", at=head.line
+                "a file is created, deleted or renamed: only one of the three", at=head.line
             )
         if not renames and head.paths is None:
-            raise self.error("the two names of this line differ and nothing says why", at=head.line)
+            raise self.error(
+                "the two names on this line differ and no rename is stated", at=head.line
+            )
 
     def extended(self, head: _Header) -> bool:
-        """Take one extended header line; False at the first line that is none."""
+        """Parse one extended header line. Return False at the first other line."""
         key, _, rest = self.lines[self.at].partition(b" ")
         line = self.lines[self.at]
         if line.startswith((b"old mode ", b"deleted file mode ")):
@@ -216,7 +218,10 @@ class _Reader:
         return mode
 
     def git_paths(self) -> tuple[str, str] | None:
-        """The two paths of a `diff --git` line, when they are the same; a rename says its own."""
+        """Return the two paths of a `diff --git` line if they are equal, else None.
+
+        A rename states its paths on lines of its own.
+        """
         rest = self.lines[self.at][len(b"diff --git ") :]
         quoted = _QUOTED.match(rest)
         if quoted is not None:
@@ -268,13 +273,13 @@ class _Reader:
         return FileDiff(old, new, (), head.old_mode, head.new_mode, binary)
 
     def headers_only(self, head: _Header) -> FileDiff:
-        """A change of name or mode, or an empty file that comes or goes."""
+        """Return a change of name or mode, or an empty file that is created or deleted."""
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:
             raise self.error(f"no hunk for '{shown(new or old or '')}'", at=head.line)
         if self.peek()[:1] in _MARKS and self.peek() != _SIGNATURE:
-            raise self.error("changed lines without '---', '+++' and a hunk behind them")
+            raise self.error("changed lines without '---', '+++' and a hunk")
         return FileDiff(old, new, (), head.old_mode, head.new_mode)
 
     def header_paths(self, head: _Header) -> tuple[str | None, str | None]:
@@ -309,7 +314,7 @@ class _Reader:
         old: list[bytes] = []
         new: list[bytes] = []
         edits: list[Edit] = []
-        since: tuple[int, int] | None = None  # where the run of changes that is being read began
+        since: tuple[int, int] | None = None  # the start of the current run of changes
         added = 0
         while old_left or new_left or self.peek().startswith(_NO_NEWLINE):
             if self.at >= len(self.lines):
