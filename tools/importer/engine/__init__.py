@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine of imports: three-way merges of a patch series from one upstream tree to another."""
+"""The merge engine of imports: three-way merges of a patch series onto another upstream tree."""
 
 from tools.importer.engine.base import Base, BaseFile, base_files, read_base, record_base
 from tools.importer.engine.carry import Carry, carry

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which lines of two versions of a file are the same lines.
+"""Align two versions of a file: find the lines that both have.
 
-Lines that are unique on both sides anchor the alignment (the longest run of them that keeps its
-order): first those that are unique in both files, then, between them, those that are unique there; at
-last the longest common blocks are taken. This is patience diff: it keeps functions
-together where a shortest edit script would pair their closing lines.
+Lines that are unique on both sides anchor the alignment: the longest chain of them that keeps its
+order. Lines unique in both whole files come first, then lines unique between two anchors, and last
+the longest common blocks. This is patience diff. It keeps functions together, while a shortest edit
+script would pair their closing lines.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ from functools import cached_property
 
 from tools.importer.engine.marks import Mark
 
-# Between anchors: a gap with more pairs of lines than this counts as wholly rewritten, which can only
+# A gap between anchors with more pairs of lines than this counts as wholly rewritten. That can only
 # turn a merge into a conflict, never into a wrong result.
 _GAP_PAIRS = 4_000_000
-# A range longer than this is cut first, about every so many lines.
+# A longer range is first cut at unique runs, searched for every _CUT_EVERY lines.
 _LONG = 1000
 _CUT_EVERY = 64
-# So many lines, the first of them unique, are the same ones in both versions.
+# A unique line followed by equal lines, this many in all, identifies the same place in both
+# versions.
 _SAME_RUN = 8
 
 
-# How often each line stands in the old and in the new version.
+# The number of occurrences of each line in the old and in the new version.
 Counts = tuple[Counter[Mark], Counter[Mark]]
 
 
 @dataclass(frozen=True)
 class Match:
-    """`length` lines from `old` on are the lines from `new` on; positions count from 0."""
+    """`length` equal lines, from `old` in the old and from `new` in the new text; counted from 0."""
 
     old: int
     new: int
@@ -43,7 +44,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Change:
-    """`old[start:stop]` became `new[new_start:new_stop]`. One of the two may be empty."""
+    """`old[start:stop]` became `new[new_start:new_stop]`. One of the two ranges may be empty."""
 
     start: int
     stop: int
@@ -52,9 +53,9 @@ class Change:
 
 
 def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None) -> list[Match]:
-    """Return what the two have in common, in order, as maximal runs.
+    """Return the common lines of the two, in order, as maximal runs.
 
-    `counts` says how often each line stands in the two, if the caller has counted.
+    `counts` has the occurrences of each line in the two, if the caller has counted them.
     """
     return _joined(_blocks(_Pair(old, new, counts), 0, len(old), 0, len(new)))
 
@@ -62,16 +63,16 @@ def align(old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = N
 def changes(
     old: Sequence[Mark], new: Sequence[Mark], *, counts: Counts | None = None
 ) -> list[Change]:
-    """Return the differences in order, each as far down as it can slide.
+    """Return the differences in order, each slid down as far as possible.
 
-    An inserted blank line beside a blank line has several places. Both sides of a merge must choose
-    the same one, or the same change would count as two.
+    A blank line inserted next to a blank line has several possible positions. Both sides of a merge
+    must choose the same one, or one change would count as two.
     """
     return settle(old, new, gaps(align(old, new, counts=counts), len(old), len(new)))
 
 
 def settle(old: Sequence[Mark], new: Sequence[Mark], found: Sequence[Change]) -> list[Change]:
-    """Trim the lines that a change leaves alone, then slide insertions and deletions down."""
+    """Trim unchanged lines from each change, then slide insertions and deletions down."""
     out: list[Change] = []
     trimmed = [part for change in found if (part := _trim(old, new, change))]
     for index in range(len(trimmed) - 1, -1, -1):
@@ -121,7 +122,7 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 
 
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
-    """Return what lies between matches, as it is: see `settle`."""
+    """Return the gaps between matches as changes, not normalised: see `settle`."""
     out: list[Change] = []
     at, new_at = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
@@ -145,17 +146,17 @@ class _Pair:
 
     @cached_property
     def where(self) -> dict[Mark, int]:
-        """The place in the new file of each line that stands there once; of others, the last."""
+        """The index in the new file of each line; the last one of a repeated line."""
         return dict(zip(self.new, range(len(self.new)), strict=True))
 
     def is_rare(self, line: Mark) -> bool:
-        """Whether a line stands once in each of the two."""
+        """Return whether a line occurs once in each of the two."""
         old, new = self.counts
         return old[line] == 1 and new[line] == 1
 
 
 def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
-    """Align two ranges: common ends first, then anchors, then what lies between them."""
+    """Align two ranges: common head and tail first, then anchors, then the gaps between them."""
     old, new = pair.old, pair.new
     head = _common_head(old, new, start, new_start, min(stop - start, new_stop - new_start))
     start, new_start = start + head, new_start + head
@@ -183,7 +184,7 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
 def _common_head(
     old: Sequence[Mark], new: Sequence[Mark], start: int, new_start: int, limit: int
 ) -> int:
-    """Return how many lines are the same from two places on."""
+    """Return the number of equal lines from two positions on."""
 
     def same(size: int, step: int) -> bool:
         at, new_at = start + size, new_start + size
@@ -195,7 +196,7 @@ def _common_head(
 def _common_tail(
     old: Sequence[Mark], new: Sequence[Mark], stop: int, new_stop: int, limit: int
 ) -> int:
-    """Return how many lines are the same up to two places."""
+    """Return the number of equal lines that end at two positions."""
 
     def same(size: int, step: int) -> bool:
         at, new_at = stop - size, new_stop - size
@@ -205,9 +206,10 @@ def _common_tail(
 
 
 def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
-    """Return how many lines are the same, `limit` at most.
+    """Return the number of equal lines, at most `limit`.
 
-    `same` compares so many lines behind the first so many: whole slices, not line by line.
+    `same(size, step)` compares the `step` lines after the first `size`: slices are faster than
+    lines.
     """
     size, step = 0, 16
     while size < limit:
@@ -224,12 +226,12 @@ def _longest(limit: int, same: Callable[[int, int], bool]) -> int:
 def _cuts(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Return places at which two long ranges can be cut, since a unique run of lines is in both.
+    """Return pairs of positions at which two long ranges can be cut: a unique run is in both.
 
-    Anchors need every line in a table; most stretches between two cuts are just the same.
+    Anchors need a table of every line, and most stretches between two cuts are equal anyway.
     """
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
-    found: list[tuple[int, int]] = []
+    cuts: list[tuple[int, int]] = []
     for first in places:
         for at in range(first, first + _SAME_RUN):
             place = pair.where.get(pair.old[at], -1)
@@ -238,21 +240,21 @@ def _cuts(
                 and pair.is_rare(pair.old[at])
                 and pair.old[at : at + _SAME_RUN] == pair.new[place : place + _SAME_RUN]
             ):
-                found.append((at, place))
+                cuts.append((at, place))
                 break
-    if len(found) * 2 < len(places):
-        # Few lines are unique here; runs of lines may be.
+    if len(cuts) * 2 < len(places):
+        # Few single lines are unique here, but runs of lines may be.
         wanted = {tuple(pair.old[at : at + _SAME_RUN]) for at in places}
         once = _once(wanted, pair.old[start:stop], start)
         new_once = _once(wanted, pair.new[new_start:new_stop], new_start)
-        found = sorted((once[run], new_once[run]) for run in once.keys() & new_once.keys())
-    return _rising(found)
+        cuts = sorted((once[run], new_once[run]) for run in once.keys() & new_once.keys())
+    return _rising(cuts)
 
 
 def _once(
     wanted: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
 ) -> dict[tuple[Mark, ...], int]:
-    """Return the place of each wanted run that stands once in `lines`, which begin at `first`."""
+    """Return the index of each wanted run that occurs once in `lines`, which begin at `first`."""
     runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
     places = [(run, at) for at, run in enumerate(runs, first) if run in wanted]
     counts = Counter(run for run, _ in places)
@@ -270,7 +272,7 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
     at, new_at = start, new_start
     for anchor, new_anchor in anchors:
         if anchor < at or new_anchor < new_at:
-            continue  # inside what the anchor before it already took
+            continue  # already inside the match of the previous anchor
         out += _blocks(pair, at, anchor, new_at, new_anchor)
         length = _common_head(
             old, new, anchor, new_anchor, min(stop - anchor, new_stop - new_anchor)
@@ -283,10 +285,10 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
 def _anchors(
     pair: _Pair, start: int, stop: int, new_start: int, new_stop: int
 ) -> list[tuple[int, int]]:
-    """Lines unique in both ranges, thinned to the longest chain that rises on both sides.
+    """Return lines unique in both ranges, reduced to the longest chain that rises on both sides.
 
-    Those that are unique in the files go first: a body that many functions share is unique as well
-    in a range that holds one of them, and would outvote the name above it.
+    Lines unique in the whole files win. A function body that occurs many times in the file is
+    unique in a range with one such function, and would outvote the function's name.
     """
     old, new = pair.old, pair.new
     once = {line for line, count in Counter(old[start:stop]).items() if count == 1}
@@ -300,11 +302,11 @@ def _anchors(
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return the longest chain of pairs, which rise in the first place, that rises in the second."""
+    """Return the longest chain of pairs that also rises in the second index."""
     places = [at for _, at in pairs]
     if places == sorted(places):
         return pairs
-    tops: list[int] = []  # the lowest end of a chain of each length
+    tops: list[int] = []  # the lowest end of a chain, by chain length
     top_pair: list[int] = []
     before: list[int] = []
     for index, at in enumerate(places):

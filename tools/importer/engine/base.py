@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded base of a series: what its patches were made against, as proof instead of as copies.
+"""The recorded base of a series: the upstream tree that its patches apply to, without its text.
 
-`base.json` beside the series names the upstream commit and the git id of every file that the series
-touches; `base.lines` has a 6-byte mark of each of their lines. A merge only asks whether lines are
-the same, and every line that it writes stands in the patch or in the new tree, so marks do for the
-old one: a carry needs no old download, and no upstream text is committed.
+`base.json` in the series directory names the upstream commit and the git id of every file that the
+series touches. `base.lines` has a 6-byte mark of each of their lines. A merge only compares lines
+for equality, and every line that it writes is in the patch or in the new tree. So marks suffice for
+the old tree: a carry downloads no old release, and no upstream text is committed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ LINES_FILE = "base.lines"
 
 _MAGIC = b"base.lines 1\n"
 _PATH_BYTES = 4
-_REMAKE = "Restore it from version control, or record it anew with `tools/import.py refresh --base`"
+_REMAKE = (
+    "Restore it from version control, or record it again with `tools/import.py refresh --base`"
+)
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class BaseFile:
 
 @dataclass(frozen=True)
 class Base:
-    """Upstream as the series knows it.
+    """Upstream's tree, as far as the series needs it.
 
-    `files` has what the patches touch and upstream has. `absent` are paths that patches touch and that
-    this origin does not hold, whatever upstream has (a wheel has no C++ sources). `known` has a mark of
-    every path of the tree.
+    `files` has upstream's files that the patches touch. `absent` are paths that patches touch but
+    this origin never contains (a wheel has no C++ sources). `known` has a mark of every path of the
+    tree.
     """
 
     label: str
@@ -58,7 +60,7 @@ class Base:
 
 
 def record_base(series: Series, snapshot: Snapshot) -> Base:
-    """Record `snapshot` as the base of `series`. Raises UserError where a patch does not fit it."""
+    """Record `snapshot` as the base of `series`. Raises UserError if a patch does not apply."""
     absent = {
         path
         for patch in series.patches
@@ -85,7 +87,7 @@ def record_base(series: Series, snapshot: Snapshot) -> Base:
 
 
 def base_files(base: Base) -> dict[str, bytes]:
-    """Return the files that hold a base, by name. Same base, same bytes."""
+    """Return the files that store a base, by name. The same base gives the same bytes."""
     rows = [
         {"path": path, "mode": file.mode, "blob": file.oid, "lines": len(file.marks)}
         for path, file in sorted(base.files.items())
@@ -124,7 +126,7 @@ def read_base(directory: Path) -> Base:
         )
     except FileNotFoundError as error:
         raise UserError(
-            f"{error.filename}: no such file: what the series was made against is not recorded. {_REMAKE}"
+            f"{error.filename}: no such file: the base of this series is not recorded. {_REMAKE}"
         ) from None
     except UserError:
         raise
@@ -133,7 +135,7 @@ def read_base(directory: Path) -> Base:
         KeyError,
         TypeError,
         zlib.error,
-    ) as error:  # JSON's and UTF-8's are ValueErrors
+    ) as error:  # JSON and UTF-8 errors are ValueErrors
         raise UserError(f"{directory / JSON_FILE}: damaged ({error!r}). {_REMAKE}") from None
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Carry a series from its recorded base to another upstream tree, patch by patch, file by file.
 
-Patch number i is the step from the old tree with i patches to the old tree with i + 1. On the new tree
-it is the three-way merge of that step: base = the old file before it, theirs = the old file after it,
-ours = the new file with what was carried so far. A patch has landed when that merge changes nothing;
-patches that touch the same lines are asked together, since upstream may have taken all of them.
+Patch i is the step from the old tree with i patches to the old tree with i + 1. On the new tree it
+is the three-way merge of that step: base = the old file before it, theirs = the old file after it,
+ours = the new file with all patches carried so far. A patch has landed if that merge changes
+nothing. Patches of the same lines are also merged as a group, since upstream may have taken all of
+them.
 
-Where the new file is the old one, byte for byte, the patch is applied as it is: provably the same.
+If the new file equals the old one byte for byte, the patch is applied unchanged.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _ORDER = list(Outcome)
 
 @dataclass(frozen=True)
 class Carry:
-    """What became of each patch, up to and including a stop, and the touched files of the new tree."""
+    """The outcome of each patch up to the first stop, and the touched files of the new tree."""
 
     series: Series
     results: tuple[PatchResult, ...]
@@ -53,7 +54,7 @@ class Carry:
         return last if last and last.outcome.stops else None
 
     def series_files(self) -> dict[str, bytes]:
-        """Return `series` and the patches for the new tree. A stopped carry has none: ValueError."""
+        """Return `series` and the patches for the new tree. A stopped carry raises ValueError."""
         if any(result.outcome.stops for result in self.results):
             raise ValueError("a stopped carry has no series")
         kept = {
@@ -82,10 +83,10 @@ def carry(
 ) -> Carry:
     """Carry `series` from `base` to `new`.
 
-    `decisions` are a person's, by patch name. Patches before index `first` are in `new` already. With
-    `keep_going` a patch that needs a person counts as absent and the rest goes on. `old` is the base's
-    own tree, if it is at hand: it only lends its words to conflicts. Raises UserError where the
-    series does not fit its recorded base.
+    `decisions` are a person's, by patch name. Patches before index `first` are in `new` already.
+    With `keep_going`, a patch that needs a person counts as absent and the carry continues. `old`
+    is the base's own tree, if available; only the text of conflicts uses it. Raises UserError if
+    the series does not apply to its recorded base.
     """
     work = _Work(series, base, new, decisions or {}, old)
     for patch in series.patches[:first]:
@@ -153,7 +154,7 @@ class _Work:
             self.ours[file.new_path] = file.after
 
     def merged(self, patch: Patch) -> tuple[FileResult, ...]:
-        """Merge the patch file by file: one that it deletes may be one that it then makes anew."""
+        """Merge the patch file by file: it may delete a file and then create it again."""
         before, files = dict(self.ours), list[FileResult]()
         for diff, step in zip(patch.files, self.history.steps(patch), strict=True):
             files.append(self.file(patch, diff, step))
@@ -167,7 +168,7 @@ class _Work:
     def with_whereabouts(
         self, file: FileResult, hunks: Sequence[Hunk], files: Sequence[FileResult]
     ) -> FileResult:
-        """Add to the note of a file in conflict where upstream has its lines now."""
+        """Add upstream's new place of the lines to the note of a file in conflict."""
         if file.outcome not in (Outcome.CONFLICT, Outcome.SUSPECTED, Outcome.FILE_GONE):
             return file
         others = {
@@ -227,7 +228,7 @@ class _Work:
         merged = merge_step(step, before, self.labels(patch))
         outcome = merged.outcome
         if outcome is Outcome.LANDED and where != target:
-            outcome = Outcome.CLEAN  # its lines landed, its new name did not
+            outcome = Outcome.CLEAN  # its lines landed, but not its new name
         if outcome is Outcome.CLEAN and diff.old_path not in (None, where):
             outcome = Outcome.OFFSET  # the same lines, in a file of another name
         return FileResult(
@@ -252,7 +253,7 @@ class _Work:
         return self.ours[path] if path in self.ours else self.new.read(path)
 
     def look_for(self, path: str, new_path: str) -> tuple[str, Blob | None, str]:
-        """Find where upstream moved a file to: the patch's own new name first."""
+        """Find the new path of a file that upstream moved; try the patch's own new name first."""
         if new_path != path and self.read(new_path) is not None:
             return new_path, self.read(new_path), "upstream has it under the patch's new name"
         found = self.moved_to(path)
@@ -268,7 +269,7 @@ class _Work:
         )
 
     def unrecorded(self, patch: Patch, diff: FileDiff, where: str) -> FileResult:
-        """A file that the base's origin lacked: no merge without a base, so strictly or not at all."""
+        """Apply strictly to a file that the base's origin lacked: a merge needs a base."""
         before = self.read(where)
         try:
             after = apply_diff(patch.name, diff, {path: self.read(path) for path in diff.paths})
@@ -292,8 +293,8 @@ class _Work:
                 settled.append(FileResult(path, path, Outcome.RESOLVED, self.read(path), blob))
         paths = [file.new_path for file in files]
         if paths == sorted(paths):
-            # A file that comes in has the place that it would have in a patch made from nothing:
-            # the same change gives the same bytes, whichever release it was carried from.
+            # Sort an added file like in a patch created from scratch: the same change gives the
+            # same bytes, whichever release it was carried from.
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
@@ -301,11 +302,11 @@ class _Work:
         return tuple(settled), left[0] if left else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
-        """Whether upstream has this patch and later ones on the same lines, all of them."""
+        """Return whether upstream has this patch and all later ones on the same lines."""
         group = self.history.neighbours(index)
         paths = {path for patch in group for diff in patch.files for path in diff.paths}
         if not all(path in self.ours or self.new.carries(path) for path in paths):
-            return False  # nobody knows about the rest of it
+            return False  # the origin cannot show whether the rest of the group landed
         while len(group) > 1:
             if self.history.group_landed(group, self.read, self.moved):
                 self.landed |= {patch.name for patch in group}
@@ -330,7 +331,7 @@ class _Work:
 
 
 def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
-    """The outcome of a patch from those of its files, and a note where it is none of theirs."""
+    """Return a patch's outcome from those of its files, and a note if it differs from theirs."""
     here = [file.outcome for file in files if file.outcome is not Outcome.NOT_APPLICABLE]
     worst = max(here, key=_ORDER.index, default=Outcome.NOT_APPLICABLE)
     if worst is not Outcome.LANDED:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a merge without conflicts has another reading, with another result.
+"""Detect clean merges that have another reading with another result.
 
-Of equal lines a text does not say which one was removed. If upstream deletes one of three equal
-blocks and the patch deletes lines of one of them, the patch has landed if it is the same block. If
-it is another one, the patch must still be applied. A merge picks one alignment of the texts. Here
-the others are tried and their results compared, between lines that are unique in all versions.
+Among equal lines a text does not show which one was removed. Suppose upstream deletes one of three
+equal blocks, and the patch deletes lines of one of them. If it is the same block, the patch has
+landed. Otherwise it must still be applied. A merge picks one alignment of the texts. This module
+tries the other alignments between lines that are unique in all versions, and compares their
+results.
 """
 
 from __future__ import annotations
@@ -23,18 +24,18 @@ from tools.importer.engine.slide import slid
 from tools.importer.engine.stretches import Stretch, stretches
 from tools.importer.engine.text import Text
 
-# More readings than this of one stretch are as good as no reading at all.
+# A stretch with more readings than this counts as ambiguous.
 _READINGS = 64
-# Lines that pass each other within this many are looked for on both sides of a line.
+# Search this many lines on both sides of a line for lines that changed their order with it.
 _NEAR = 30
-# Where no line is unique, a window ends so many lines away from the change.
+# Without a unique line, a window ends this many lines away from the change.
 _FAR = 100
 
 Marks = tuple[Mark, ...]
 
 
 class _Clash(enum.Enum):
-    """Two changes that cannot both be had."""
+    """The reason why two changes cannot be combined."""
 
     OVERLAP = enum.auto()  # they change the same lines
     ORDER = enum.auto()  # both insert at one place: only their order is unknown
@@ -42,9 +43,9 @@ class _Clash(enum.Enum):
 
 @dataclass(frozen=True)
 class _Window:
-    """One stretch of all three versions; `start` is where it begins in the base.
+    """One range of lines in all three versions; `start` is its first line in the base.
 
-    `blank` has the marks of its blank lines.
+    `blank` has the marks of blank lines.
     """
 
     start: int
@@ -57,7 +58,7 @@ class _Window:
 def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | None:
     """Return a line of the base, counted from 0, near which the merge has another reading.
 
-    None if all readings agree with the merge. `merge` is the merge of the three, without conflicts.
+    Return None if all readings agree with `merge`, which must have no conflicts.
     """
     for line in _removed(merge):
         mark = base.marks[line]
@@ -71,14 +72,14 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
 
 
 def _removed(merge: Merge) -> Iterator[int]:
-    """Yield the lines of the base that one of the two sides took out."""
+    """Yield the lines of the base that either side removed."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     for change in (*patched, *merge.upstream):
         yield from range(change.start, change.stop)
 
 
 def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
-    """Return whether the result of the merge has a line."""
+    """Return whether the result of the merge contains a line."""
     count = ours.counts[mark]
     for stretch in merge.stretches:
         if not stretch.same:
@@ -88,14 +89,14 @@ def _stays(mark: Mark, ours: Text, theirs: Text, merge: Merge) -> bool:
 
 
 def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tuple[_Window, Marks]]:
-    """Yield each stretch between unique lines that both sides changed, and the merge's result."""
+    """Yield each window between unique lines that both sides changed, with the merge's result."""
     patched = [change for stretch in merge.stretches for change in stretch.theirs]
     upstream, patch = _Kept(merge.upstream, ours), _Kept(patched, theirs)
     size, end = len(base.marks), -1
     blank = frozenset(mark_of(line) for line in (b"\n", b"\r\n"))
 
     def ends(at: int, far: int) -> bool:
-        """Whether a line that is so far from a change ends its window."""
+        """Return whether a line at distance `far` from a change ends its window."""
         mark = base.marks[at]
         if not (upstream.keeps(at) and patch.keeps(at)):
             return False
@@ -125,7 +126,7 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
 
 
 class _Kept:
-    """Which lines of the base a version has kept, and where."""
+    """The lines of the base that a version has kept, and their positions in it."""
 
     def __init__(self, changes: Sequence[Change], text: Text) -> None:
         self._changes = changes
@@ -137,7 +138,7 @@ class _Kept:
         return index == len(self._changes) or self._changes[index].start > at
 
     def passes(self, base: Text, at: int) -> bool:
-        """Return whether a kept line has passed a line near it, so that either was moved."""
+        """Return whether a kept line and a near one swapped, so that either was moved."""
         place = self._place(at)
         marks = self._text.marks
         above = set(base.marks[max(at - _NEAR, 0) : at])
@@ -147,7 +148,7 @@ class _Kept:
         return any(min(base.counts[mark], self._text.counts[mark]) == 1 for mark in passed)
 
     def span(self, start: int, stop: int, size: int) -> tuple[int, int]:
-        """Return where the stretch is whose neighbours on both sides are kept lines, or an end."""
+        """Return the range of this version that corresponds to base[start:stop]."""
         return (
             self._place(start - 1) + 1 if start else 0,
             self._place(stop) if stop < size else len(self._text.marks),
@@ -160,7 +161,7 @@ class _Kept:
 
 
 def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high: int) -> Marks:
-    """Return the merge's version of ours[low:high]."""
+    """Return the merge result for ours[low:high]."""
     out: list[Mark] = []
     at = low
     for stretch in touched:
@@ -173,7 +174,7 @@ def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
-    """Return the line of a window where its readings differ, or differ from `result`."""
+    """Return the line of a window at which its readings differ, or differ from `result`."""
     upstream = readings(window.base, window.ours)
     patch = readings(window.base, window.theirs)
     if upstream is None or patch is None:
@@ -190,7 +191,7 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 
 
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
-    """Cut a window at the lines that both sides keep, however they are read."""
+    """Cut a window at the lines that both sides keep in every reading."""
     out: list[_Window] = []
     at = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
@@ -213,9 +214,9 @@ def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) 
 
 
 def _agreed(part: _Window, usual: Marks | None = None) -> Marks | _Clash | None:
-    """Return the result that all readings of a part have; None if they differ.
+    """Return the result that all readings of a part agree on; None if they differ.
 
-    `usual` is the result of the reading that the merge took, if that is known.
+    `usual` is the result of the merge's own reading, if known.
     """
     if part.ours == part.base:
         return part.theirs
@@ -251,13 +252,14 @@ def _agrees(
     settled: Sequence[Change],
     alike: Sequence[Sequence[Change]],
 ) -> bool:
-    """Return whether one reading of upstream and the `alike` ones of the patch give `usual`.
+    """Return whether a reading of upstream and the equivalent readings of the patch give `usual`.
 
-    `settled` is one of those: the change as far down as it slides.
+    `alike` are the readings that slide to `settled`, the change slid down as far as possible.
     """
     if usual == part.ours:
-        # Equal texts are one change, though each may be read as having kept another equal line. If
-        # upstream did more than the patch, its text does not say that it removed the same lines.
+        # Equal texts count as one change, even if each side may have kept a different equal line.
+        # If upstream did more than the patch, its text does not show whether it removed the same
+        # lines.
         agreeing = [theirs for theirs in alike if _merged(part, ours, theirs) == usual]
         if not agreeing or part.ours == part.theirs:
             return bool(agreeing)
@@ -283,12 +285,12 @@ def _agrees(
 
 
 def _only_removes(changes: Sequence[Change]) -> bool:
-    """Return whether no change writes a line: two such that overlap can both be had."""
+    """Return whether no change adds a line: two overlapping removals can be combined."""
     return all(change.new_start == change.new_stop for change in changes)
 
 
 def _lines_between(part: _Window, one: Sequence[Change], other: Sequence[Change]) -> set[Mark]:
-    """Return the lines of the base that one of two readings removes and the other one keeps."""
+    """Return the lines of the base that one of two readings removes and the other keeps."""
     return {part.base[line] for line in _lines(one) ^ _lines(other)}
 
 
@@ -304,13 +306,13 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
 
 
 def _some(found: Readings | None) -> list[list[Change]]:
-    """Return all readings, or none if they are too many."""
+    """Return all readings, or an empty list if there are too many."""
     some = list(itertools.islice(found.changes(), _READINGS + 1)) if found else []
     return some if len(some) <= _READINGS else []
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
-    """Merge the changes of one reading of both sides."""
+    """Merge the changes of one reading of each side."""
     out: list[Mark] = []
     at = 0
     for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):
@@ -333,7 +335,7 @@ def _lines(changes: Sequence[Change]) -> set[int]:
 
 
 def _clash(stretch: Stretch) -> _Clash | None:
-    """Return why the changes of a stretch cannot both be had; None if they only touch."""
+    """Return why the changes of a stretch cannot be combined; None if they only touch."""
     order = False
     for mine, other in itertools.product(stretch.ours, stretch.theirs):
         if max(mine.start, other.start) < min(mine.stop, other.stop):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merge what a patch does to one file onto the file that the new tree has: content and mode."""
+"""Merge a patch's change of one file onto the new tree's file: content and mode."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 @dataclass(frozen=True)
 class FileMerge:
-    """`after` holds conflict markers where the outcome stops. `inner`: the patch against upstream.
+    """The merge of one file. If the outcome stops, `after` holds conflict markers.
 
-    `conflicts` are the stretches between the markers.
+    `inner` is the diff from the patch's version to upstream's; `conflicts` are the marked regions.
     """
 
     outcome: Outcome
@@ -31,7 +31,7 @@ class FileMerge:
 
 @dataclass(frozen=True)
 class MergedBlob:
-    """The result of `merge_blobs`; with `conflict`, `blob` holds markers."""
+    """The result of `merge_blobs`. If `conflict` is true, `blob` holds markers."""
 
     blob: Blob | None
     conflict: bool
@@ -52,7 +52,7 @@ def merge_step(step: Step, before: Blob | None, labels: Labels) -> FileMerge:
 def merge_blobs(
     base: Blob | None, ours: Blob | None, theirs: Blob | None, *, labels: Labels | None = None
 ) -> MergedBlob:
-    """Merge three versions of one file, all of them at hand; None where there is no file."""
+    """Merge three versions of one file, with all texts known; None is a missing file."""
     labels = labels or Labels()
     if ours == theirs or theirs == base:
         return MergedBlob(ours, False)
@@ -84,7 +84,9 @@ def _created(after: Blob, before: Blob | None, labels: Labels) -> FileMerge:
         return FileMerge(Outcome.CONFLICT, _placeholder(labels, before.mode), "the modes differ")
     if b"\0" in before.data + after.data or SYMLINK in (before.mode, after.mode):
         return FileMerge(
-            Outcome.CONFLICT, _placeholder(labels, before.mode), "upstream has another such file"
+            Outcome.CONFLICT,
+            _placeholder(labels, before.mode),
+            "upstream has a different file of that name",
         )
     marked = _whole(b"", before.data, after.data, labels)
     return FileMerge(
@@ -124,7 +126,7 @@ def _changed(step: Step, old: Old, new: Old, before: Blob, labels: Labels) -> Fi
         return FileMerge(
             Outcome.CONFLICT,
             _placeholder(labels, before.mode),
-            "both changed it, and it is no text that could be merged",
+            "both changed it, and it is not text, so it cannot be merged",
         )
     merge = merge_texts(old.text, ours, new.text, words=step.words, labels=labels)
     after = Blob(b"".join(merge.lines), mode)
@@ -154,14 +156,14 @@ def _outcome(
 
 
 def _merge_modes(base: str | None, ours: str | None, theirs: str | None) -> str | None:
-    """Return the mode that results, or None where both sides changed it differently."""
+    """Return the merged mode, or None if both sides changed it differently."""
     if ours == theirs or theirs == base or theirs is None:
         return ours
     return theirs if ours == base or ours is None else None
 
 
 def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
-    """The file with the one reading of the patch between markers, for a person to accept or not."""
+    """Return the file with the patch's changes between markers, for a person to decide."""
     ours, theirs = Text.of(before.data), Text.of(after.data)
     merge = merge_texts(ours, ours, theirs)
     assert ours.lines is not None
@@ -185,7 +187,7 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
-    """One conflict over the whole file."""
+    """Return one conflict over the whole file."""
     return b"".join(
         [
             b"<<<<<<< %s\n" % labels.ours.encode(),
@@ -200,7 +202,7 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
-    """What stands for a file that markers would damage: to be replaced as a whole."""
+    """Return the placeholder for a file that markers would damage; a person replaces all of it."""
     words = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
     return Blob(_whole(b"", words, b"", labels), mode if mode != SYMLINK else "100644")
 

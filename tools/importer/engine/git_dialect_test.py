@@ -58,7 +58,8 @@ def test_what_we_write_applies_in_git_and_here(
     try:
         made = git.applied(old, patch)
     except RefusedByGit:
-        # So are its own: a folder whose name ends in a space, a link that moves and becomes a folder.
+        # So are its own: a folder whose name ends in a space, a link that moves and becomes a
+        # folder.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The old tree while the series grows on it: what each patch met and what it left behind.
+"""The old tree at each point of the series: the files before and after each patch.
 
-A file's text is known where the new tree has the very same blob, or where the old tree is at hand;
-elsewhere its marks do.
+The text of a file is known if the new tree has the same blob, or if the old tree is available.
+Otherwise only its marks are known.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Old:
         return Text.of(self.blob.data) if self.blob else Text(self.marks)
 
     def same_as(self, other: Blob) -> bool:
-        """Whether `other` is this file, byte for byte and mode for mode."""
+        """Return whether `other` is this file, byte for byte and with the same mode."""
         if self.mode != other.mode:
             return False
         if self.blob is not None:
@@ -54,7 +54,7 @@ class Old:
 
 @dataclass(frozen=True)
 class Step:
-    """What one patch does to one file of the old tree."""
+    """The change of one file of the old tree by one patch."""
 
     diff: FileDiff
     before: Old | None
@@ -63,7 +63,7 @@ class Step:
 
 
 class History:
-    """The old tree. `advance` adds the next patch to it."""
+    """The old tree. `advance` applies the next patch to it."""
 
     def __init__(self, series: Series, base: Base, new: Snapshot, old: Snapshot | None) -> None:
         self._series = series
@@ -74,9 +74,9 @@ class History:
         self._next: tuple[Patch, tuple[Step | None, ...], dict[str, Old | None]] | None = None
 
     def steps(self, patch: Patch) -> tuple[Step | None, ...]:
-        """Return what the next patch does, file by file; None for a file that the base's origin lacks.
+        """Return the next patch's changes by file; None for a file that the base's origin lacks.
 
-        Raises UserError where the patch does not fit the base.
+        Raises UserError if the patch does not apply to the base.
         """
         if self._next is None or self._next[0] is not patch:
             files: dict[str, Old | None] = {}
@@ -85,14 +85,14 @@ class History:
         return self._next[1]
 
     def advance(self, patch: Patch) -> None:
-        """Add the next patch to the old tree."""
+        """Apply the next patch to the old tree."""
         self.steps(patch)
         assert self._next is not None
         self._files |= self._next[2]
         self._next = None
 
     def _step(self, patch: Patch, diff: FileDiff, files: dict[str, Old | None]) -> Step | None:
-        """One file; `files` has what the patch's own files before it did."""
+        """Return the step of one file; `files` has the results of the patch's earlier files."""
         if any(path in self._base.absent for path in diff.paths):
             return None
         before = None
@@ -101,7 +101,7 @@ class History:
             if before is None:
                 raise UserError(
                     f"{patch.name}: {shown(diff.old_path)}: the recorded base has no such file. "
-                    "Record the base anew: `tools/import.py refresh --base`"
+                    "Record the base again: `tools/import.py refresh --base`"
                 )
         step = Step(diff, before, _advance(patch, diff, before), self.words)
         if diff.old_path is not None and diff.old_path != diff.new_path:
@@ -123,7 +123,7 @@ class History:
         }
 
     def neighbours(self, index: int) -> list[Patch]:
-        """Return the patch at `index` and the later ones that change the same lines, or touch them."""
+        """Return the patch at `index` and all later ones that change or touch the same lines."""
         first = self._series.patches[index]
         group = [first]
         ranges: dict[str, list[tuple[int, int]]] = {}
@@ -146,7 +146,7 @@ class History:
         return group
 
     def group_landed(self, group: Sequence[Patch], read: Read, moved: Mapping[str, str]) -> bool:
-        """Whether the merge of all patches of `group` at once changes nothing of the new tree."""
+        """Return whether merging all patches of `group` at once leaves the new tree unchanged."""
         members = {patch.name for patch in group}
         start: dict[str, Text] = {}
         composed: dict[str, Text] = {}
@@ -204,7 +204,7 @@ class History:
 
 
 def _as_marks(text: Text) -> Text:
-    """A text whose lines are its marks, for merges that only ask whether something changes."""
+    """Return a text whose lines are its marks, for merges that only check for changes."""
     return Text(text.marks, text.marks)
 
 
@@ -227,7 +227,7 @@ def _advance(patch: Patch, diff: FileDiff, before: Old | None) -> Old | None:
     except (ApplyError, BinaryError) as error:
         raise UserError(
             f"{where}: {error}: it does not fit the base that base.json records. "
-            "Restore both from version control, or record the base anew"
+            "Restore both from version control, or record the base again"
         ) from None
 
 
@@ -245,7 +245,7 @@ def _advance_marks(marks: tuple[Mark, ...], hunks: Sequence[Hunk]) -> tuple[Mark
 
 
 def _edits(diff: FileDiff) -> list[tuple[int, int, int, int]]:
-    """The changed lines of a file, in the positions before and after the patch."""
+    """Return the ranges of changed lines, in positions before and after the patch."""
     out: list[tuple[int, int, int, int]] = []
     shift = 0
     for hunk in diff.hunks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a merge of one text means: at its place, moved, merged, landed, perhaps landed, unclear."""
+"""Decide the outcome of merging one text: clean, offset, 3-way, landed, suspected or ambiguous."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tools.importer.engine.outcome import Outcome
 from tools.importer.engine.text import Text
 from tools.importer.unified import Hunk
 
-# A region of upstream's this like the patch's is taken for the patch with a tweak.
+# An upstream region this similar to the patch's counts as the patch with changes.
 _ALIKE = 0.6
-# Lines on each side of an edit that hold it in place, as in a patch.
+# Context lines on each side of an edit that locate it, as in a patch.
 _HOLD = 3
-# Lines such as `)` or `else:` say nothing about where they came from.
+# Shorter lines, such as `)` or `else:`, do not show where they came from.
 _TELLING = 6
 
 
 def judge(
     base: Text, ours: Text, theirs: Text, hunks: Sequence[Hunk], merge: Merge
 ) -> tuple[Outcome, str]:
-    """Return the outcome of one file and a few words on it.
+    """Return the outcome of one file and a short note.
 
-    `theirs` is the base with the patch, `hunks` are the patch's, against `base`. Nothing is called
-    landed or merged that has two readings.
+    `theirs` is the base with the patch, `hunks` are the patch's, against `base`. A merge with two
+    readings is never called landed or merged.
     """
     if merge.conflicts:
         return _of_conflict(ours, hunks, merge.conflicts)
@@ -38,7 +38,7 @@ def judge(
         if doubt is not None:
             return Outcome.AMBIGUOUS, (
                 f"upstream may have it at line {doubt + 1} of the old file, or may have changed "
-                "lines beside it that read the same"
+                "lines next to it that read the same"
             )
         return Outcome.LANDED, "upstream has it"
     twice = _already_there(base, ours, hunks)
@@ -73,7 +73,7 @@ def judge(
 
 
 def inner_diff(region: Region, ours: Text) -> str:
-    """Return how upstream's version of a region differs from the patch's, as a diff."""
+    """Return the diff from the patch's version of a region to upstream's."""
     assert ours.lines is not None
     upstream = ours.lines[region.ours_start : region.ours_stop]
     return "".join(
@@ -103,7 +103,7 @@ def _of_conflict(
 
 
 def _lines_of(conflicts: Sequence[Region]) -> str:
-    """Name the first lines of up to three conflicts in upstream's new file."""
+    """Return text that names the first lines of up to three conflicts in upstream's new file."""
     first = [str(region.ours_start + 1) for region in conflicts[:3]]
     if len(conflicts) > len(first):
         return f"lines {', '.join(first)} and {len(conflicts) - len(first)} more"
@@ -111,7 +111,7 @@ def _lines_of(conflicts: Sequence[Region]) -> str:
 
 
 def _likely(present: int, count: int, where: str) -> str:
-    """Say what makes a patch a suspect: `present` of its `count` new lines, or lines like them."""
+    """Return why a patch is suspected: upstream has `present` of its `count` new lines."""
     if not present:
         return f"upstream changed {where} much like it"
     if count == 1:
@@ -149,7 +149,7 @@ def _added_lines(hunks: Sequence[Hunk]) -> list[bytes]:
 
 
 def _already_there(base: Text, ours: Text, hunks: Sequence[Hunk]) -> str:
-    """A telling line of the patch when all of them came to upstream since the base."""
+    """Return a significant line of the patch if upstream added all of them since the base."""
     added = Counter(line for line in _added_lines(hunks) if len(line.strip()) >= _TELLING)
     if not added:
         return ""
@@ -167,7 +167,7 @@ def _marks(lines: Counter[bytes]) -> Mapping[bytes, Mark]:
 
 
 def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int | None:
-    """How far the hunk's old lines moved, when all of them stand together; None where they do not."""
+    """Return how far the hunk's old lines moved as one block; None if they did not."""
     start, size = hunk.old_index, len(hunk.old)
     if not size:
         start, size = max(start - 1, 0), 1
@@ -178,9 +178,9 @@ def _place(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> int 
 
 
 def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int, int]]:
-    """The stretches of the base within which an insertion or deletion of upstream's may as well be.
+    """Return the ranges of the base within which upstream's insertion or deletion can slide.
 
-    One more block among blocks that are all alike can be any of them.
+    One more block among equal blocks can be any of them.
     """
     old, new = base.marks, ours.marks
     out: list[tuple[int, int]] = []
@@ -200,7 +200,7 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
-    """Whether one such stretch holds the hunk with its context, and so has no hold on its place."""
+    """Return whether one such range holds the hunk with its context, so that nothing locates it."""
     at = hunk.old_index
     for edit in hunk.edits:
         start = max(min(at, at + edit.start - _HOLD), 0)
@@ -211,10 +211,10 @@ def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
 
 
 def _unclear(base: Text, ours: Text, hunk: Hunk, matches: Sequence[Match]) -> bool:
-    """Whether the hunk's place rests on repeated lines alone.
+    """Return whether only repeated lines locate the hunk.
 
-    It does where its old lines stand more or less often than before, and no line that is unique on
-    both sides is in the matched runs that it lies in.
+    That is so if its old lines occur more or less often than before, and its matched runs contain
+    no line that is unique on both sides.
     """
     start, stop = hunk.old_index, hunk.old_index + len(hunk.old)
     block = base.marks[start:stop]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """For tests: merges of texts whose lines have an identity that the engine does not see.
 
-Lines of the base are their positions, so equal lines stay apart. Both sides' edits name positions,
-and the merge by positions is the truth. The engine, which sees text only, must give it or stop.
+The identity of a base line is its position, so equal lines stay distinct. Both sides' edits name
+positions, and the merge by positions is the truth. The engine sees only text; it must give the same
+result or stop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Lines = tuple[bytes, ...]
 
 @dataclass(frozen=True, order=True)
 class LineEdit:
-    """The lines `start` to `stop` of the base become `new`."""
+    """Replace the lines `start` to `stop` of the base by `new`."""
 
     start: int
     stop: int
@@ -34,7 +35,7 @@ class LineEdit:
 
 @dataclass(frozen=True)
 class Story:
-    """A base, and what upstream and the patch did to it: edits in order that do not touch."""
+    """A base, and the edits of upstream and of the patch: in order and not touching."""
 
     base: Lines
     upstream: tuple[LineEdit, ...]
@@ -50,7 +51,7 @@ class Story:
 
     @property
     def landed(self) -> bool:
-        """Whether upstream did all that the patch does, line by line, and perhaps more."""
+        """Whether upstream made all edits of the patch, line by line, and perhaps more."""
         removed = _removed(self.upstream)
         return _removed(self.patch) <= removed and all(
             any(_has_new(mine, edit) for mine in self.upstream) for edit in self.patch if edit.new
@@ -58,7 +59,7 @@ class Story:
 
     @property
     def truth(self) -> Lines | None:
-        """Both sides' edits by identity; None where they contradict each other."""
+        """The merge of both sides' edits by identity; None if they contradict each other."""
         left = [edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed]
         if any(_contradict(mine, other) for mine in self.upstream for other in left):
             return None
@@ -66,9 +67,9 @@ class Story:
 
     @property
     def is_told(self) -> bool:
-        """Whether the texts tell of each edit.
+        """Whether the texts show each edit.
 
-        They do not if a side removed a line and wrote an equal one: it reads as if it was kept.
+        They do not if a side removed a line and added an equal one: the line looks kept.
         """
         for edits in (self.upstream, self.patch):
             removed = _removed(edits)
@@ -79,9 +80,9 @@ class Story:
         return True
 
     def slid(self) -> Iterator[Story]:
-        """Yield the story with the patch's edits elsewhere: the same text, and lines in common.
+        """Yield the story with the patch's edits moved, with the same text and lines in common.
 
-        A function goes with the blank line above it or with the one below: the same function.
+        A function may be removed with the blank line above it or below it: the text is the same.
         """
         removed = _removed(self.patch)
         for steps in itertools.product(range(-3, 4), repeat=len(self.patch)):
@@ -106,13 +107,13 @@ def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
 
 
 def merged(story: Story) -> FileMerge:
-    """Return what the engine makes of the texts of a story."""
+    """Return the engine's merge of the texts of a story."""
     base, ours, theirs = (b"".join(lines) for lines in (story.base, story.ours, story.theirs))
     return carried(base, ours, theirs)
 
 
 def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
-    """Return what becomes of the patch from `base` to `theirs`, on upstream's `ours`."""
+    """Return the merge of the patch from `base` to `theirs` onto upstream's `ours`."""
     before, after = Blob(base), Blob(theirs)
     (diff,) = parse_diff(render_patch(b"Subject: Any", [Change("a", "a", before, after)]))
     words = {mark_of(line): line for hunk in diff.hunks for line in (*hunk.old, *hunk.new)}
@@ -121,7 +122,7 @@ def carried(base: bytes, ours: bytes, theirs: bytes) -> FileMerge:
 
 
 def single_edits(size: int, new: Sequence[Lines] = ((),)) -> Iterator[LineEdit]:
-    """Every edit of one stretch of `size` lines into one of `new`."""
+    """Yield every edit of one stretch of `size` lines into one of `new`."""
     for start in range(size):
         for stop in range(start + 1, size + 1):
             for lines in new:
@@ -144,7 +145,7 @@ def _removed(edits: Sequence[LineEdit]) -> set[int]:
 
 
 def _has_new(mine: LineEdit, edit: LineEdit) -> bool:
-    """Whether `mine` puts the new lines of `edit` in the same place, perhaps with more."""
+    """Return whether `mine` adds the new lines of `edit` at the same place, perhaps with more."""
     size = len(edit.new)
     if mine.start != edit.start and mine.stop != edit.stop:
         return False
@@ -159,7 +160,7 @@ def _shifted(edit: LineEdit, steps: int) -> LineEdit:
 
 
 def _contradict(one: LineEdit, other: LineEdit) -> bool:
-    """Whether the two cannot both be had: only plain removals may overlap."""
+    """Return whether the two cannot be combined: only pure removals may overlap."""
     if not one.new and not other.new:
         return False
     if one.start == one.stop == other.start == other.stop:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: small trees with all that real ones have once in ten thousand files."""
+"""For tests: strategies for small trees with the rare names, modes and contents of real trees."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _ENDS = (b"", b"no newline", b"\r", b" ")
 
 
 def contents() -> st.SearchStrategy[bytes]:
-    """Texts, most with lines that repeat; some are no text."""
+    """Return a strategy for texts, most with repeated lines, and for some binary data."""
     lines = st.lists(
         st.one_of(st.sampled_from(_LINES), st.integers(0, 9).map(lambda n: b"line %d\n" % n)),
         max_size=25,
@@ -71,7 +71,7 @@ def trees() -> st.SearchStrategy[Files]:
 
 @st.composite
 def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
-    """A tree and what became of it: files edited, moved, deleted, added, of another mode or kind."""
+    """Draw a tree and a copy with files edited, moved, deleted, added, of another mode or kind."""
     before = draw(trees())
     after: Files = {}
     for path, blob in before.items():
@@ -95,7 +95,7 @@ def two_trees(draw: st.DrawFn) -> tuple[Files, Files]:
 
 @st.composite
 def edited(draw: st.DrawFn, data: bytes) -> bytes:
-    """The text with a few lines added, changed or taken out; its last newline may come or go."""
+    """Draw the text with a few lines added, changed or removed; its last newline may change."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
         at = draw(st.integers(0, len(lines)))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks of lines: six bytes that stand for a line wherever only equality is asked.
+"""Marks of lines: six-byte hashes that replace lines if only equality matters.
 
-Two different lines of one 10,000-line file get the same mark with a chance of about 1 in 5 million.
+Two different lines of one 10,000-line file get the same mark with a probability of 1 in 5 million.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def marks_of(lines: Iterable[bytes]) -> tuple[Mark, ...]:
 
 
 class _Marks(dict[bytes, Mark]):
-    """A cache of marks: a series meets each line of a file once for each patch."""
+    """A cache of marks: a series reads each line of a file once for each patch."""
 
     def __missing__(self, line: bytes) -> Mark:
         mark = self[line] = mark_of(line)
@@ -38,5 +38,5 @@ _MOST_KNOWN = 500_000
 
 
 def path_mark(path: str) -> bytes:
-    """Return four bytes that tell whether a tree had a path: wrong for one in 300,000 trees of 13,000."""
+    """Return a four-byte mark of a path: one tree in 300,000 of 13,000 paths has a false match."""
     return hashlib.blake2b(path.encode("utf-8", "surrogateescape"), digest_size=4).digest()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Three-way merge of one text: what upstream changed, what the patch changed, against their base.
+"""Three-way merge of one text: upstream's changes and the patch's, against their base.
 
-The base may be known by the marks of its lines only. Changes of the two sides that overlap or touch
-are a conflict unless they are the same change, or upstream's holds all of the patch's.
+The base may be known only by the marks of its lines. Changes of the two sides that overlap or touch
+are a conflict, unless they are equal or upstream's is a superset of the patch's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.importer.engine.text import Text, known_lines
 
 @dataclass(frozen=True)
 class Labels:
-    """What stands beside the conflict markers."""
+    """The labels of the conflict markers."""
 
     base: str = "base"
     ours: str = "ours"
@@ -27,7 +27,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Region:
-    """A stretch that at least one side changed: base[start:stop], ours[ours_start:ours_stop].
+    """A range that at least one side changed: base[start:stop], ours[ours_start:ours_stop].
 
     `theirs` is the patch's version of it, as lines.
     """
@@ -42,10 +42,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Merge:
-    """`lines` hold conflict markers where `conflicts` has a region.
+    """A merged text. `lines` hold conflict markers for each region of `conflicts`.
 
-    `edits` are the places where the result differs from ours, in the positions of both; `upstream` is
-    what ours changed in the base, `stretches` has what theirs did, `matches` what ours kept.
+    `edits` are the differences between ours and the result, in the positions of both. `upstream`
+    are the changes from base to ours, `stretches` the patch's, `matches` the lines that ours kept.
     """
 
     lines: tuple[bytes, ...]
@@ -64,9 +64,9 @@ def merge_texts(
     words: Mapping[Mark, bytes] | None = None,
     labels: Labels | None = None,
 ) -> Merge:
-    """Merge; `ours` has lines, the others' lines may be in `words`, by their marks.
+    """Merge three texts. `ours` has lines; other lines are looked up in `words` by their marks.
 
-    A line that only the base has is never written, except between the markers of a conflict.
+    A line that only the base has is never written, except between conflict markers.
     """
     assert ours.lines is not None
     words = words or {}
@@ -156,5 +156,5 @@ def _marked(
 
 
 def _ended(lines: Sequence[bytes]) -> list[bytes]:
-    """A marker needs a line of its own, so a last line without a newline gets one."""
+    """Return lines that all end with a newline: a marker needs a line of its own."""
     return [line if line.endswith(b"\n") else line + b"\n" for line in lines]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where upstream moved a file to (the new file that has most of its lines), or a part of it."""
+"""Find the new path of a file that upstream moved, by its lines, and candidates for moved parts."""
 
 from __future__ import annotations
 
@@ -12,43 +12,46 @@ from tools.importer.engine.marks import Mark, path_mark
 from tools.importer.engine.text import Text
 from tools.importer.snapshot import Snapshot
 
-# As in git: a file is the same one when at least half of its lines are.
+# As in git: two files count as the same if at least half of the lines are equal.
 _LIKENESS = 0.5
-# Two candidates closer than this are not told apart by us.
+# Two candidates with scores closer than this are ambiguous.
 _MARGIN = 0.1
-# How many files of one extension, and then of others, are read when none has the old one's name.
+# Limit of files read per group: first those of the same extension, then others.
 _READ = 3000
 
 
 @dataclass(frozen=True)
 class Found:
-    """`path` is None where nothing is alike enough, or where several are: `note` says which."""
+    """The result of a search. `path` is None if no file, or more than one, is similar enough.
+
+    `note` names the candidates.
+    """
 
     path: str | None
     note: str
 
 
 def find_moved(path: str, marks: Sequence[Mark], base: Base, new: Snapshot) -> Found:
-    """Look for `path`, whose lines are `marks`, among the paths that the base did not have."""
+    """Search for `path`, whose lines are `marks`, among the paths that the base did not have."""
     name = path.rsplit("/", 1)[-1]
     fresh = [item for item in new.paths() if path_mark(item) not in base.known]
     named = sorted(item for item in fresh if item.rsplit("/", 1)[-1] == name)
-    found = _best(marks, named, new)
-    if found.path is None and not found.note:
+    match = _best(marks, named, new)
+    if match.path is None and not match.note:
         others = sorted(
             set(fresh).difference(named), key=lambda item: (_kind(item) != _kind(name), item)
         )
         same = [item for item in others if _kind(item) == _kind(name)]
-        found = _best(marks, same[:_READ], new)
-        if found.path is None and not found.note:
-            found = _best(marks, others[len(same) :][:_READ], new)
-    return found
+        match = _best(marks, same[:_READ], new)
+        if match.path is None and not match.note:
+            match = _best(marks, others[len(same) :][:_READ], new)
+    return match
 
 
 def near(path: str, base: Base, new: Snapshot) -> Iterator[tuple[str, Text]]:
-    """Yield files that may have taken over lines of `path`: new ones and siblings of its extension.
+    """Yield files that may now contain lines of `path`: siblings and new files of its extension.
 
-    New files have a path that the base did not have, siblings are in the same directory.
+    New files have a path that the base did not have; siblings are in the same directory.
     """
     directory = path.rpartition("/")[0]
     paths = [item for item in new.paths() if item != path and _kind(item) == _kind(path)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of a patch when it was carried to another upstream tree."""
+"""The outcome of carrying a patch to another upstream tree."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tools.importer.snapshot import Blob
 
 
 class Outcome(enum.Enum):
-    """Ordered from the best news to the worst: a patch has the worst outcome of its files."""
+    """Outcomes, ordered from best to worst: a patch has the worst outcome of its files."""
 
-    CLEAN = "clean"  # every hunk at its very lines
+    CLEAN = "clean"  # every hunk at exactly its lines
     OFFSET = "offset"  # the same lines, elsewhere in the file
-    THREE_WAY = "3-way"  # lines around it changed, and the merge is still without doubt
-    RESOLVED = "resolved"  # a person settled it
+    THREE_WAY = "3-way"  # lines around it changed, and the merge is unambiguous
+    RESOLVED = "resolved"  # a person resolved it
     LANDED = "landed"  # upstream has it: the merge changes nothing
-    NOT_APPLICABLE = "not applicable"  # the origin does not hold such files; the patch is kept
+    NOT_APPLICABLE = "not applicable"  # the origin lacks such files; the patch is kept
     SKIPPED = "skipped"  # a person dropped it from this import
-    SUSPECTED = "suspected"  # upstream seems to have it with a tweak
-    AMBIGUOUS = "ambiguous"  # the merge could mean two things
-    FILE_GONE = "file gone"  # upstream deleted or moved the file out of sight
+    SUSPECTED = "suspected"  # upstream seems to have it with changes
+    AMBIGUOUS = "ambiguous"  # the merge has two readings
+    FILE_GONE = "file gone"  # upstream deleted the file, or moved it and the new path is unknown
     CONFLICT = "conflict"
 
     @property
     def stops(self) -> bool:
-        """Whether a person has to decide before the import can go on."""
+        """Whether a person has to decide before the import continues."""
         return self in (self.SUSPECTED, self.AMBIGUOUS, self.FILE_GONE, self.CONFLICT)
 
     @property
@@ -42,11 +42,11 @@ class Outcome(enum.Enum):
 class FileResult:
     """One file of one patch.
 
-    `path` is where the file was, `new_path` where it is now (upstream may have moved it). `before` and
-    `after` are the new tree's file without and with the patch; None where there is none. After a
-    stop, `after` holds the file with conflict markers: base, ours (upstream's new) and theirs (the
-    patch's). `note` says in a few words what was found, `inner` how upstream's version differs from the
-    patch's, as a diff; `conflicts` are the stretches between the markers.
+    `path` is the old path of the file, `new_path` its current one (upstream may have moved it).
+    `before` and `after` are the new tree's file without and with the patch; None if it does not
+    exist. After a stop, `after` holds the file with conflict markers: base, ours (upstream's new)
+    and theirs (the patch's). `note` describes the result, `inner` is the diff from the patch's
+    version to upstream's, and `conflicts` are the regions between the markers.
     """
 
     path: str
@@ -61,7 +61,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class PatchResult:
-    """One patch. `data` is the patch file for the new tree; None where it left the series or stopped."""
+    """One patch. `data` is its file for the new tree; None if it left the series or stopped."""
 
     patch: Patch
     outcome: Outcome
@@ -72,12 +72,12 @@ class PatchResult:
 
 @dataclass(frozen=True)
 class Skip:
-    """Drop the patch from this import."""
+    """A decision to drop the patch from this import."""
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The files of the patch as a person wants them, by path in the new tree; None deletes one."""
+    """A decision: the files as a person resolved them, by new path; None deletes one."""
 
     files: Mapping[str, Blob | None]
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All the ways to read what became of a short text: which of its lines the new text has kept.
+"""Enumerate all readings of a short edit: which lines of the old text the new text has kept.
 
-A reading keeps as many lines as any can. Of equal lines several may be the ones that are kept.
+A reading keeps as many lines as possible. Among equal lines, any of them may be the kept one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.importer.engine.align import Change
 from tools.importer.engine.marks import Mark
 
-# A table of more cells than this is not made: it would take a tenth of a second.
+# Tables with more cells are skipped: one would take a tenth of a second.
 _CELLS = 200_000
 
 
@@ -20,7 +20,7 @@ _CELLS = 200_000
 class Readings:
     """The readings of `new` as an edit of `old`.
 
-    `kept` maps each line of `old` that every reading keeps at one place to that place.
+    `kept` maps each old line to its new index, if every reading keeps it there.
     """
 
     old: tuple[Mark, ...]
@@ -29,7 +29,7 @@ class Readings:
     _rest: tuple[tuple[int, ...], ...]
 
     def changes(self) -> Iterator[list[Change]]:
-        """Yield each reading as its changes, in order; there may be very many."""
+        """Yield each reading as its changes, in order; their number may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
             at, new_at = 0, 0
@@ -40,7 +40,7 @@ class Readings:
             yield out
 
     def _places(self, first: int, new_first: int) -> Iterator[list[tuple[int, int]]]:
-        """Yield the kept lines of each reading of the two ends, as pairs of places."""
+        """Yield the kept lines of each reading of the two tails, as pairs of indices."""
         stack: list[tuple[int, int, list[tuple[int, int]]]] = [(first, new_first, [])]
         while stack:
             at, new_at, places = stack.pop()
@@ -58,7 +58,7 @@ class Readings:
 
 
 def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
-    """Return the readings of two short texts; None where the two are too long for that."""
+    """Return the readings of two short texts; None if they are too long."""
     if len(old) * len(new) > _CELLS:
         return None
     rest = _common(old, new)
@@ -81,7 +81,7 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """How many lines old[at:] and new[place:] have in common at most, by `at` and `place`."""
+    """Return the longest common subsequence's length of old[at:] and new[place:], by both."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]

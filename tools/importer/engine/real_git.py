@@ -23,11 +23,11 @@ _ALONE = {
 
 
 class RefusedByGit(AssertionError):
-    """git ended with a failure; the message has its words."""
+    """git failed; the message has its error output."""
 
 
 class RealGit:
-    """Plumbing only: no working tree, so that no setting of line ends or modes has a say."""
+    """Git plumbing without a working tree, so settings of line ends or modes have no effect."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -35,7 +35,7 @@ class RealGit:
         self("init", "-q", "--bare", ".")
 
     def __call__(self, *arguments: str, stdin: bytes = b"", check: bool = True) -> bytes:
-        """Return what git prints; with `check`, a failure raises with git's words."""
+        """Return git's output; with `check`, raise its error output on failure."""
         done = subprocess.run(
             ["git", *arguments],
             cwd=self.directory,
@@ -49,7 +49,7 @@ class RealGit:
         return done.stdout
 
     def commit(self, branch: str, files: Mapping[str, Blob], message: str = "x") -> str:
-        """Commit a whole tree on top of `branch`, which need not exist; return the commit."""
+        """Commit a whole tree on top of `branch`, which may be new; return the commit."""
         ref = f"refs/heads/{branch}"
         parent = self("rev-parse", "--verify", "-q", ref, check=False).decode().strip()
         out = [b"commit %s\nmark :1\ncommitter A <a@example.com> 1 +0000\n" % ref.encode()]
@@ -66,22 +66,22 @@ class RealGit:
     def files(self, tree: str) -> dict[str, Blob]:
         """Return the files of a commit or tree."""
         rows = self("ls-tree", "-r", "-z", "--full-tree", tree).split(b"\0")[:-1]
-        found: dict[str, Blob] = {}
+        files: dict[str, Blob] = {}
         for row in rows:
             head, _, name = row.partition(b"\t")
             mode, _, oid = head.decode().split(" ")
             data = self("cat-file", "blob", oid)
-            found[name.decode("utf-8", "surrogateescape")] = Blob(data, mode)
-        return found
+            files[name.decode("utf-8", "surrogateescape")] = Blob(data, mode)
+        return files
 
     def applied(self, tree: str, patch: bytes) -> str:
-        """Return the id of the tree that `git apply` makes of `tree`."""
+        """Return the id of the tree that `git apply` gives for `tree`."""
         self("read-tree", tree)
         self("apply", "--cached", "--whitespace=nowarn", "-", stdin=patch)
         return self("write-tree").decode().strip()
 
     def diff(self, before: str, after: str, *options: str) -> bytes:
-        """Return git's own patch from one commit to another, with all that it takes to apply it."""
+        """Return git's own patch from one commit to another, complete enough to apply."""
         return self("diff-tree", "-p", "--binary", "--full-index", *options, before, after)
 
 

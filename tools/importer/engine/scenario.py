@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: an upstream tree, patches made as steps from it, and another upstream to carry them to."""
+"""For tests: an upstream tree, a series of patches on it, and another tree to carry them to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Texts = Mapping[str, str | bytes | Blob | None]
 
 @dataclass(frozen=True)
 class Scenario:
-    """`series` on `old`, with its recorded base, as both stand on disk."""
+    """A series on the tree `old` with its recorded base, as read from disk."""
 
     series: Series
     base: Base
@@ -32,13 +32,13 @@ class Scenario:
         return carry(self.series, self.base, DictSnapshot("new", new), keep_going=keep_going)
 
     def outcomes(self, new: Texts) -> dict[str, Outcome]:
-        """Carry to `old` with `new` over it, past all stops; return the outcome of each patch."""
+        """Carry to `old` overlaid with `new`, past all stops; return the outcome of each patch."""
         carried = self.to(over(self.old, new), keep_going=True)
         return {result.patch.name[:-6]: result.outcome for result in carried.results}
 
 
 def over(files: Mapping[str, Blob], texts: Texts) -> Files:
-    """Return `files` with others in their place; None takes one out."""
+    """Return `files` overlaid with `texts`; None removes a file."""
     out = dict(files)
     for path, text in texts.items():
         if text is None:
@@ -65,9 +65,9 @@ def make_scenario(
     context: int = 3,
     moves: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """Write a series below `root`: each step is a patch of its name, made on top of those before.
+    """Write a series below `root`: each step is a patch on top of the previous ones.
 
-    `moves` are renames, old path to new: where a step takes out the one and adds the other.
+    `moves` are renames, old path to new, for steps that remove the one and add the other.
     """
     files = over({}, old)
     now = files
@@ -104,11 +104,11 @@ def next_scenario(root: Path, carried: Carry, new: Files) -> Scenario:
 
 
 def patched(scenario: Scenario) -> Files:
-    """Return the old tree with all patches in."""
+    """Return the old tree with all patches applied."""
     changed = apply_to_snapshot(scenario.series, DictSnapshot("old", scenario.old))
     return {path: blob for path, blob in {**scenario.old, **changed}.items() if blob is not None}
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
-    """A directory for one example of a property, which has no fixture of its own."""
+    """Return a temporary directory for one example of a property test, which has no fixture."""
     return tempfile.TemporaryDirectory(prefix="scenario-")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an insertion or deletion may stand just as well, because lines beside it are equal."""
+"""Slide insertions and deletions over equal lines next to them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tools.importer.engine.marks import Mark
 
 
 def slid(old: Sequence[Mark], new: Sequence[Mark], changes: Sequence[Change]) -> list[Change]:
-    """Slide each change down that cannot be taken for another copy of what stands beside it.
+    """Slide each change down, unless it then could be another copy of a neighbouring block.
 
-    A function that goes with the blank line above it or with the one below is the same function.
-    One of two equal blocks may be either.
+    A removed function plus the blank line above it, or below it, is the same function. One of two
+    equal blocks may be either.
     """
     out: list[Change] = []
     for index in range(len(changes) - 1, -1, -1):
@@ -53,7 +53,7 @@ def _slid_down(
 
 
 def _root(lines: Sequence[Mark]) -> int:
-    """Return the length of the shortest stretch that gives `lines` when it is repeated."""
+    """Return the length of the shortest block whose repetition gives `lines`."""
     size = len(lines)
     return next(
         root

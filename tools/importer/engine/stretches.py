@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stretches of a base that a patch changes, and what upstream made of each of them."""
+"""The stretches of a base that a patch changes, and upstream's version of each."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tools.importer.engine.marks import Mark
 class Stretch:
     """base[start:stop] is ours[ours_start:ours_stop] upstream and theirs[begin:end] in the patch.
 
-    `ours` and `theirs` are the changes of both sides in it. `same`: upstream's version has all that
-    the patch does, so it stays as it is.
+    `ours` and `theirs` are the changes of both sides in it. `same` means that upstream's version
+    contains all of the patch's changes, so it is kept.
     """
 
     start: int
@@ -41,9 +41,9 @@ def stretches(
     our_changes: Sequence[Change],
     their_changes: Sequence[Change],
 ) -> list[Stretch]:
-    """Return each stretch that the patch changes, in order. Changes that touch are in one."""
+    """Return each stretch that the patch changes, in order. Touching changes share a stretch."""
     out: list[Stretch] = []
-    shift = 0  # of ours against the base, behind every change of ours that was passed
+    shift = 0  # of ours against the base, after the last passed change of ours
     passed = 0
     for group in _groups(our_changes, their_changes):
         while (
@@ -90,7 +90,7 @@ class _Group:
 
 
 def _groups(ours: Sequence[Change], theirs: Sequence[Change]) -> list[_Group]:
-    """Changes of both sides, those that overlap or touch together, in order."""
+    """Return the changes of both sides in order, grouped if they overlap or touch."""
     tagged = sorted(
         [(change.start, change.stop, 0, change) for change in ours]
         + [(change.start, change.stop, 1, change) for change in theirs],
@@ -119,13 +119,13 @@ def _holds(
     theirs: Sequence[Mark],
     changes: Sequence[Change],
 ) -> bool:
-    """Whether upstream's change has all of the patch's and more beside it.
+    """Return whether upstream's change is a superset of the patch's.
 
-    True where, behind what both begin with and before what both end with, the patch is the base
-    again: so the patch's own change is in that common part, which must not be empty: a line that the
-    patch takes out and upstream rewrites is in neither, and yet the patch did not land. And none of
-    the lines that the patch takes away may be in upstream's version still. Where upstream took the
-    whole stretch out, a patch that only takes lines out is in that.
+    Ignore the common head and tail of both versions. The rest of the patch's version must be a part
+    of the base, so the patch's own change is in the common part. The common part must not be empty:
+    a line that the patch removes and upstream rewrites is in neither version, but the patch has not
+    landed. No line that the patch removes may still be in upstream's version. If upstream removed
+    the whole stretch, it contains a patch that only removes lines.
     """
     if not ours:
         return all(change.new_start == change.new_stop for change in changes)
@@ -145,11 +145,11 @@ def _holds(
 def _doubtful(
     base: Sequence[Mark], ours: Sequence[Mark], theirs: Sequence[Mark], start: int, stop: int
 ) -> bool:
-    """Whether a line beside base[start:stop] is also upstream's line at that end of its version.
+    """Return whether a line next to base[start:stop] equals upstream's line at that end.
 
-    Then which of the two is the base's is a guess, and so is what upstream added to the patch's. The
-    same holds where it is a line that upstream took out and the patch did not: the patch may have
-    taken out the other one.
+    Then it is unknown which of the two is the base's line, and so is what upstream added to the
+    patch's change. The same holds for a line that upstream removed and the patch did not: the patch
+    may have removed the other one.
     """
     taken = Counter(theirs) - Counter(ours)
     above, below = base[max(start - 1, 0) : start], base[stop : stop + 1]
@@ -159,7 +159,7 @@ def _doubtful(
 
 
 def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int) -> bool:
-    """Whether the patch's remainder is a stretch of the base, at the side where nothing precedes it."""
+    """Return whether the patch's rest is a part of the base, at the end without common lines."""
     size = len(inner)
     if not size:
         return True

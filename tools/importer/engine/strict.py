@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole series on a snapshot, strictly: the same rules, and code, as the build's own apply."""
+"""Apply a whole series to a snapshot strictly, with the same code as the build."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tools.importer.snapshot import Blob, Snapshot
 def apply_to_snapshot(
     series: Series, snapshot: Snapshot, *, absent: Collection[str] = ()
 ) -> dict[str, Blob | None]:
-    """Return every file that the series touches as it is afterwards; None where it is deleted.
+    """Return the new content of every file that the series touches; None for a deleted one.
 
-    Changes of `absent` paths, which the origin does not hold, are passed over. Raises ApplyError.
+    Changes of `absent` paths, which the origin lacks, are skipped. Raises ApplyError.
     """
     work: dict[str, Blob | None] = {}
     for patch in series.patches:

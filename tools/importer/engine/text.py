@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A text file as the engine sees it: lines, their marks, and which marks stand only once."""
+"""A text file for the engine: its lines, their marks, and the count of each mark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from functools import cached_property
 from tools.importer.apply import split_lines
 from tools.importer.engine.marks import Mark, marks_of
 
-# Shorter ones are `)`, `else:` and the like.
+# Shorter lines, such as `)` and `else:`, identify nothing.
 _TELLING = 6
 
 
 @dataclass(frozen=True)
 class Text:
-    """Lines with their ends. What is only known by its marks has no lines: see `known_lines`."""
+    """Lines with their ends. A text known only by its marks has no lines: see `known_lines`."""
 
     marks: tuple[Mark, ...]
     lines: tuple[bytes, ...] | None = None
@@ -37,7 +37,7 @@ class Text:
         return b"".join(self.lines)
 
 
-# A file is merged, judged and rendered, and is the next patch's base: marked once, not four times.
+# A file is merged, judged and rendered, and is the next patch's base: the cache saves three passes.
 @functools.lru_cache(maxsize=8)
 def _text_of(data: bytes) -> Text:
     lines = tuple(split_lines(data))
@@ -47,16 +47,16 @@ def _text_of(data: bytes) -> Text:
 def known_lines(
     text: Text, start: int, stop: int, words: Mapping[Mark, bytes], label: str
 ) -> list[bytes]:
-    """Return lines of a text by its marks, from `words`.
+    """Return lines of a text by looking up its marks in `words`.
 
-    Where nobody kept the lines, one line says how many of `label` they are; what stands between them
-    and tells nothing, such as a blank line, counts with them.
+    A run of unknown lines becomes one line that counts them and names `label`. Insignificant lines
+    between unknown ones, such as a blank line, are counted with them.
     """
     if text.lines is not None:
         return list(text.lines[start:stop])
     out: list[bytes] = []
-    hidden = 0  # lines that the note to come counts
-    folded: list[bytes] = []  # known lines behind them that tell nothing
+    hidden = 0  # lines that the next note counts
+    folded: list[bytes] = []  # insignificant known lines after them
     for mark in text.marks[start:stop]:
         word = words.get(mark)
         if word is None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upstream as a git history that takes our patches one by one: the right outcome at every commit.
 
-One lands inside a bigger commit, one with a tweak, one is taken and later reverted; beside them runs
-the work of others: files move, blocks that look alike come and go.
+One lands inside a bigger commit, one with a tweak, one is taken and later reverted; beside them
+runs the work of others: files move, blocks that look alike come and go.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the lines stand now that a hunk changes and that upstream moved: a hint for a conflict."""
+"""Find the new place of lines that a conflicting hunk changes and upstream moved: a hint."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.importer.engine.text import Text
 from tools.importer.names import shown
 from tools.importer.unified import Hunk
 
-# Shorter lines, such as `)` or `else:`, stand everywhere.
+# Shorter lines, such as `)` or `else:`, are everywhere.
 _TELLING = 6
-# Lines of the new file on each side of a conflict that are not elsewhere.
+# Ignore this many lines of the new file on each side of a conflict: they are not elsewhere.
 _NEAR = 8
 
 
 @dataclass(frozen=True)
 class _Place:
-    """`size` lines of a hunk from `at` on in a text."""
+    """`size` lines of a hunk, from index `at` of a text."""
 
     at: int
     size: int
@@ -34,11 +34,11 @@ def whereabouts(
     others: Mapping[str, Text],
     elsewhere: Callable[[], Iterable[tuple[str, Text]]],
 ) -> str:
-    """Return where upstream has the lines that the hunks in conflict change; empty if nowhere.
+    """Return a note with upstream's place of the lines that the conflicting hunks change, or "".
 
-    `ours` is the new tree's file, None if it is gone. `others` are the patch's other files;
-    `elsewhere` yields files outside the patch, and is called if none of those has the lines. Three
-    lines of a hunk that tell something, or half of it, must stand together, and at one place only.
+    `ours` is the new tree's file, None if it is gone. `others` are the patch's other files.
+    `elsewhere` yields files outside the patch, and is called only if those do not have the lines.
+    Three significant lines of a hunk, or half of it, must occur together, and at one place only.
     """
     stopped: list[Hunk] = []
     for hunk in hunks:
@@ -75,7 +75,7 @@ def _in_file(path: str, place: _Place) -> str:
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
-    """Return the one place of a good part of a hunk's old lines, with a line that it changes."""
+    """Return the only place of most of a hunk's old lines, including a line that it changes."""
     block = marks_of(hunk.old)
     if not block or not set(block) & set(marks):
         return None
