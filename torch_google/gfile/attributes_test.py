@@ -15,7 +15,7 @@ import pytest
 
 from torch_google import gfile
 from torch_google.gfile import answers, attributes
-from torch_google.gfile.other_user import GID, UID, needs_root, run_as_other
+from torch_google.gfile.testing.other_user import GID, UID, needs_root, run_as_other
 
 _GROUP = 54400
 _ACL = "system.posix_acl_access"

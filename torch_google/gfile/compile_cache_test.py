@@ -17,8 +17,8 @@ import torch
 from torch._inductor import remote_cache
 
 from torch_google import gfile
-from torch_google.gfile.backends import Flaky
 from torch_google.gfile.compile_cache import Backend
+from torch_google.gfile.testing.backends import Flaky
 
 _SECONDS = 300
 # Only a matrix product: inductor calls the library for it, and needs no compiler.

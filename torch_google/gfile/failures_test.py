@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from torch_google import gfile
-from torch_google.gfile.backends import QUICK
 from torch_google.gfile.failures import explained
-from torch_google.gfile.object_store_testing import Objects, Strict
+from torch_google.gfile.testing.backends import QUICK
+from torch_google.gfile.testing.object_stores import Objects, Strict
 from torch_google.gfile.upload import is_uploaded
 
 

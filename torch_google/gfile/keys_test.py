@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from torch_google import gfile
-from torch_google.gfile.cloud_testing import missing, new_bucket
-from torch_google.gfile.object_store_testing import Objects
+from torch_google.gfile.testing.cloud_servers import missing, new_bucket
+from torch_google.gfile.testing.object_stores import Objects
 
 
 class _Bucket:

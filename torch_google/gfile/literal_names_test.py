@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tools.par.testing.budget import examples
 from torch_google import gfile
-from torch_google.gfile.backends import NAMES, WRITABLE, Backend, backend
-from torch_google.gfile.cloud_testing import missing
-from torch_google.gfile.object_store_testing import Objects, Strict
+from torch_google.gfile.testing.backends import NAMES, WRITABLE, Backend, backend
+from torch_google.gfile.testing.cloud_servers import missing
+from torch_google.gfile.testing.object_stores import Objects, Strict
 
 LITERAL = [
     "run*",

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from tools.par.testing.budget import examples
 from torch_google import gfile
-from torch_google.gfile.backends import CONTENT, NAMES, QUICK, Flaky, backend, served
-from torch_google.gfile.cloud_testing import missing, new_bucket
-from torch_google.gfile.object_store_testing import Objects
+from torch_google.gfile.testing.backends import CONTENT, NAMES, QUICK, Flaky, backend, served
+from torch_google.gfile.testing.cloud_servers import missing, new_bucket
+from torch_google.gfile.testing.object_stores import Objects
 
 _CONTENT = CONTENT["sub/a.bin"]
 _STEPS = st.lists(

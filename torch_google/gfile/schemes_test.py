@@ -20,10 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_google import gfile
-from torch_google.gfile.backends import Flaky
 from torch_google.gfile.failures import explained
 from torch_google.gfile.location import Location, locate
 from torch_google.gfile.schemes import PACKAGES
+from torch_google.gfile.testing.backends import Flaky
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import pytest
 
 from torch_google import gfile
 from torch_google.gfile import answers
-from torch_google.gfile.other_user import UID, needs_root, repeated_by_other, run_as_other
 from torch_google.gfile.partial import Partial, machine
 from torch_google.gfile.private_directory import path_at
+from torch_google.gfile.testing.other_user import UID, needs_root, repeated_by_other, run_as_other
 
 _RACE_SECONDS = 1.5
 

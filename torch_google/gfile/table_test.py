@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from torch_google import gfile
-from torch_google.gfile.backends import CONTENT, NAMES, WRITABLE, Backend, backend
+from torch_google.gfile.testing.backends import CONTENT, NAMES, WRITABLE, Backend, backend
 
 
 @pytest.fixture(params=NAMES)

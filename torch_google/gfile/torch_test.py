@@ -20,7 +20,7 @@ from fsspec.implementations.local import LocalFileSystem
 from torch._seam import Hook, files
 
 from torch_google import gfile
-from torch_google.gfile.backends import NAMES, Backend, backend
+from torch_google.gfile.testing.backends import NAMES, Backend, backend
 from torch_google.plugs import files as plugs
 
 _KILLS = 12

@@ -18,10 +18,10 @@ import pytest
 
 from torch_google import gfile
 from torch_google.gfile import checksum
-from torch_google.gfile.backends import Parts, backend
 from torch_google.gfile.local import LocalFilesystem
 from torch_google.gfile.partial import LITTER, machine
 from torch_google.gfile.schemes import filesystem_of
+from torch_google.gfile.testing.backends import Parts, backend
 
 
 def _partial(name: str, number: int) -> str:

@@ -15,7 +15,7 @@ import pytest
 
 from torch_google.multiprocessing import launch
 
-_FAMILY = "torch_google.multiprocessing.family"
+_SCENARIOS = "torch_google.multiprocessing.testing.process_scenarios"
 
 every_method = pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 
@@ -36,7 +36,7 @@ def test_workers_fail_and_restart(method: str) -> None:
     # Not tmp_path: the fork server's socket is in it, and has a short name or none.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         done = _run(
-            *(_FAMILY, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
+            *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
             TMPDIR=scratch,
         )
         left = [path.name for path in Path(scratch).glob("torch*elastic*")]
@@ -47,7 +47,7 @@ def test_workers_fail_and_restart(method: str) -> None:
 
 
 def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:
-    done = _run(_FAMILY, "elastic_fails", "--multiprocessing_start_method=fork")
+    done = _run(_SCENARIOS, "elastic_fails", "--multiprocessing_start_method=fork")
     assert done.returncode == 1
     assert done.stderr.count("in fail_always\n") == 2, done.stderr  # the attempt and its restart
     assert re.search(
@@ -58,21 +58,21 @@ def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:
 
 
 def test_a_crash_has_its_traceback() -> None:
-    done = _run(_FAMILY, "elastic_crashes", "--multiprocessing_start_method=fork")
+    done = _run(_SCENARIOS, "elastic_crashes", "--multiprocessing_start_method=fork")
     assert done.returncode == 1
     assert "in crash_in_c\n" in done.stderr
     assert "ended by SIGSEGV: Fatal Python error: Segmentation fault\n" in done.stderr
 
 
 def test_main_by_flag() -> None:
-    done = _run(_FAMILY, "rank", "--nproc_per_node=2", "--multiprocessing_start_method=fork")
+    done = _run(_SCENARIOS, "rank", "--nproc_per_node=2", "--multiprocessing_start_method=fork")
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
 
 
 def test_the_status_of_a_rank_is_that_of_its_main() -> None:
     done = _run(
-        *(_FAMILY, "rank", "--nproc_per_node=1", "--status=5"),
+        *(_SCENARIOS, "rank", "--nproc_per_node=1", "--status=5"),
         "--multiprocessing_start_method=fork",
     )
     assert done.returncode == 1
@@ -82,7 +82,7 @@ def test_the_status_of_a_rank_is_that_of_its_main() -> None:
 def test_the_same_file_under_torchrun() -> None:
     done = _run(
         *("torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-        *("-m", _FAMILY, "rank", "--nproc_per_node=7"),
+        *("-m", _SCENARIOS, "rank", "--nproc_per_node=7"),
     )
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["rank 0 of 2", "rank 1 of 2"]
@@ -94,7 +94,7 @@ def test_two_machines_meet_without_a_name() -> None:
     agents = [
         subprocess.Popen(
             [
-                *(sys.executable, "-m", _FAMILY, "rank", "--nproc_per_node=1", "--nnodes=2"),
+                *(sys.executable, "-m", _SCENARIOS, "rank", "--nproc_per_node=1", "--nnodes=2"),
                 *(f"--rdzv_endpoint=localhost:{port}", "--multiprocessing_start_method=fork"),
             ],
             stdout=subprocess.PIPE,

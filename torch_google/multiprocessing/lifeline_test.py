@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-_FAMILY = [sys.executable, "-m", "torch_google.multiprocessing.family"]
+_SCENARIOS = [sys.executable, "-m", "torch_google.multiprocessing.testing.process_scenarios"]
 _METHODS = ["spawn", "forkserver", "fork"]
 
 
@@ -21,16 +21,18 @@ def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
     output = tmp_path / "pids"
     with output.open("wb") as file:
         first = subprocess.Popen(
-            [*_FAMILY, *arguments], stdout=file, env={**os.environ, "FAMILY": str(tmp_path)}
+            [*_SCENARIOS, *arguments],
+            stdout=file,
+            env={**os.environ, "SCENARIOS_TEST": str(tmp_path)},
         )
     try:
         _until(lambda: len(output.read_bytes().splitlines()) == expect, first)
-        members = _family(str(tmp_path))
+        members = _processes_of(str(tmp_path))
         assert {int(line) for line in output.read_text().split()} < members
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()
-    _until(lambda: not _family(str(tmp_path)), None)
+    _until(lambda: not _processes_of(str(tmp_path)), None)
 
 
 def _until(condition, first: subprocess.Popen[bytes] | None) -> None:  # type: ignore[no-untyped-def]
@@ -41,9 +43,9 @@ def _until(condition, first: subprocess.Popen[bytes] | None) -> None:  # type: i
         time.sleep(0.05)
 
 
-def _family(name: str) -> set[int]:
+def _processes_of(name: str) -> set[int]:
     """All living processes with that name in their environment: servers and trackers as well."""
-    wanted = f"FAMILY={name}".encode()
+    wanted = f"SCENARIOS_TEST={name}".encode()
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -79,21 +81,23 @@ def test_workers_of_torchrun(tmp_path: Path) -> None:
     output = tmp_path / "pids"
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"),
-        *("-m", "torch_google.multiprocessing.family", "hold_under_torchrun"),
+        *("-m", "torch_google.multiprocessing.testing.process_scenarios", "hold_under_torchrun"),
     ]
     with output.open("wb") as file:
-        agent = subprocess.Popen(command, stdout=file, env={**os.environ, "FAMILY": str(tmp_path)})
+        agent = subprocess.Popen(
+            command, stdout=file, env={**os.environ, "SCENARIOS_TEST": str(tmp_path)}
+        )
     try:
         _until(lambda: len(output.read_bytes().splitlines()) == 2, agent)
     finally:
         agent.send_signal(signal.SIGKILL)
         agent.wait()
-    _until(lambda: not _family(str(tmp_path)), None)
+    _until(lambda: not _processes_of(str(tmp_path)), None)
 
 
 def test_an_end_that_is_none_of_a_parents_leaves_children_alone(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*_FAMILY, "siblings", "--text=alive"], capture_output=True, text=True, check=False
+        [*_SCENARIOS, "siblings", "--text=alive"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("alive") == 1, done.stderr

@@ -12,7 +12,7 @@ _ABSL = """
 import multiprocessing
 from absl import flags
 from absl.testing import absltest
-from torch_google import multiprocessing as family
+from torch_google import multiprocessing as processes
 
 FLAGS = flags.FLAGS
 TEXT = flags.DEFINE_string("text", "not given", "")
@@ -22,12 +22,12 @@ def check(index):
 
 class Test(absltest.TestCase):
     def test_a_child_has_the_flags(self):
-        family.spawn(check, nprocs=1)
+        processes.spawn(check, nprocs=1)
     def test_that_fails(self):
         self.assertEqual(TEXT.value, "something else")
 
 if __name__ == "__main__":
-    family.handle_test_main(absltest.main)
+    processes.handle_test_main(absltest.main)
 """
 
 _PYTEST = """
@@ -35,7 +35,7 @@ import sys
 from pathlib import Path
 import pytest
 from absl import flags
-from torch_google import multiprocessing as family
+from torch_google import multiprocessing as processes
 
 TEXT = flags.DEFINE_string("text", "not given", "")
 
@@ -44,15 +44,15 @@ def check(index):
 
 class Plugin:
     def pytest_collection_modifyitems(self, items):
-        family.spawn(check, nprocs=1)
+        processes.spawn(check, nprocs=1)
 
 if __name__ == "__main__":
-    family.handle_test_main(pytest.main, ["-q", str(Path(__file__).with_name("cases.py"))], [Plugin()])
+    processes.handle_test_main(pytest.main, ["-q", str(Path(__file__).with_name("cases.py"))], [Plugin()])
 """
 
 _ENDS = """
 import sys
-from torch_google import multiprocessing as family
+from torch_google import multiprocessing as processes
 
 def main(argv):
     print(argv[1:])
@@ -61,7 +61,7 @@ def main(argv):
     return int(argv[1])
 
 if __name__ == "__main__":
-    family.handle_main(main, known_only=True)
+    processes.handle_main(main, known_only=True)
 """
 
 

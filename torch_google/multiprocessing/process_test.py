@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from torch_google.multiprocessing import Process, ProcessFailedError, spawn
-from torch_google.multiprocessing.family import arrive, crash_in_c, fail
+from torch_google.multiprocessing.testing.process_scenarios import arrive, crash_in_c, fail
 
 every_method = pytest.mark.parametrize("method", ["spawn", "forkserver", "fork"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for the tests: `python -m torch_google.multiprocessing.family SCENE`, each a way to have children.
+"""A program for the tests: `python -m torch_google.multiprocessing.testing.process_scenarios SCENE`, each a way to have children.
 
 Scenes that wait for kill print the ids of all that live, one line, and the last of them stays in C code
 that holds the interpreter's lock.
@@ -22,7 +22,7 @@ from typing import Any
 from absl import flags
 
 from torch_google import logging as stream
-from torch_google import multiprocessing as family
+from torch_google import multiprocessing as processes
 from torch_google.multiprocessing import reports
 
 FLAGS = flags.FLAGS
@@ -33,50 +33,50 @@ _METHOD = flags.DEFINE_string(
     "method", None, "The start method of some children; None: the default."
 )
 
-_SCENES: dict[str, Callable[[], int | None]] = {}
+_SCENARIOS: dict[str, Callable[[], int | None]] = {}
 
 
-def scene(function: Callable[[], int | None]) -> Callable[[], int | None]:
+def scenario(function: Callable[[], int | None]) -> Callable[[], int | None]:
     """Make a function what `main` runs when the first argument is its name."""
-    _SCENES[function.__name__] = function
+    _SCENARIOS[function.__name__] = function
     return function
 
 
 def main(argv: list[str]) -> int | None:
     """Run a scene."""
-    return _SCENES[argv[1]]()
+    return _SCENARIOS[argv[1]]()
 
 
-@scene
+@scenario
 def flags_and_log() -> None:
     """A child that says what it knows, by the default method."""
-    family.spawn(talk, nprocs=2, name="talker")
+    processes.spawn(talk, nprocs=2, name="talker")
     stream.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
 
 
-@scene
+@scenario
 def status() -> int:
     """A child that ends with a status."""
     try:
-        family.spawn(leave, nprocs=1)
-    except family.ProcessFailedError as error:
+        processes.spawn(leave, nprocs=1)
+    except processes.ProcessFailedError as error:
         return error.exitcode
     return 0
 
 
-@scene
+@scenario
 def status_text() -> None:
     """A child that ends with a text for a status."""
-    family.spawn(leave_with_text, nprocs=1)
+    processes.spawn(leave_with_text, nprocs=1)
 
 
-@scene
+@scenario
 def uncaught() -> None:
     """A child's exception that ends the program."""
-    family.spawn(fail, nprocs=2, name="child")
+    processes.spawn(fail, nprocs=2, name="child")
 
 
-@scene
+@scenario
 def plain() -> int | None:
     """A child of multiprocessing's own class that fails."""
     child = multiprocessing.Process(target=fail, args=(0,), name="plain-child")
@@ -85,31 +85,31 @@ def plain() -> int | None:
     return child.exitcode
 
 
-@scene
+@scenario
 def ends_at_once() -> None:
     """Children that fail, one of them a child's, where writing to the log takes long; nobody waits."""
     fail_below(2)
 
 
-@scene
+@scenario
 def crash() -> None:
     """A child that crashes in C."""
-    family.spawn(crash_in_c, nprocs=1, name="crasher")
+    processes.spawn(crash_in_c, nprocs=1, name="crasher")
 
 
-@scene
+@scenario
 def nested() -> None:
     """A child with a child."""
-    family.spawn(talk_with_child, nprocs=1, name="outer")
+    processes.spawn(talk_with_child, nprocs=1, name="outer")
 
 
-@scene
+@scenario
 def kill_me() -> None:
     """A child, and its child, in C code."""
-    _start(family.Process(hold_with_child, start_method=_METHOD.value))
+    _start(processes.Process(hold_with_child, start_method=_METHOD.value))
 
 
-@scene
+@scenario
 def kill_me_plain() -> None:
     """As `kill_me`, by multiprocessing's own class, started by a thread that has ended."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
@@ -119,34 +119,34 @@ def kill_me_plain() -> None:
     time.sleep(1000)
 
 
-@scene
+@scenario
 def kill_my_loader() -> None:
     """DataLoader workers in C code."""
     for _ in _loader(Holding()):
         pass
 
 
-@scene
+@scenario
 def kill_my_workers() -> None:
     """Elastic workers in C code."""
-    family.launch(hold_as_rank, nproc_per_node=2)
+    processes.launch(hold_as_rank, nproc_per_node=2)
 
 
-@scene
+@scenario
 def hold_under_torchrun() -> None:
     """A program that torchrun starts: no child of multiprocessing."""
     hold()
 
 
-@scene
+@scenario
 def siblings() -> None:
     """A child that outlives the death of another, of a thread that started it, and of a copy of us."""
-    long = family.Process(talk_late, start_method=_METHOD.value)
+    long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
     thread.join()
-    for method in family.START_METHODS:
-        short = family.Process(hold, start_method=method)
+    for method in processes.START_METHODS:
+        short = processes.Process(hold, start_method=method)
         short.start()
         time.sleep(0.2)
         short.kill()
@@ -156,26 +156,26 @@ def siblings() -> None:
     long.join()
 
 
-@scene
+@scenario
 def loader() -> None:
     """Two DataLoader workers, by the default method."""
     total = sum(int(batch.sum()) for batch in _loader(Squares()))
     stream.info("total %d", total)
 
 
-@scene
+@scenario
 def loader_raises() -> None:
     """An exception in a DataLoader worker."""
     list(_loader(Raising()))
 
 
-@scene
+@scenario
 def loader_crashes() -> None:
     """A crash in a DataLoader worker."""
     list(_loader(Crashing()))
 
 
-@scene
+@scenario
 def isolated() -> None:
     """What torch's ONNX exporter does to be safe from crashes."""
     from torch.onnx._internal.exporter import _isolated
@@ -184,30 +184,30 @@ def isolated() -> None:
     stream.info("isolated in a child: %s", parent == os.getpid())
 
 
-@scene
+@scenario
 def rank() -> int:
     """Main in each of several processes."""
     os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
 
-@scene
+@scenario
 def elastic() -> None:
     """Two workers of which one fails once."""
-    results = family.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
+    results = processes.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
     stream.info("results %s", results)
 
 
-@scene
+@scenario
 def elastic_fails() -> None:
     """Two workers of which one always fails."""
-    family.launch(fail_always, nproc_per_node=2, max_restarts=1)
+    processes.launch(fail_always, nproc_per_node=2, max_restarts=1)
 
 
-@scene
+@scenario
 def elastic_crashes() -> None:
     """A worker that crashes in C."""
-    family.launch(crash_in_c, 0, nproc_per_node=1)
+    processes.launch(crash_in_c, 0, nproc_per_node=1)
 
 
 def talk(index: int) -> None:
@@ -269,7 +269,7 @@ def talk_late() -> None:
 def talk_with_child(index: int) -> None:
     """Have a child that talks."""
     talk(index)
-    family.spawn(talk, nprocs=1, name="inner")
+    processes.spawn(talk, nprocs=1, name="inner")
 
 
 def hold() -> None:
@@ -280,7 +280,7 @@ def hold() -> None:
 
 def hold_with_child() -> None:
     """Hold, with a child that does."""
-    _start(family.Process(hold, start_method=_METHOD.value), wait=False)
+    _start(processes.Process(hold, start_method=_METHOD.value), wait=False)
     hold()
 
 
@@ -355,11 +355,11 @@ def _take_long(record: logging.LogRecord) -> bool:
     return True
 
 
-def _start(child: family.Process, *, wait: bool = True) -> None:
+def _start(child: processes.Process, *, wait: bool = True) -> None:
     child.start()
     if wait:
         child.join()
 
 
 if __name__ == "__main__":
-    family.handle_main(main, elastic=True)
+    processes.handle_main(main, elastic=True)

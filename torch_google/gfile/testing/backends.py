@@ -3,7 +3,7 @@
 
 Some are real: local files, fsspec's memory, a zip archive, an HTTP server. Others are fsspec
 filesystems for tests: one fails every third call, one hides the parts of an upload until it is
-complete, as S3 does, and the two of `object_store_testing.py` raise if they must expand a pattern.
+complete, as S3 does, and the two of `object_stores.py` raise if they must expand a pattern.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from fsspec.spec import AbstractBufferedFile
 
 from torch_google import gfile
-from torch_google.gfile.cloud_testing import INSTALLED, new_bucket
-from torch_google.gfile.object_store_testing import Objects, Strict
+from torch_google.gfile.testing.cloud_servers import INSTALLED, new_bucket
+from torch_google.gfile.testing.object_stores import Objects, Strict
 
 # The initial files of every backend.
 CONTENT = {

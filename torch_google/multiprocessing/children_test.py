@@ -18,7 +18,7 @@ every_method = pytest.mark.parametrize("method", _METHODS)
 def _run(scene: str, method: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
-            *(sys.executable, "-m", "torch_google.multiprocessing.family"),
+            *(sys.executable, "-m", "torch_google.multiprocessing.testing.process_scenarios"),
             *(scene, f"--multiprocessing_start_method={method}", *arguments),
         ],
         capture_output=True,
@@ -34,7 +34,7 @@ def test_children_have_the_flags_and_the_log(method: str, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     for text in (done.stderr, "".join(path.read_text() for path in tmp_path.iterdir())):
         for index in range(2):
-            line = rf"I\d+ .*family\.py:\d+\] \[talker-{index} \d+\] child {index} says a\nb by {method}\n"
+            line = rf"I\d+ .*process_scenarios\.py:\d+\] \[talker-{index} \d+\] child {index} says a\nb by {method}\n"
             assert re.search(line, text), text
         assert f"the parent says a\nb by {method}\n" in text
     assert len(list(tmp_path.iterdir())) == 3  # one for each process

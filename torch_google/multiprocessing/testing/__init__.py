@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program that the multiprocessing tests run. Libraries do not import this package."""
