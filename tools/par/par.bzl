@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: programs as one file, and tests of them."""
+"""Public rules: programs as one file, and tests in the same interpreter."""
 
 load("@bazel_skylib//rules:write_file.bzl", "write_file")
 load("@rules_python//python:defs.bzl", "py_library")
@@ -34,7 +34,7 @@ def _module(file):
     return ((package + "/" if package else "") + path).removesuffix(".py").replace("/", ".")
 
 def _program(name, srcs, deps, data, imports, static_extensions, kwargs):
-    """Declares the library and the launcher of a program; returns attributes for its rules."""
+    """Declare the library and the launcher of a program. Return attributes for its rules."""
     shared = {key: kwargs[key] for key in _COMMON if key in kwargs}
     py_library(
         name = name + ".lib",
@@ -68,19 +68,19 @@ def par_binary(
         **kwargs):
     """A Python program: `NAME` runs from the runfiles tree, `NAME.par` is one file.
 
-    Both have the same interpreter and importer. Edits show at once in the first.
+    Both have the same interpreter and importer. In `NAME`, edits take effect at once.
 
     Args:
       name: name of the program.
-      main: its main file, one of srcs or beside them.
+      main: its main file; added to srcs if missing.
       srcs: its own Python files.
       deps: py_library and wheel targets.
       data: files packed with it, read through importlib.resources.
-      imports: directories, relative to the package, that are import roots as well.
+      imports: additional import roots: directories relative to the package.
       static_extensions: par_cc_extension targets to link into the interpreter.
-      **kwargs: fast_exit (True: skip the interpreter's teardown at the end), startup_gc (False:
-        collect garbage while modules are imported too), doors (False: ignore the environment
-        variables PAR_*), env, and attributes of every rule.
+      **kwargs: fast_exit (default True: skip the interpreter's teardown at exit), startup_gc
+        (default False; True: leave the garbage collector on while modules are imported), doors
+        (default True; False: ignore the environment variables PAR_*), env, and common attributes.
     """
     if main not in srcs:
         srcs = srcs + [main]
@@ -102,7 +102,7 @@ def par_test(
 
     Args:
       name: name of the test.
-      srcs: test files, and modules and conftest.py files beside them.
+      srcs: test files, and the modules and conftest.py files that they need.
       deps: py_library and wheel targets; pytest is added.
       data: files for the tests.
       imports: as in par_binary.
@@ -121,14 +121,14 @@ def par_tests(
         warm_imports = [],
         packed = False,
         **kwargs):
-    """Runs pytest on many test files as one target, each file in a process of its own.
+    """Runs pytest on many test files as one target, each file in its own process.
 
-    The processes are forked from one that has imported `warm_imports`, so a file costs no start of
-    torch or JAX. `bazel test NAME --test_filter=FILE_STEM` runs one file.
+    The processes are forked from one that has imported `warm_imports`, so torch and JAX are imported
+    once, not once per file. `bazel test NAME --test_filter=FILE_STEM` runs one file.
 
     Args:
       name: name of the target.
-      srcs: test files, usually a glob, and modules and conftest.py files beside them.
+      srcs: test files, usually a glob, and the modules and conftest.py files that they need.
       deps: py_library and wheel targets; pytest is added.
       data: files for the tests.
       shards: number of parallel parts, by file.
@@ -145,7 +145,7 @@ def par_tests(
     _test(name, srcs, deps, data, [], [], packed, arguments, kwargs)
 
 def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments, kwargs):
-    """Declares a test of pytest. arguments: more arguments of pytest_main.run, as source."""
+    """Declare a pytest target. arguments: further arguments of pytest_main.run, as source code."""
     main = name + "_pytest_main.py"
     package = native.package_name()
     tests = [(package + "/" if package else "") + src.lstrip(":") for src in srcs]
@@ -157,7 +157,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
             "",
             "from tools.par.testing import pytest_main",
             "",
-            # A spawned process imports this module again, under another name.
+            # A spawned process imports this module again under another name.
             'if __name__ == "__main__":',
             "    sys.exit(pytest_main.run(__file__, __name__, %s%s))" % (tests, arguments),
             "",
@@ -167,7 +167,7 @@ def _test(name, srcs, deps, data, imports, static_extensions, packed, arguments,
     kwargs = dict(kwargs)
     kwargs.setdefault("testonly", True)
     if "@pypi//hypothesis" in deps:
-        # It asks fewer examples than it could (tools/par/testing/budget.py).
+        # By default it runs fewer examples than with --config=full (tools/par/testing/budget.py).
         kwargs["tags"] = kwargs.get("tags", []) + ["budget"]
     deps = deps + [Label("//tools/par/testing:pytest_main")]
     attributes = _program(name, srcs + [main], deps, data, imports, static_extensions, kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns a directory or a list of files into a bundle: entries of an archive and their index."""
+"""Packing of a directory or a list of files into a bundle: archive entries and their index."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tools.par.compiler import elf, sources
 from tools.par.compiler.classify import Kind, classify, extension_name, module_name
 from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 
-_FRAME = 16 << 20  # bytes a thread unpacks at a time; smaller costs size
-_LEVEL = 12  # 19 takes twenty times as long for 4% less
+_FRAME = 16 << 20  # bytes that a thread unpacks at a time; smaller frames compress worse
+_LEVEL = 12  # level 19 takes twenty times as long and saves 4%
 _HEAD = 32
-# A program carries copies for machines without them: see the runtime's machine_libraries.py.
+# A program contains copies for machines without them: see the runtime's machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
 
@@ -32,18 +32,18 @@ CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
-    """The input cannot be packed; the message says which file and what to do."""
+    """An error for input that cannot be packed. It names the file and what to do."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BundleOptions:
-    """What a build rule says of a bundle.
+    """The attributes of a bundle, from its build rule.
 
     prefix: directory in the archive, "" for the import root.
-    zip_safe: False if its modules open files beside __file__, so that all must be on disk.
-    strict: a source that does not compile is an error (a program's own code).
+    zip_safe: False if its modules open files next to __file__, so all files must be on disk.
+    strict: whether a source that does not compile is an error (true for a program's own code).
     cold: directories and files whose code is stored compressed, because few programs import it;
-        "." is everything. It costs a start that does import it a few per cent.
+        "." is everything. A program that does import it starts a few per cent slower.
     """
 
     name: str
@@ -72,8 +72,8 @@ class Index:
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def write(self, writer: ArchiveWriter, settings: dict[str, object]) -> int:
-        """Ends the archive with this index; returns the file's size."""
-        # A section for each bundle: a start reads those of the bundles that it touches.
+        """Finish the archive with this index. Return the file's size."""
+        # One section per bundle, so that start-up reads only those of the bundles it uses.
         sections = {
             kind: [writer.add_section(f"{kind}/{i}", v) for i, v in enumerate(getattr(self, kind))]
             for kind in BUNDLE_SECTIONS
@@ -94,14 +94,14 @@ class Index:
 
 
 def walk(root: str) -> list[tuple[str, str]]:
-    """(relative path, path on disk) of all files below a directory, sorted."""
-    found = []
+    """Return (relative path, path on disk) of all files below a directory, sorted."""
+    files = []
     for base, directories, names in os.walk(root, followlinks=True):
         directories.sort()
         for name in names:
             disk = os.path.join(base, name)
-            found.append((os.path.relpath(disk, root), disk))
-    return sorted(found)
+            files.append((os.path.relpath(disk, root), disk))
+    return sorted(files)
 
 
 def add_bundle(
@@ -111,7 +111,7 @@ def add_bundle(
     options: BundleOptions,
     compile_all: CompileAll = sources.compile_all,
 ) -> None:
-    """Packs `files` ((path below the import root, path on disk), sorted) as one more bundle."""
+    """Add `files` as a bundle: (path below the import root, path on disk), sorted."""
     builder = _Builder(writer, index, options, compile_all)
     groups: dict[Kind, list[tuple[str, str]]] = {kind: [] for kind in Kind}
     for path, disk in files:
@@ -172,7 +172,7 @@ class _Builder:
         name = module_name(done.path)
         assert name is not None
         package = pure.name == "__init__.py"
-        # A package hides a module of the same name, as on a file system.
+        # A package takes precedence over a module of the same name, as in a file system.
         if package or name not in self._index.modules:
             self._index.modules[name] = (self._number, done.path, package, *where)
         self._packages.add(name.rpartition(".")[0])
@@ -183,7 +183,7 @@ class _Builder:
         mode = 0o755 if os.stat(disk).st_mode & stat.S_IXUSR else 0o644
         packed = sources.deflate(data)
         if not self._options.zip_safe or developer:
-            self._note(path, mode, data)
+            self._add_to_stamp(path, mode, data)
         if len(packed) < len(data):
             self._put(path, packed, DEFLATE, zlib.crc32(data), len(data), mode, developer)
         else:
@@ -191,11 +191,11 @@ class _Builder:
         parts = PurePosixPath(path).parts
         if len(parts) == 2 and parts[0].endswith(".dist-info") and parts[1] == "METADATA":
             name = parts[0].split("-")[0].replace(".", "_").replace("-", "_").lower()
-            # Many programs ask all distributions for their entry points while they start.
-            beside = os.path.join(os.path.dirname(disk), "entry_points.txt")
+            # In the index, because many programs read all entry points at start-up.
+            entry_points_file = os.path.join(os.path.dirname(disk), "entry_points.txt")
             entry_points = ""
-            if os.path.exists(beside):
-                with open(beside, encoding="utf-8") as text:
+            if os.path.exists(entry_points_file):
+                with open(entry_points_file, encoding="utf-8") as text:
                     entry_points = text.read()
             self._index.distributions[name] = (self._number, parts[0], entry_points)
 
@@ -237,14 +237,14 @@ class _Builder:
             mode, offset, len(data), frames, dynamic.soname, dynamic.needed, version,
         )  # fmt: skip
         self._needs_machine |= not _MACHINE_LIBRARIES.isdisjoint(dynamic.needed)
-        self._note(path, mode, data)
+        self._add_to_stamp(path, mode, data)
         name = extension_name(path)
         if name is not None and name not in self._index.modules:
             self._index.extensions[name] = (self._number, path)
             self._packages.add(name.rpartition(".")[0])
 
-    def _note(self, path: str, mode: int, data: bytes) -> None:
-        """Makes the stamp depend on a file that unpacking writes."""
+    def _add_to_stamp(self, path: str, mode: int, data: bytes) -> None:
+        """Make the stamp depend on a file that unpacking writes."""
         self._stamp.update(f"{path}\0{mode:o}\0{len(data)}\0".encode())
         self._stamp.update(hashlib.sha256(data).digest())
 
@@ -265,20 +265,20 @@ class _Builder:
             self._index.namespaces[package] = (*portions, where)
 
     def _developer_directories(self) -> tuple[str, ...]:
-        """Every directory that holds, at any depth, a header or the like."""
-        found: set[str] = set()
+        """Return every directory that contains, at any depth, a developer file such as a header."""
+        directories: set[str] = set()
         for path, row in self._files.items():
             if row[6]:
-                found.update(str(parent) for parent in PurePosixPath(path).parents)
-        return tuple(sorted(found - {"."}))
+                directories.update(str(parent) for parent in PurePosixPath(path).parents)
+        return tuple(sorted(directories - {"."}))
 
     def _namespaces(self) -> list[str]:
-        """Packages that have modules and no __init__.py in this bundle."""
-        found = set()
+        """Return the packages that have modules but no __init__.py in this bundle."""
+        namespaces = set()
         for package in self._packages:
-            while package and package not in found:
+            while package and package not in namespaces:
                 row = self._index.modules.get(package)
                 if row is None or row[0] != self._number:
-                    found.add(package)
+                    namespaces.add(package)
                 package = package.rpartition(".")[0]
-        return sorted(found)
+        return sorted(namespaces)

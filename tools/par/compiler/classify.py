@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a file is to a PAR: decided by its name and first bytes, in one place."""
+"""Classification of the files of a PAR by name and first bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXTENSION = re.compile(r"(?P<stem>[^./]+)(\.cpython-311-x86_64-linux-gnu|\.abi3)
 _OTHER_PYTHON = re.compile(r"\.(cpython-(?!311-)\d+[^.]*|pypy[^.]*|cp\d+[^.]*)\.so$")
 # Wider than an identifier: the standard library imports _sysconfigdata__linux_x86_64-linux-gnu.
 _NAME = re.compile(r"[\w-]+")
-# Read by compilers and linkers, so needed as files, but only once somebody compiles.
+# Compilers and linkers read these, so they must be files on disk, but only once code is compiled.
 _DEVELOPER_SUFFIXES = frozenset(
     (".a", ".cmake", ".cuh", ".h", ".hpp", ".inl", ".ld", ".cu", ".cpp", ".cc")
 )
@@ -22,13 +22,13 @@ _DEVELOPER_SUFFIXES = frozenset(
 class Kind(enum.Enum):
     MODULE = "module"  # Python source that compiles and can be imported by name
     NATIVE = "native"  # ELF: compressed in frames, unpacked to disk or memory
-    DEVELOPER = "developer"  # headers and the like: unpacked on demand
+    DEVELOPER = "developer"  # headers, static libraries, linker scripts: unpacked on demand
     DATA = "data"
-    DROP = "drop"  # of no use in a program
+    DROP = "drop"  # useless in a program
 
 
 def classify(path: str, head: bytes) -> Kind:
-    """`path` is relative to the import root; `head` are the file's first bytes."""
+    """Return the kind of a file by its `path` (from the import root) and first bytes (`head`)."""
     pure = PurePosixPath(path)
     if pure.suffix in (".pyc", ".pyo") or "__pycache__" in pure.parts:
         return Kind.DROP
@@ -44,7 +44,7 @@ def classify(path: str, head: bytes) -> Kind:
 
 
 def module_name(path: str) -> str | None:
-    """`a/b.py` -> "a.b", `a/__init__.py` -> "a"; None where no import can name it."""
+    """Return "a.b" for `a/b.py`, "a" for `a/__init__.py`, or None if no import can name it."""
     parts = list(PurePosixPath(path).with_suffix("").parts)
     if parts[-1] == "__init__":
         parts.pop()
@@ -54,7 +54,7 @@ def module_name(path: str) -> str | None:
 
 
 def extension_name(path: str) -> str | None:
-    """`a/b.cpython-311-x86_64-linux-gnu.so` -> "a.b"; None for a library that is no module."""
+    """Return "a.b" for `a/b.cpython-311-x86_64-linux-gnu.so`, or None if it is not a module."""
     pure = PurePosixPath(path)
     match = EXTENSION.match(pure.name)
     if match is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the archive: a zip file that ends with a comment naming its index.
+"""The archive writer: a zip file that ends with a comment naming its index.
 
-The index is a zip entry like any other. Everything is written in the order it comes, with fixed
+The index is a zip entry like any other. Entries are written in the order of the calls, with fixed
 times, so the same inputs give the same bytes.
 """
 
@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 import _par
 
 STORED, DEFLATE, ZSTD = 0, 8, 93
-# The zip's comment, as text because zip tools print it: the index's offset, size and XXH64, the
-# size of the file, where the archive starts, and the XXH64 of what is before that and of the rest
-# up to these two. launcher/archive.c reads it.
+# The zip's comment, as text because zip tools print it. launcher/archive.c reads it. Its numbers:
+# the index's offset, size and XXH64, the size of the file, the start of the archive, the XXH64 of
+# the bytes before that start, and the XXH64 of the bytes from there up to these two hashes.
 FOOTER = re.compile(rb"PAR index" + rb" ([0-9a-f]{16})" * 7 + rb"\n")
 FOOTER_SIZE = 129
 _HASHES_SIZE = 34
@@ -41,7 +41,7 @@ _VERSION = {STORED: 20, DEFLATE: 20, ZSTD: 63}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of the zip: `offset` is where its local header stands."""
+    """One file of the zip. `offset` is that of its local header."""
 
     name: str
     method: int
@@ -53,7 +53,7 @@ class Entry:
 
 
 class ArchiveWriter:
-    """Appends entries to `stream`, which may already hold a launcher."""
+    """A writer that appends entries to `stream`, which may already contain a launcher."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -69,7 +69,7 @@ class ArchiveWriter:
         return name in self._entries
 
     def add(self, name: str, data: bytes, *, method: int, crc: int, size: int, mode: int) -> int:
-        """Writes packed `data`; returns the offset of its first byte."""
+        """Write packed `data`. Return the offset of its first byte."""
         entry = Entry(name, method, crc, len(data), size, mode, self._position)
         encoded = name.encode()
         if len(encoded) > _MAX_NAME or max(len(data), size) >= _LIMIT32:
@@ -88,9 +88,9 @@ class ArchiveWriter:
         return self.add(name, data, method=STORED, crc=zlib.crc32(data), size=len(data), mode=mode)
 
     def copy(self, block: memoryview, entries: list[Entry]) -> int:
-        """Appends a run of whole entries; their offsets count from the block's start.
+        """Append a block of complete entries, whose offsets are relative to the block's start.
 
-        Returns by how much the block moved. A name that is there already stays as it is.
+        Return the block's position in the archive. If a name exists already, its first entry wins.
         """
         shift = self._position
         self._write(block)
@@ -100,7 +100,7 @@ class ArchiveWriter:
         return shift
 
     def add_section(self, name: str, value: Any) -> tuple[int, int, int]:
-        """Marshals a part of the index; returns (offset, size, XXH64)."""
+        """Marshal a part of the index. Return (offset, size, XXH64)."""
         if self._sections_start is None:
             self._sections_start = self._position
         data = marshal.dumps(value)
@@ -108,9 +108,9 @@ class ArchiveWriter:
         return offset, len(data), _par.hash(data)
 
     def finish(self, index: dict[str, Any]) -> int:
-        """Writes the index, the central directory and the footer; returns the file's size.
+        """Write the index, the central directory and the footer. Return the file's size.
 
-        The hashes of the whole file are 0 until `seal` writes them.
+        The footer's two hashes of the file are 0 until `seal` writes them.
         """
         index = {**index, "end": self._sections_start}
         offset, size, digest = self.add_section("index", index)
@@ -138,7 +138,7 @@ class ArchiveWriter:
 
 
 def seal(stream: BinaryIO) -> None:
-    """Write the hashes of a finished file, which PAR_VERIFY=1 compares, into its footer."""
+    """Write the two hashes that PAR_VERIFY=1 checks into the footer of a finished file."""
     stream.flush()
     with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
         match = FOOTER.fullmatch(mapped[-FOOTER_SIZE:])
@@ -152,7 +152,7 @@ def seal(stream: BinaryIO) -> None:
 
 
 def read_index(data: memoryview, path: Path) -> tuple[dict[str, Any], int]:
-    """The index of a finished archive, and where its first index entry's local header starts."""
+    """Return the index of a finished archive and the offset of its first section's entry."""
     match = FOOTER.fullmatch(data[-FOOTER_SIZE:])
     offset, size, digest, total = (int(n, 16) for n in match.groups()[:4]) if match else (0,) * 4
     if total != len(data):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive is a zip file for everybody else, and the same bytes for the same input."""
+"""Tests that the archive is a valid zip file and that the same input gives the same bytes."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def _write(files: dict[str, bytes]) -> bytes:
 def test_zipfile_reads_what_was_written(files: dict[str, bytes]) -> None:
     with zipfile.ZipFile(io.BytesIO(_write(files))) as archive:
         assert archive.testzip() is None
-        found = {n: archive.read(n) for n in archive.namelist() if not n.startswith(".par/")}
-    assert found == files
+        contents = {n: archive.read(n) for n in archive.namelist() if not n.startswith(".par/")}
+    assert contents == files
 
 
 def test_same_input_same_bytes() -> None:
@@ -76,7 +76,6 @@ def test_truncated_archive_says_so(cut: int) -> None:
 
 def test_damaged_index_says_so() -> None:
     data = bytearray(_write({"x": b"y"}))
-    at = data.index(b"sections")
-    data[at] ^= 1
+    data[data.index(b"sections")] ^= 1
     with pytest.raises(ValueError, match="index is damaged"):
         read_index(memoryview(bytes(data)), Path("x.par"))

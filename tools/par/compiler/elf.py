@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the runtime must know of an ELF file to load it without a path: its name and its needs."""
+"""ELF data that the runtime needs to load a library from memory: its soname and dependencies."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_elf(data: bytes) -> bool:
 
 
 def read_dynamic(data: bytes) -> Dynamic:
-    """DT_SONAME and DT_NEEDED; empty for a file without a dynamic section."""
+    """Return DT_SONAME and DT_NEEDED, both empty for a file without a dynamic section."""
     (table,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<2H", data, 54)
     loads, dynamic = [], None
@@ -55,5 +55,5 @@ def read_dynamic(data: bytes) -> Dynamic:
 
 
 def glibcxx_version(data: bytes) -> int:
-    """N of the newest GLIBCXX_3.4.N that a libstdc++ names; 0 for other files."""
+    """Return N of the newest GLIBCXX_3.4.N that a libstdc++ defines, 0 for other files."""
     return max((int(n) for n in _GLIBCXX.findall(data)), default=0)

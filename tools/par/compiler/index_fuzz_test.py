@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forged indexes and footers, with right hashes: one line and a status, or the program runs.
+"""Fuzzing of indexes and footers with valid hashes: the program runs or exits with one line.
 
-An index of the right shape that lacks a module is another program: that one may end as Python ends
-a program, with a traceback, and never with a signal or a hang.
+A well-formed index that lacks a module is a different program. It may end with a Python traceback,
+but never with a signal or a hang.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tools.par.compiler.link import link
 
 _WORKSPACE = Path(__file__).parents[3]
 _BASE = [_WORKSPACE / f"tools/par/runtime/{name}.parlib" for name in ("stdlib", "runtime")]
-_READS = 1800  # by this interpreter's reader, each in a forked child
-_STARTS = 200  # of the whole program
+_READS = 1800  # forgeries read by this interpreter's `_par`, each in a forked child
+_STARTS = 200  # forgeries started as a program
 _MEMORY = 1 << 30
 _SECONDS = 20
 _NUMBERS = (-1, 0, 1, 255, 1 << 31, 1 << 32, (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64)
@@ -50,7 +50,7 @@ def par(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _change_value(value: Any, chance: random.Random) -> Any:
-    """A copy of a table with one part of it replaced, swapped, dropped or doubled."""
+    """Return a copy of a table with one part of it replaced, swapped, deleted or duplicated."""
     if isinstance(value, dict) and value and chance.random() < 0.95:
         key = chance.choice(list(value))
         copy = dict(value)
@@ -81,16 +81,17 @@ def _change_bytes(data: bytes, chance: random.Random) -> bytes:
     if step < 0.2:
         return bytes(changed[: chance.randrange(len(changed))])
     for _ in range(chance.choice((1, 1, 2, 8))):
-        at = chance.randrange(len(changed))
+        offset = chance.randrange(len(changed))
         if step < 0.6:
-            changed[at] ^= 1 << chance.randrange(8)
+            changed[offset] ^= 1 << chance.randrange(8)
         else:
-            changed[at : at + 4] = chance.choice((0, 0x7FFFFFFF, 0xFFFFFFFF)).to_bytes(4, "little")
+            number = chance.choice((0, 0x7FFFFFFF, 0xFFFFFFFF))
+            changed[offset : offset + 4] = number.to_bytes(4, "little")
     return bytes(changed)
 
 
 def _forge(whole: bytes, chance: random.Random) -> bytes:
-    """What takes the footer's place: a changed index and a footer that agrees, or one that lies."""
+    """Return a replacement of the footer: a changed index and matching footer, or a false one."""
     match = FOOTER.fullmatch(whole[-FOOTER_SIZE:])
     assert match is not None
     numbers = [int(n, 16) for n in match.groups()]
@@ -113,7 +114,10 @@ def _forge(whole: bytes, chance: random.Random) -> bytes:
 
 
 def _put(path: Path, whole: bytes, tail: bytes) -> int:
-    """Give the copy of the file that tail; returns its size. The rest is written once."""
+    """Replace the footer of the copy at `path` with `tail`. Return the size of the copy.
+
+    The first call creates the copy; later ones write only the tail.
+    """
     if not path.exists():
         path.write_bytes(whole)
         path.chmod(0o755)
@@ -131,12 +135,12 @@ def _limit() -> None:
 
 
 def _read(path: Path) -> None:
-    """What a start does with the index, and a listing with its sections."""
+    """Read the index as start-up does, and all sections as PAR_LIST does."""
     archive = _par.Archive(str(path))
     index = archive.index()
-    for kind, places in index["sections"].items():
-        for place in places:
-            archive.section(kind, *place)
+    for kind, locations in index["sections"].items():
+        for location in locations:
+            archive.section(kind, *location)
 
 
 def _outcome_in_child(work: Callable[[], None]) -> str:

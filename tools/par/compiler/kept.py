@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles what it has not compiled before: for a process that stays."""
+"""A cache of compiled sources, for a compiler that runs as a persistent worker."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 
 
 class Kept:
-    """What was compiled, by what it was compiled from: at most `most` bytes, the last ones used.
+    """An LRU cache from sources to compiled code, of at most `most` bytes.
 
-    What a process did before shows in what it compiles. So a process that is forked here, and does
-    nothing else, has those that compile as its children: make this before there is other work.
+    The history of a process shows in the bytes that it compiles (see sources.py). So the compiling
+    processes are forked from a child that is forked here and does nothing else. Create the cache
+    before the process does other work.
     """
 
     def __init__(self, most: int) -> None:
@@ -24,61 +25,62 @@ class Kept:
         self._most = most
         self._runs: OrderedDict[bytes, list[Compiled]] = OrderedDict()
         context = multiprocessing.get_context("fork")
-        self._compiler, theirs = context.Pipe()
-        self._process = context.Process(target=_compile_for, args=(theirs, self._compiler))
+        self._compiler, child_end = context.Pipe()
+        self._process = context.Process(target=_serve, args=(child_end, self._compiler))
         self._process.start()
-        theirs.close()
+        child_end.close()
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def close(self) -> None:
-        """End the process. Nothing can be compiled any longer."""
+        """End the child process. The cache cannot be used afterwards."""
         self._compiler.close()
         self._process.join()
 
     def compile_all(self, files: list[Source]) -> Iterator[Compiled]:
-        """Does what that of `sources` does, with the same bytes."""
+        """Implement `sources.compile_all`, with the same bytes."""
         keys = {_key(run): run for run in runs_of(files)}
         self._compile([(key, run) for key, run in keys.items() if key not in self._runs])
-        found = []
+        results = []
         for key in keys:
             self._runs.move_to_end(key)
-            found.append(self._runs[key])
+            results.append(self._runs[key])
         while self.size > self._most:
             _, oldest = self._runs.popitem(last=False)
             self.size -= _bytes_of(oldest)
-        for run in found:
+        for run in results:
             yield from run
 
     def _compile(self, runs: list[tuple[bytes, list[Source]]]) -> None:
         if not runs:
             return
         self._compiler.send([run for _, run in runs])
-        made = self._compiler.recv()
-        if isinstance(made, Exception):
-            raise made
-        for (key, _), run in zip(runs, made, strict=True):
+        result = self._compiler.recv()
+        if isinstance(result, Exception):
+            raise result
+        for (key, _), run in zip(runs, result, strict=True):
             self._runs[key] = run
             self.size += _bytes_of(run)
 
 
-def _compile_for(asking: Connection, not_ours: Connection) -> None:
-    not_ours.close()
+def _serve(connection: Connection, parent_end: Connection) -> None:
+    """Compile each request that arrives on `connection`, until the parent closes its end."""
+    parent_end.close()
     while True:
         try:
-            runs = asking.recv()
+            runs = connection.recv()
         except EOFError:
             return
         try:
-            made: list[list[Compiled]] | OSError = list(compile_runs(runs))
+            result: list[list[Compiled]] | OSError = list(compile_runs(runs))
         except OSError as error:
-            made = error
-        asking.send(made)
+            result = error
+        connection.send(result)
 
 
 def _key(run: list[Source]) -> bytes:
-    """What the result of a run depends on: names, contents, and how the code is to be stored."""
+    """Return a hash of all that a run's result depends on: names, contents, storage of the code."""
     digest = hashlib.sha256()
     for path, disk, pack in run:
         with open(disk, "rb") as stream:

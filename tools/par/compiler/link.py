@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joins a launcher, bundles and a program's own files into one executable PAR."""
+"""Linking of a launcher, bundles and a program's own files into one executable PAR."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.par.compiler.container import seal as seal_file
 _SEAL = struct.Struct("<16sQQ")  # launcher/seal.h
 _SEAL_MAGIC = b"PAR launcher v1\0"
 _NO_DOORS = 1
-# Top-level modules that no program may have under the same name.
+# Names that no top-level module of a program may have.
 RESERVED = sys.stdlib_module_names | {"_par", "_par_boot", "_par_importer", "par_runtime"}
 _PAGE = 4096
 
@@ -42,7 +42,7 @@ def link(
     info: dict[str, Any],
     doors: bool = True,
 ) -> int:
-    """Writes `output` (complete or not at all) and returns its size in bytes.
+    """Write `output` atomically. Return its size in bytes.
 
     files: the program's own files, (path below the import root, path on disk).
     doors: whether the program obeys the environment variables PAR_*.
@@ -57,7 +57,7 @@ def link(
             writer = ArchiveWriter(stream)
             index = Index(info=dict(info))
             for path in bundles:
-                _take(writer, index, path)
+                _add_bundle_file(writer, index, path)
             _refuse_shadows(files)
             own = Index(bundles=list(index.bundles))
             add_bundle(writer, own, sorted(files), BundleOptions(name="program", strict=True))
@@ -78,7 +78,7 @@ def link(
 
 
 def _refuse_shadows(files: list[tuple[str, str]]) -> None:
-    """Raise for a program's file that every `import` of a standard module would find instead."""
+    """Raise if a program's file has the name of a standard module, because one hides the other."""
     for path, disk in files:
         name = extension_name(path) if path.endswith(".so") else None
         if path.endswith(".py"):
@@ -99,14 +99,14 @@ def _find_seal(program: bytes, launcher: Path) -> int:
     return program.index(empty)
 
 
-def _take(writer: ArchiveWriter, index: Index, path: Path) -> None:
-    """Copies a finished bundle's entries as they stand and moves its index."""
+def _add_bundle_file(writer: ArchiveWriter, index: Index, path: Path) -> None:
+    """Copy the entries of a finished bundle unchanged, and merge its index with new offsets."""
     with path.open("rb") as stream:
         mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
         with zipfile.ZipFile(stream) as archive:
             listed = archive.infolist()
     view = memoryview(mapped)
-    found, end = read_index(view, path)
+    tables, end = read_index(view, path)
     entries = [
         Entry(i.filename, i.compress_type, i.CRC, i.compress_size, i.file_size,
               i.external_attr >> 16 & 0o777, i.header_offset)
@@ -115,29 +115,31 @@ def _take(writer: ArchiveWriter, index: Index, path: Path) -> None:
     ]  # fmt: skip
     shift = writer.copy(view[:end], entries)
     other = Index(
-        bundles=found["bundles"],
-        modules=found["modules"],
-        extensions=found["extensions"],
-        namespaces=found["namespaces"],
-        distributions=found["distributions"],
-        environment=found["environment"],
-        **{kind: _sections(view, found, kind) for kind in BUNDLE_SECTIONS},
-        info=_sections(view, found, "info")[0],
+        bundles=tables["bundles"],
+        modules=tables["modules"],
+        extensions=tables["extensions"],
+        namespaces=tables["namespaces"],
+        distributions=tables["distributions"],
+        environment=tables["environment"],
+        **{kind: _sections(view, tables, kind) for kind in BUNDLE_SECTIONS},
+        info=_sections(view, tables, "info")[0],
     )
     _merge(index, other, shift=shift, first=len(index.bundles), source=str(path))
 
 
-def _sections(view: memoryview, found: dict[str, Any], kind: str) -> list[Any]:
-    return [marshal.loads(view[at : at + size]) for at, size, _ in found["sections"][kind]]
+def _sections(view: memoryview, index: dict[str, Any], kind: str) -> list[Any]:
+    return [
+        marshal.loads(view[offset : offset + size]) for offset, size, _ in index["sections"][kind]
+    ]
 
 
 def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -> None:
     for name, (number, path, package, offset, size, digest, whole) in other.modules.items():
         row = (number + first, path, package, offset + shift, size, digest, whole)
-        there = index.modules.setdefault(name, row)
-        if there[5] != digest:
+        first_row = index.modules.setdefault(name, row)
+        if first_row[5] != digest:
             raise BundleError(
-                f"module {name} is in {index.bundles[there[0]][0]} and, with other code, in "
+                f"module {name} is in {index.bundles[first_row[0]][0]} and, with other code, in "
                 f"{source}; remove one of them from deps"
             )
     for name, (number, where) in other.extensions.items():
@@ -170,22 +172,23 @@ def _merge(index: Index, other: Index, *, shift: int, first: int, source: str) -
 
 def _check(index: Index) -> None:
     for name in [n for n in index.namespaces if n in index.modules]:
-        del index.namespaces[name]  # a package somewhere: its directory is the only one
+        # One bundle has its __init__.py, so it is a regular package with one directory.
+        del index.namespaces[name]
 
 
 def _early_imports(main: str, files: list[tuple[str, str]]) -> tuple[str, ...]:
-    """Modules that the main module imports before any other statement of its own."""
-    wanted = main.replace(".", "/") + ".py"
-    disk = next((d for path, d in files if path == wanted), None)
+    """Return the modules that the main module imports before its first other statement."""
+    main_path = main.replace(".", "/") + ".py"
+    disk = next((d for path, d in files if path == main_path), None)
     if disk is None:
         return ()
-    found = []
+    names = []
     for i, node in enumerate(ast.parse(Path(disk).read_bytes()).body):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
             if node.module != "__future__":
-                found.append(node.module)
+                names.append(node.module)
         elif not (i == 0 and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
             break
-    return tuple(found)
+    return tuple(names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bundles and links small programs with the launcher that runs this test, and starts them."""
+"""Tests that bundle and link small programs with this test's launcher and start them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_two_bundles_with_other_code_for_a_module_are_refused(tmp_path: Path) ->
 
 
 def _with_environment(directory: Path, name: str, *variables: str) -> Path:
-    """Return a bundle with a module of its name that sets such variables."""
+    """Return a bundle that sets `variables` and contains a module called `name`."""
     _sources(directory / name, {f"{name}.py": ""})
     bundle = directory / f"{name}.parlib"
     asked = [f"--environment={variable}" for variable in variables]
@@ -122,7 +122,7 @@ def test_what_libraries_shall_find_in_the_environment(
         _with_environment(tmp_path, "one", "SPIN=22", "ECHO=a=b"),
         _with_environment(tmp_path, "two", "SPIN=22"),
     ]
-    # printenv sees what C sees, os.environ what Python does.
+    # printenv shows the environment of C, os.environ that of Python.
     show = "import os, subprocess\n" + "\n".join(
         f"print(os.environ[{name!r}], flush=True)\n"
         f"subprocess.run(['printenv', {name!r}], check=True)"
@@ -130,7 +130,7 @@ def test_what_libraries_shall_find_in_the_environment(
     )
     par = _link(tmp_path, {"app/main.py": show}, bundles)
     assert _run(par, cache).stdout.split() == ["22", "22", "a=b", "a=b"]
-    # Who starts the program has the last word.
+    # The caller's value takes precedence.
     assert _run(par, {**cache, "SPIN": "4"}).stdout.split() == ["4", "4", "a=b", "a=b"]
 
 
@@ -236,7 +236,7 @@ def test_metadata_is_found_without_reading_the_zip(tmp_path: Path, cache: dict[s
             "app/main.py": (
                 "import importlib.metadata\n"
                 "import zipfile\n"
-                "zipfile.ZipFile.__init__ = None  # whoever opens one fails\n"
+                "zipfile.ZipFile.__init__ = None  # opening a zip file fails\n"
                 "print(importlib.metadata.version('thing'))\n"
                 "print(importlib.metadata.entry_points(group='things')['one'].value)\n"
                 "try:\n    importlib.metadata.version('absent')\n"

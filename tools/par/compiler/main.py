@@ -5,9 +5,9 @@
   main.py bundle ... --files=MANIFEST
   main.py link   --output=X.par --launcher=L --main=M --files=MANIFEST [--info=K=FILE] BUNDLE...
 
-A manifest has a line for each file: path below the import root, a tab, path on disk. @FILE stands for
-the arguments that FILE has, one a line. With --persistent_worker behind the command it stays, and takes
-the rest of the arguments from Bazel, again and again: what did not change is not compiled again.
+A manifest has one line per file: path below the import root, a tab, path on disk. @FILE stands for
+the arguments in FILE, one per line. With --persistent_worker after the command, the process serves
+requests from Bazel, each with the remaining arguments, and does not recompile unchanged sources.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tools.par.compiler.container import ArchiveWriter
 from tools.par.compiler.kept import Kept
 from tools.par.compiler.link import link
 
-_KEPT = 512 << 20  # bytes of compiled code that a worker keeps; torch has 90 MB
+_KEPT = 512 << 20  # bytes of compiled code that a worker caches; torch has 90 MB
 
 
 def main(arguments: list[str]) -> int:
@@ -118,7 +118,10 @@ def _link(options: argparse.Namespace) -> None:
 
 
 def _dropped(path: str, patterns: list[str]) -> bool:
-    """A pattern is a directory, from the root ("torch/test") or at any depth ("*/tests")."""
+    """Return whether a file is in a directory of `patterns`.
+
+    A pattern is a directory from the root ("torch/test") or at any depth ("*/tests").
+    """
     directory = f"/{os.path.dirname(path)}/"
     for pattern in patterns:
         if pattern.startswith("*/"):

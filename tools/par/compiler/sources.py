@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles Python sources to marshalled code, on all cores, with the same bytes every time.
+"""Deterministic compilation of Python sources to marshalled code, on all cores.
 
-Marshal writes a reference where an object is used more than once *in the process*, so what a
-process did before shows in the bytes. Each fixed run of files is therefore compiled in a process
-that did nothing else, and the hash seed is fixed by the build rule.
+Marshal writes a reference for an object that the *process* uses more than once, so the bytes depend
+on what the process did before. Each fixed run of files is therefore compiled in a process that has
+done nothing else, and the build rule fixes the hash seed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator
 import _par
 
 PYC_HEADER = 16
-_RUN = 64  # files a process compiles
+_RUN = 64  # files that one process compiles
 _UNCHECKED_HASH = 0b01
 _LEVEL = 12
 
@@ -31,8 +31,8 @@ class Compiled:
     """A source file's parts, ready to be written."""
 
     path: str
-    pyc: bytes | None  # None where the source is not valid for this Python
-    packed: bytes | None  # the pyc as a zstd frame, if it is to be stored so
+    pyc: bytes | None  # None if the source is not valid for this Python
+    packed: bytes | None  # the pyc as a zstd frame, if it is stored compressed
     deflated: bytes
     crc: int
     size: int
@@ -43,7 +43,7 @@ Source = tuple[str, str, bool]
 
 
 def compile_all(files: list[Source]) -> Iterator[Compiled]:
-    """Compiles `files`: (path below the import root, path on disk, pack the code), in order."""
+    """Compile `files`, in order: (path below the import root, path on disk, pack the code)."""
     if len(files) < _RUN // 4:
         yield from _compile_run(files)
         return
@@ -52,12 +52,12 @@ def compile_all(files: list[Source]) -> Iterator[Compiled]:
 
 
 def runs_of(files: list[Source]) -> list[list[Source]]:
-    """Divides `files` into those that one process compiles."""
+    """Divide `files` into runs, each compiled by one process."""
     return [files[i : i + _RUN] for i in range(0, len(files), _RUN)]
 
 
 def compile_runs(runs: list[list[Source]]) -> Iterator[list[Compiled]]:
-    """Compiles each run in a process forked from this one."""
+    """Compile each run in a process forked from this one."""
     workers = max(1, min(len(runs), len(os.sched_getaffinity(0))))
     with multiprocessing.get_context("fork").Pool(workers, maxtasksperchild=1) as pool:
         yield from pool.imap(_compile_run, runs, chunksize=1)
@@ -73,7 +73,7 @@ def _compile(path: str, disk: str, pack: bool) -> Compiled:
     pyc, problem = None, ""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what upstream wrote is upstream's to mend
+            warnings.simplefilter("ignore")  # most sources are upstream's
             code = compile(source, path, "exec", dont_inherit=True, optimize=0)
         header = importlib.util.MAGIC_NUMBER + struct.pack("<L", _UNCHECKED_HASH)
         pyc = header + importlib.util.source_hash(source) + marshal.dumps(code)

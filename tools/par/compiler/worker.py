@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command as a process that stays: Bazel's persistent workers, with a line of JSON for each request."""
+"""The protocol of Bazel's persistent workers, with one line of JSON per request."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from collections.abc import Callable
 from typing import TextIO
 
 FLAG = "--persistent_worker"
-"""What Bazel adds to a command that is to stay."""
+"""The flag that Bazel adds to start a command as a persistent worker."""
 
 
 def serve(run: Callable[[list[str]], int], requests: TextIO, answers: TextIO) -> int:
-    """Run a command for each request, until there are no more. Return 0.
+    """Call `run` for each request until the input ends. Return 0.
 
-    What it prints, or raises, belongs to the answer: the next request may fare better.
+    Its output and exceptions go into the answer, so a failed request does not end the worker.
     """
     for line in requests:
         request = json.loads(line)
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             try:
                 code = run(request["arguments"])
             except SystemExit as error:
                 code = error.code if isinstance(error.code, int) else 1
-            except Exception:  # noqa: BLE001 - Bazel shows it, as it would show a process's
+            except Exception:  # noqa: BLE001 - Bazel shows it with the request's output
                 traceback.print_exc()
                 code = 1
         answer = {
             "exitCode": code,
-            "output": said.getvalue(),
+            "output": output.getvalue(),
             "requestId": request.get("requestId", 0),
         }
         answers.write(json.dumps(answer) + "\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The compiler as a process that stays makes what one that ends makes, and compiles less."""
+"""Tests that the persistent worker gives the bytes of a one-shot compiler and recompiles less."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ENVIRONMENT = {**os.environ, "PYTHONHASHSEED": "0"}
 
 
 class Worker:
-    """One process, and what it answers."""
+    """A persistent worker process and its requests."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
@@ -47,11 +47,11 @@ class Worker:
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    made = Worker()
-    yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    assert made.process.wait(timeout=60) == 0
+    worker = Worker()
+    yield worker
+    assert worker.process.stdin is not None
+    worker.process.stdin.close()
+    assert worker.process.wait(timeout=60) == 0
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def _arguments(package: Path, output: Path) -> list[str]:
 
 
 def _alone(package: Path, output: Path) -> bytes:
-    """What a process that ends makes, which takes its arguments from a file."""
+    """Return the output of a one-shot process that takes its arguments from a file."""
     parameters = output.with_suffix(".params")
     parameters.write_text("".join(f"{line}\n" for line in _arguments(package, output)))
     subprocess.run([*_COMMAND, f"@{parameters}"], env=_ENVIRONMENT, check=True)
@@ -118,10 +118,10 @@ def test_a_request_that_fails_says_why_and_the_next_one_works(
 
 @pytest.fixture
 def keep() -> Iterator[Callable[[int], Kept]]:
-    with contextlib.ExitStack() as open_ones:
+    with contextlib.ExitStack() as stack:
 
         def make(most: int) -> Kept:
-            return open_ones.enter_context(contextlib.closing(Kept(most)))
+            return stack.enter_context(contextlib.closing(Kept(most)))
 
         yield make
 
@@ -138,7 +138,7 @@ def test_what_did_not_change_is_not_compiled_again(
     (package / "m70.py").write_text(_module(70, "other"))
     second = list(kept.compile_all(_sources(package)))
     again = [one is other for one, other in zip(first, second, strict=True)]
-    # 64 files are compiled in one process.
+    # One process compiles 64 files, so all 64 of the changed file's run are recompiled.
     assert again == [True] * 64 + [False] * 64 + [True] * 72
     assert [c.path for c in second] == [path for path, _, _ in _sources(package)]
 

@@ -63,12 +63,12 @@ par_wheel = rule(
     attrs = dict(
         COMPILER_ATTRS,
         site = attr.label(
-            doc = "A source directory or tree artifact: the root of the imports.",
+            doc = "A source directory or tree artifact: the import root.",
             allow_single_file = True,
             mandatory = True,
         ),
         distribution = attr.string(
-            doc = "Name of the distribution; also of the directory it is unpacked to.",
+            doc = "Name of the distribution and prefix of the directory it is unpacked to.",
             mandatory = True,
         ),
         version = attr.string(doc = "Version of the distribution, for `bazel query`."),
@@ -77,19 +77,19 @@ par_wheel = rule(
             providers = [[ParInfo, PyInfo]],
         ),
         zip_safe = attr.bool(
-            doc = "False if its code opens files beside __file__: all its files are unpacked.",
+            doc = "False if its code opens files next to __file__: then all its files are unpacked.",
             default = True,
         ),
         drop = attr.string_list(
             doc = "Directories that no program needs, from the root or `*/NAME` at any depth.",
         ),
         cold = attr.string_list(
-            doc = "Directories and files, `.` for all, with code that few programs import: it is stored " +
+            doc = "Directories and files, `.` for all, whose code few programs import: it is stored " +
                   "compressed instead of ready to map.",
         ),
         environment = attr.string_dict(
-            doc = "What its native libraries shall find in the environment when they are loaded, where who " +
-                  "starts the program has not set it.",
+            doc = "Environment variables to set before the first import, for its native libraries. The " +
+                  "caller's values take precedence.",
         ),
         prefix = attr.string(doc = "Directory in the archive; the import root if empty."),
         info = attr.label(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Actions of the PAR compiler: how it is run, once, for all rules that need it."""
+"""Actions of the PAR compiler, for all rules that run it."""
 
 COMPILER_ATTRS = {
     "_compiler": attr.label(
@@ -12,7 +12,7 @@ COMPILER_ATTRS = {
     "_interpreter": attr.label(
         default = Label("//tools/par/launcher"),
         executable = True,
-        # The one that goes into programs: building CPython a second time would buy nothing.
+        # The launcher that goes into programs, so that CPython is built only once.
         cfg = "target",
     ),
     "_stdlib": attr.label(
@@ -32,13 +32,13 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
       outputs: list of Files.
       mnemonic: of the action.
       progress_message: of the action.
-      requirements: what else Bazel is told of the action.
+      requirements: additional execution requirements.
     """
     head = ctx.actions.args()
     head.add(ctx.file._stdlib.path, format = "--par-stdlib=%s")
     head.add("-c")
 
-    # The directory of the workspace goes first on the path, wherever the action runs.
+    # Put the workspace first on sys.path, independent of the directory that the action runs in.
     head.add(
         "import sys; sys.path.insert(0, sys.argv.pop(1)); " +
         "from tools.par.compiler.main import main; sys.exit(main(sys.argv[1:]))",
@@ -48,8 +48,8 @@ def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_me
     head.add(path[1:-len(suffix)] if len(path) > len(suffix) else ".")
     head.add(command)
     if command == "bundle":
-        # One that stays compiles an edited file of a large wheel, and not all of its files. Workers take
-        # arguments that change from a file.
+        # After an edit, a persistent worker recompiles only the changed files of a large wheel. Workers
+        # require that the arguments of a request come from a file.
         requirements = requirements | {
             "requires-worker-protocol": "json",
             "supports-workers": "1",
@@ -76,11 +76,11 @@ def _all_cores(_os, _inputs):
     return {"cpu": 2, "memory": 2000}
 
 def runfiles_path(ctx, file):
-    """Where a file is below the runfiles directory."""
+    """Return a file's path below the runfiles directory."""
     return runfiles_path_in(ctx.workspace_name, file)
 
 def runfiles_path_in(workspace, file):
-    """The same for callbacks of Args: they run when the rule's ctx is gone."""
+    """The same for callbacks of Args, which run after the rule's ctx is gone."""
     if file.short_path.startswith("../"):
         return file.short_path[3:]
     return workspace + "/" + file.short_path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""file_directory: files gathered in one directory, so that each edit of one is seen."""
+"""file_directory: files in one tree artifact, so that Bazel notices an edit of any of them."""
 
 def _file_directory_impl(ctx):
     output = ctx.actions.declare_directory(ctx.label.name)

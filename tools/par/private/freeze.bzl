@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""frozen_modules: a C file with the modules that a launcher starts from."""
+"""frozen_modules: a C file with the modules that are frozen into a launcher."""
 
 def _frozen_modules_impl(ctx):
     output = ctx.actions.declare_file(ctx.label.name + ".c")
@@ -29,10 +29,10 @@ frozen_modules = rule(
     implementation = _frozen_modules_impl,
     attrs = {
         "stdlib_modules": attr.string_dict(
-            doc = "Name (a package's ends in a dot) to path in the standard library.",
+            doc = "Module name (ending in a dot for a package) to path in the standard library.",
         ),
         "modules": attr.label_keyed_string_dict(
-            doc = "Source file to name.",
+            doc = "Source file to module name.",
             allow_files = [".py"],
         ),
         "_freeze": attr.label(

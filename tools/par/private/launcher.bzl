@@ -6,8 +6,8 @@ load(":bundle.bzl", "par_wheel")
 load(":licences.bzl", "licence_directory")
 load(":static_extension.bzl", "static_extension_exports", "static_extension_table")
 
-# What every program's interpreter has inside, beside the program's own: nothing, unless a build says
-# otherwise (--//tools/par:base_extensions=LABEL).
+# Extensions in every program's interpreter, in addition to the program's own. None by default; the
+# flag --//tools/par:base_extensions=LABEL sets them.
 BASE_EXTENSIONS = Label("//tools/par:base_extensions")
 
 def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibility = None, **kwargs):
@@ -18,7 +18,7 @@ def par_launcher(name, static_extensions = [], base = [BASE_EXTENSIONS], visibil
     Args:
       name: name of the executable.
       static_extensions: par_cc_extension targets.
-      base: those of every program: a flag of the build.
+      base: extensions of every program, from a build flag by default.
       visibility: of the executable.
       **kwargs: tags, testonly.
     """

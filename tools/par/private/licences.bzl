@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""licence_directory: the licence texts of everything that a launcher is linked from."""
+"""licence_directory: the licence texts of all projects that a launcher is linked from."""
 
 load("//third_party/licences:licences.bzl", "LicenceInfo")
 
 _CollectedInfo = provider(
-    doc = "What the aspect has found so far.",
+    doc = "The licences that the aspect has collected.",
     fields = {"licences": "Depset of LicenceInfo."},
 )
 
-# By these attributes code reaches a linked program. Others name tools, which leave none of theirs.
+# The attributes whose targets become part of a linked program. Others name build tools.
 _LINKED = [
     "actual",
     "deps",
@@ -76,7 +76,7 @@ licence_directory = rule(
     attrs = {
         "linked": attr.label_list(aspects = [_collect], mandatory = True),
         "runtime": attr.label_list(
-            doc = "Licences of what the compiler itself adds.",
+            doc = "Licences of the runtime libraries that the compiler adds.",
             providers = [LicenceInfo],
         ),
     },

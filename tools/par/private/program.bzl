@@ -21,7 +21,7 @@ _PROGRAM_ATTRS = {
     ),
     "fast_exit": attr.bool(default = True),
     "licences": attr.label(
-        doc = "The licence texts of what the launcher is linked from; for packed programs.",
+        doc = "Licence texts of the projects that the launcher is linked from, for packed programs.",
         default = Label("//tools/par/launcher:program.licences"),
         providers = [ParInfo],
     ),
@@ -43,18 +43,18 @@ _PROGRAM_ATTRS = {
 }
 
 def _bundles(ctx, extra = []):
-    found = [target[ParInfo].bundles for target in ctx.attr._base + extra]
-    found.append(ctx.attr.lib[ParInfo].bundles)
-    return depset(transitive = found).to_list()
+    bundles = [target[ParInfo].bundles for target in ctx.attr._base + extra]
+    bundles.append(ctx.attr.lib[ParInfo].bundles)
+    return depset(transitive = bundles).to_list()
 
 def _import_roots(ctx):
-    """Runfiles directories on sys.path for the program's own code, most specific first."""
+    """Return the sys.path entries of the program's own code, below the runfiles, longest first."""
     wheels = {runfiles_path(ctx, b.directory): None for b in _bundles(ctx)}
     roots = [r for r in ctx.attr.lib[PyInfo].imports.to_list() if r not in wheels]
     return sorted(roots, key = lambda r: -len(r)) + [ctx.workspace_name]
 
 def _from_runfiles(ctx):
-    """Declares the program's launcher and what it finds beside itself; returns DefaultInfo."""
+    """Declare the program's launcher and its configuration. Return DefaultInfo."""
     program = ctx.actions.declare_file(ctx.label.name)
     python = ctx.actions.declare_file(ctx.label.name + ".python/python3")
     lines = ["main\t" + ctx.attr.main_module, "python\t" + runfiles_path(ctx, python)]
@@ -109,16 +109,16 @@ par_program_test = rule(
 )
 
 def _manifest(ctx, files, output):
-    """Writes "name<tab>path" lines: a name is a path below its most specific import root."""
+    """Write "name<tab>path" lines. A name is a path relative to the most specific import root."""
     roots = [root + "/" for root in _import_roots(ctx)]
     workspace = ctx.workspace_name
 
     def row(file):
-        where = runfiles_path_in(workspace, file)
+        path = runfiles_path_in(workspace, file)
         for root in roots:
-            if where.startswith(root):
-                return "%s\t%s" % (where[len(root):], file.path)
-        return "%s\t%s" % (where.partition("/")[2], file.path)
+            if path.startswith(root):
+                return "%s\t%s" % (path[len(root):], file.path)
+        return "%s\t%s" % (path.partition("/")[2], file.path)
 
     arguments = ctx.actions.args()
     arguments.set_param_file_format("multiline")
@@ -132,8 +132,8 @@ def _pack(ctx, output):
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
 
-    # Bundles have all of the directories that they were made from. As inputs those would be thousands
-    # of files more, which takes Bazel longer than linking does.
+    # A bundle's archive contains its whole directory, so the directory is no input of the link. Its
+    # thousands of files would take Bazel longer than the link itself.
     own = [
         file
         for file in depset(transitive = [
@@ -170,8 +170,8 @@ def _pack(ctx, output):
         [output],
         "ParLink",
         "Linking %s" % output.short_path,
-        # As fast made as fetched. And each is as large as a hundred objects, which would go from a cache
-        # that is full for it.
+        # Linking a PAR is as fast as downloading it. And each is as large as a hundred object files,
+        # which it would evict from a full cache.
         requirements = {"no-cache": ""},
     )
 

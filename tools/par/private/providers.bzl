@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules of this room tell each other."""
+"""Providers of the rules in //tools/par."""
 
 ParInfo = provider(
-    doc = "The bundles that a program with this target in its deps is made of.",
+    doc = "The bundles that a target contributes to a program that depends on it.",
     fields = {
         "bundles": "depset of structs: name, archive (File, .parlib), directory (File: the " +
-                   "same files on disk, the root of its imports)",
+                   "same files on disk, an import root)",
     },
 )
 
 ParExtensionInfo = provider(
     doc = "C extensions to link into a launcher.",
     fields = {
-        "exports": "depset of names, or patterns of them: C functions that shared libraries may take from " +
-                   "the launcher",
-        "modules": "dict: dotted name it is imported by -> C name of its init function",
+        "exports": "depset of names or patterns: C functions that the launcher exports to shared libraries",
+        "modules": "dict: dotted module name -> C name of its init function",
         "programs": "dict: name that the launcher may be called by -> C name of its main function",
     },
 )
@@ -25,11 +24,11 @@ def _collect_bundles_impl(target, ctx):
     deps = getattr(ctx.rule.attr, "deps", [])
     if type(deps) != "list":
         return []
-    found = [dep[ParInfo].bundles for dep in deps if ParInfo in dep]
-    return [ParInfo(bundles = depset(transitive = found))]
+    bundles = [dep[ParInfo].bundles for dep in deps if ParInfo in dep]
+    return [ParInfo(bundles = depset(transitive = bundles))]
 
 collect_bundles = aspect(
-    doc = "Carries ParInfo through rules, such as py_library, that do not know it.",
+    doc = "Propagates ParInfo through rules that do not know it, such as py_library.",
     implementation = _collect_bundles_impl,
     attr_aspects = ["deps"],
 )

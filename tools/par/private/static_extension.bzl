@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C extensions that are linked into the interpreter instead of loaded from files."""
+"""C extensions that are linked into the interpreter, not loaded from files."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common", "cc_library")
 load(":providers.bzl", "ParExtensionInfo")
 
 def _compiled(linking_context):
-    """What a program is linked from, each library in one form: not in that for shared libraries as well."""
+    """Return the linker inputs of a program: each library either with or without PIC, not both."""
     files = []
     for linker_input in linking_context.linker_inputs.to_list():
         for library in linker_input.libraries:
             if library.static_library:
-                # A linker that can do without an archive is given the objects, and no archive is made.
+                # If the toolchain links objects directly, Bazel does not build the archive.
                 files += library.objects or [library.static_library]
             elif library.pic_static_library:
                 files += library.pic_objects or [library.pic_static_library]
@@ -31,23 +31,23 @@ def _par_extensions_impl(ctx):
 
 par_extensions = rule(
     implementation = _par_extensions_impl,
-    doc = "Extension modules of C libraries that are there already, whatever their functions are called.",
+    doc = "Extension modules in existing C libraries, with any names of their init functions.",
     attrs = {
         "extensions": attr.label_list(
-            doc = "Others, whose modules and programs become these as well.",
+            doc = "Other targets whose modules, programs and exports are included.",
             providers = [CcInfo, ParExtensionInfo],
         ),
         "exports": attr.string_list(
-            doc = "C functions, or patterns as version scripts have them, for shared libraries that are " +
-                  "loaded at run time.",
+            doc = "C functions, or patterns as in version scripts, that the launcher exports to shared " +
+                  "libraries loaded at run time.",
         ),
         "libraries": attr.label_list(providers = [CcInfo]),
         "modules": attr.string_dict(
-            doc = "Dotted name of a module -> the C function that makes it.",
+            doc = "Dotted name of a module -> its C init function.",
             mandatory = True,
         ),
         "programs": attr.string_dict(
-            doc = "What the launcher may be called (argv[0]) -> the C function that is then its main.",
+            doc = "Name that the launcher may be called by (argv[0]) -> the C function to run as main.",
         ),
     },
 )
@@ -55,12 +55,12 @@ par_extensions = rule(
 def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibility = None, **kwargs):
     """A C or C++ extension module for `static_extensions` of par_binary.
 
-    Its PyInit function gets the full dotted name, so that two extensions whose names end
-    alike can be in one program.
+    Its PyInit function is renamed after the full dotted name, so one program can contain two
+    extensions with the same last name.
 
     Args:
       name: name of the target.
-      module: dotted name that it is imported by, such as "pkg._native".
+      module: dotted module name, such as "pkg._native".
       srcs: C and C++ files.
       deps: cc_library targets.
       local_defines: of the cc_library.
@@ -89,7 +89,7 @@ def _exports(ctx, own = []):
     return depset(own, transitive = [t[ParExtensionInfo].exports for t in ctx.attr.extensions])
 
 def _merged(ctx, field, own = {}):
-    """One dictionary of `own` and all targets' `field`. A key that means two things fails."""
+    """Merge `own` and `field` of all targets. Fail if a key has two values."""
     merged = dict(own)
     for target in ctx.attr.extensions:
         for name, function in getattr(target[ParExtensionInfo], field).items():
@@ -134,7 +134,7 @@ def _exports_impl(ctx):
 
 static_extension_exports = rule(
     implementation = _exports_impl,
-    doc = "The launcher's version script, with what its extensions export.",
+    doc = "The launcher's version script, with the exports of its extensions.",
     attrs = {
         "base": attr.label(allow_single_file = True, mandatory = True),
         "extensions": attr.label_list(providers = [ParExtensionInfo]),

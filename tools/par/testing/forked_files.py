@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run each test file in its own process, forked from one that has imported the slow modules.
+"""Test files that each run in their own process, forked from one with the slow imports done.
 
-Importing torch and JAX takes seconds, a fork takes milliseconds. Files stay as isolated as if each
-were a target: nothing that one leaves in memory reaches the next, and a crash ends one file alone.
+Importing torch and JAX takes seconds, a fork takes milliseconds. Files stay as isolated as separate
+targets: they share no memory, and a crash ends only one file.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def run(
 ) -> int:
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
-    The child leaves through the caller, with the status that `session` returned; the parent alone
-    goes on. Each child gets its own folder below `scratch`, with a `results.xml` that this function
-    merges into `results`.
+    In the child this function returns `session`'s status at once, so that the caller exits with
+    it. Only the parent goes on. Each child gets its own folder below `scratch`, whose `results.xml`
+    this function merges into `results`.
 
     Returns:
-        pytest's exit status: 0 if every file passed, 5 if no file had a test to run, else 1.
+        pytest's exit status: 1 if a file failed, 5 if no file had a test to run, else 0.
     """
     for name in warm_imports:
         importlib.import_module(name)
@@ -64,7 +64,7 @@ def run(
 
 
 def _shard(files: Sequence[str]) -> Sequence[str]:
-    """Return every n-th file: the part of this shard, by the variables of Bazel."""
+    """Return the files of this shard, every n-th, by Bazel's variables."""
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file:
         Path(status_file).touch()
@@ -100,7 +100,7 @@ def _failure(file: str, reason: str) -> xml.etree.ElementTree.Element:
 
 
 def _ending(status: int) -> str:
-    """Return how a process ended, in words."""
+    """Return a description of how a process ended."""
     if status >= 0:
         return f"the process ended with status {status}"
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs pytest for a par_test: from the runfiles tree, or on files that are in a packed PAR."""
+"""The runner of pytest for a par_test, from the runfiles tree or from a packed PAR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from _pytest.junitxml import xml_key
 
 from tools.par.testing import budget, forked_files
 
-# What of the environment says which tests these are: it stands in the results, as a property.
+# Variables that select the tests; the results record them as properties.
 _RECORDED = ("PYTORCH_TEST_FBCODE",)
 
 
@@ -31,9 +31,9 @@ def run(
 ) -> int:
     """Run `tests` (paths below the workspace) and return pytest's exit status.
 
-    main_file: the __file__ of the generated main module, which is below the workspace too.
-    forked: whether each file runs in its own process, forked from one that has `warm_imports`; the
-      shards of the target then are files, not cases.
+    main_file: the __file__ of the generated main module, which is also below the workspace.
+    forked: whether each file runs in its own process, forked from one that has `warm_imports`. A
+      shard is then a set of files instead of test cases.
     """
     spec = sys.modules[main_name].__spec__
     assert spec is not None
@@ -64,14 +64,14 @@ def run(
 
 
 def _one_file(root: Path, file: str, folder: Path) -> int:
-    """Run one file in a process of its own, whose temporary files lie in `folder`."""
+    """Run one file in this process, which is its own. Its temporary files go to `folder`."""
     os.environ["TEST_TMPDIR"] = str(folder)
     os.environ["XML_OUTPUT_FILE"] = str(folder / "results.xml")
     return int(pytest.main([*_options(root), file], plugins=[_Record()]))
 
 
 def _calm_hypothesis() -> None:
-    """Set the profile of this run: no deadline, as a busy machine is slow; examples by budget.py."""
+    """Set hypothesis's profile: no deadline, as machines may be busy; examples by budget.py."""
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import HealthCheck, settings
@@ -111,7 +111,7 @@ def _options(root: Path) -> list[str]:
 
 
 class _Sharding:
-    """`shard_count` of a test rule: every n-th case."""
+    """A pytest plugin for `shard_count` of a test rule: run every n-th case."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
@@ -122,7 +122,7 @@ class _Sharding:
 
 
 class _Record:
-    """What the results say beside outcomes: the environment of the run, the device of each case."""
+    """A pytest plugin that adds CPU time, environment and each case's device to the results."""
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         results = session.config.stash.get(xml_key, None)
@@ -137,7 +137,7 @@ class _Record:
             results.add_global_property("cpu_seconds", f"{_cpu_seconds():.2f}")
 
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
-        # torch's classes for a device have its name, once they were set up.
+        # After setup, torch's device-specific test classes have the device's name.
         device = getattr(getattr(item, "cls", None), "device_type", None)
         if isinstance(device, str):
             item.user_properties.append(("device", device))

@@ -1,16 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The files of a par_extensions are what a program is linked from, in one form each.
+# Checks that the files of a par_extensions target have each linker input exactly once.
 set -eu
 
 one_file() { [ $# = 1 ] && [ -s "$1" ]; }
 
-for wanted in _native program; do
-  found=
+for stem in _native program; do
+  matches=
   for file in "$@"; do
     case ${file##*/} in
-      "$wanted".*) found="$found $file" ;; # .o, .pic.o or .a
+      "$stem".*) matches="$matches $file" ;; # .o, .pic.o or .a
     esac
   done
-  one_file $found || { echo "$wanted: expected one file that is not empty, found:$found" >&2; exit 1; }
+  one_file $matches || { echo "$stem: expected one file that is not empty, found:$matches" >&2; exit 1; }
 done

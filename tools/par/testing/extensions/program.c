@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program inside the launcher: says what it was called with.
+// A program inside the launcher that prints its arguments.
 #include <stdio.h>
 
 int extensions_program_main(int argc, char** argv) {
@@ -7,5 +7,5 @@ int extensions_program_main(int argc, char** argv) {
   return argc;
 }
 
-// For shared libraries that are loaded at run time.
+// Exported to shared libraries that are loaded at run time.
 int extensions_exported_answer(void) { return 42; }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two C extensions with one short name, and a program, linked into the interpreter of this test."""
+"""Tests of two C extensions with the same last name and of a program, all in this interpreter."""
 
 from __future__ import annotations
 

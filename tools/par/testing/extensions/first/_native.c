@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single-phase initialisation: the module is named while its init runs.
+// Single-phase initialisation: the module gets its name while its init
+// function runs.
 #include <Python.h>
 
 static PyObject* answer(PyObject* self, PyObject* unused) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multi-phase initialisation, and the same short name as the other one.
+// Multi-phase initialisation, and the same last name as the first extension.
 #include <Python.h>
 
 static PyObject* answer(PyObject* self, PyObject* unused) {
