@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real PARs in bad surroundings."""
+"""Tests of real PARs in hostile environments."""

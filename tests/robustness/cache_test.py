@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directory of unpacked libraries: shared, full, foreign, interrupted."""
+"""Tests of the cache of unpacked libraries: shared, full, owned by another user, interrupted."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_warm_start_unpacks_nothing(tmp_path: pathlib.Path) -> None:
 
 
 def test_an_incomplete_library_is_unpacked_again(tmp_path: pathlib.Path) -> None:
-    """What a machine that lost power may leave: the name is there, the bytes are not."""
+    """After a power loss a file may exist without its contents."""
     subject.probe(tmp_path).assert_ran()
     library = max(tmp_path.rglob("*.so*"), key=lambda path: path.stat().st_size)
     os.truncate(library, 100)
@@ -66,12 +66,12 @@ def test_killed_while_unpacking(tmp_path: pathlib.Path) -> None:
         if start.wait() == -signal.SIGKILL and subject.partial_work(cache):
             break
     else:
-        pytest.fail("20 starts, and none could be killed while it unpacked")
+        pytest.fail("none of 20 starts could be killed while it unpacked")
     subject.probe(cache).assert_ran()
-    assert subject.partial_work(cache) == [], "the next start clears away what was half done"
+    assert subject.partial_work(cache) == [], "the next start must remove the partial directory"
 
 
-# $1: the PAR, $2: where the small disk goes. The first start fills it; then it grows.
+# $1: the PAR, $2: the mount point of a small disk. The first start fills the disk; then it grows.
 _SMALL_DISK = """
 mount -t tmpfs -o size=2m,mode=700 none "$2"
 PAR_CACHE_DIR="$2" "$1" || echo "status $?"
@@ -83,7 +83,7 @@ test -n "$(find "$2" -name '*.so*')"
 
 
 def test_a_disk_that_is_full(tmp_path: pathlib.Path) -> None:
-    """One line; the program goes on from memory; nothing half-done hinders the next start."""
+    """The program warns in one line and loads from memory; the next start unpacks normally."""
     namespaces.require()
     outcome = namespaces.run(_SMALL_DISK, subject.PROBE, tmp_path)
     assert outcome.status == 0, outcome.err
@@ -102,7 +102,7 @@ def _foreign(directory: pathlib.Path) -> pathlib.Path:
     try:
         os.chown(directory, _NOBODY, _NOBODY)
     except OSError as error:
-        pytest.skip(f"only root can make a directory of another user: {error.strerror}")
+        pytest.skip(f"only root can give a directory to another user: {error.strerror}")
     return directory
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""par_binary(doors = False): no environment variable and no name opens the program."""
+"""Tests of par_binary(doors = False): it ignores the doors and is no interpreter for others."""
 
 from __future__ import annotations
 
@@ -56,6 +56,6 @@ def test_a_name_of_python_is_refused(tmp_path: pathlib.Path) -> None:
 
 
 def test_its_own_processes_are_interpreters(tmp_path: pathlib.Path) -> None:
-    """multiprocessing starts sys.executable, which is the PAR by the name python3."""
+    """multiprocessing starts sys.executable, a python3 link to the PAR."""
     outcome = subject.run([CLOSED, "spawn"], environment={"HOME": str(tmp_path)})
     assert (outcome.status, outcome.out, outcome.err) == (0, "hello ['spawn']\n", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Damaged files: refused with one line, and what is in the cache afterwards is whole."""
+"""Tests of damaged files: they end with a one-line error and leave the cache intact."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _copy(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _content(par: pathlib.Path, name: str) -> tuple[int, int]:
-    """(offset, size) of an entry's packed bytes in the file."""
+    """Return (offset, size) of an entry's packed bytes in the file."""
     with zipfile.ZipFile(par) as archive:
         entry = archive.getinfo(name)
     return entry.header_offset + _LOCAL_HEADER + len(name.encode()), entry.compress_size
@@ -34,7 +34,7 @@ def _flip_bit(par: pathlib.Path, offset: int) -> None:
 
 
 def _assert_cache_still_serves(cache: pathlib.Path) -> None:
-    """The undamaged program has the same stamps, so it would take over a broken bundle."""
+    """Check with the undamaged program: it has the same stamps and would use a broken bundle."""
     subject.probe(cache).assert_ran()
     assert subject.partial_work(cache) == []
 
@@ -102,7 +102,7 @@ def _verify(cache: pathlib.Path, par: pathlib.Path) -> subject.Outcome:
 
 
 def _start(par: pathlib.Path) -> int:
-    """Where the launcher ends and the archive starts."""
+    """Return the offset of the archive, after the launcher."""
     with zipfile.ZipFile(par) as archive:
         return min(entry.header_offset for entry in archive.infolist())
 
@@ -113,7 +113,7 @@ def test_verify_lets_a_whole_file_run(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.25, 0.5, 0.75, 1.0])
 def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, share: float) -> None:
-    """Also where a start would not look: headers, names, files that the program does not read."""
+    """This includes bytes that a start does not read: headers, names, unused files."""
     par = _copy(tmp_path)
     start, end = _start(par), par.stat().st_size - 200
     _flip_bit(par, start + int((end - start) * share))
@@ -121,7 +121,7 @@ def test_verify_finds_damage_anywhere_in_the_archive(tmp_path: pathlib.Path, sha
 
 
 def test_verify_finds_damage_in_the_launcher(tmp_path: pathlib.Path) -> None:
-    """Text in its data, which changes nothing that the launcher itself does."""
+    """The flipped bit is in an error text, so the launcher still works."""
     par = _copy(tmp_path)
     offset = par.read_bytes().index(b"this launcher contains no program")
     assert offset < _start(par)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The variables of Python: of all that CPython 3.11 reads, none changes what code a PAR runs."""
+"""Tests that no environment variable of CPython 3.11 changes which code a PAR runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OBEYED = {
     "PYTHONUNBUFFERED": ("1", "import sys; print(sys.stdout.write_through)", "True"),
     "PYTHONWARNINGS": ("error", "import sys; print(sys.warnoptions)", "['error']"),
 }
-# Data for a module that asks for it: no code, and not part of the interpreter's configuration.
+# Obeyed: data that a module reads when it is used. It is neither code nor configuration.
 _DATA = {
     "PYTHONDOCS": ("http://127.0.0.1/", "import pydoc; print(pydoc.Doc.PYTHONDOCS)"),
     "PYTHONTZPATH": ("/no/zones", "import zoneinfo; print(*zoneinfo.TZPATH)"),
@@ -27,7 +27,7 @@ _DATA = {
     ),
 }
 _FLAGS = "import sys; print(sys.flags[:], sys.path, sys.prefix, sys.warnoptions, sys._xoptions)"
-# Each with a probe whose answer would differ.
+# Ignored. Each has a probe whose output would change if the variable were obeyed.
 _IGNORED = {
     "PYTHONASYNCIODEBUG": ("1", "import asyncio.coroutines as c; print(c._is_debug_mode())"),
     "PYTHONCASEOK": ("1", "import JSON"),
@@ -82,7 +82,7 @@ def _answer(folder: pathlib.Path, code: str, **variables: str) -> tuple[int, str
 def folder(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / "evil.py").write_text(_CODE)
     (tmp_path / "Modules").mkdir()
-    (tmp_path / "Modules" / "Setup").write_text("")  # a build directory of Python's has it
+    (tmp_path / "Modules" / "Setup").write_text("")  # makes it look like Python's build directory
     return tmp_path
 
 

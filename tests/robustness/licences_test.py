@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR carries the licence texts of everything that is in it, as the bill of materials lists it."""
+"""Tests that a PAR contains the licence texts of all its parts in the bill of materials."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from tests.robustness import subject
 
-_PLACE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
+_LICENCE_FILE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
 _TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTICE)[^/]*", re.I)
 
-# Entries of the bill that no program of the default build has in it, and why.
+# Entries of the bill that no program of the default build contains, with the reason.
 _NOT_LINKED = {
     "buildifier": "a tool of the presubmit",
     "clang": "the compiler",
@@ -29,7 +29,7 @@ _NOT_LINKED = {
     ),
     "torch": "not in this program",
 }
-# A phrase of each text: an empty file or another project's would not have it.
+# A phrase of each project's text, to detect an empty file or another project's text.
 _PHRASES = {
     "bzip2": "Julian R Seward",
     "cc_runtime": "GCC RUNTIME LIBRARY EXCEPTION",
@@ -48,7 +48,7 @@ def _texts() -> dict[str, str]:
     texts: dict[str, str] = {}
     with zipfile.ZipFile(subject.PROBE) as archive:
         for name in archive.namelist():
-            if match := _PLACE.fullmatch(name):
+            if match := _LICENCE_FILE.fullmatch(name):
                 texts[match[1]] = texts.get(match[1], "") + archive.read(name).decode()
     return texts
 
@@ -68,13 +68,13 @@ def test_what_is_linked_is_what_the_bill_says() -> None:
 
 @pytest.mark.parametrize("project", _PHRASES)
 def test_each_text_is_the_projects_own(project: str) -> None:
-    # Each distribution of GCC words its statement itself.
+    # Distributions of GCC capitalise the statement differently.
     assert _PHRASES[project].casefold() in _texts()[project].casefold()
 
 
 @pytest.mark.parametrize("phrase", ["Thai Open Source Software Center", "Stefan Krah"])
 def test_python_brings_the_texts_of_what_it_includes(phrase: str) -> None:
-    """Expat and libmpdec, which are no entries of the bill."""
+    """Expat and libmpdec have no entry of their own in the bill."""
     assert phrase in _texts()["python"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR is a file: it may be copied, renamed, linked to, and replaced while it runs."""
+"""Tests of a PAR that is copied, renamed, linked to, and replaced while it runs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_started_through_path_and_by_a_relative_name(tmp_path: pathlib.Path) -> 
 
 
 def test_replaced_while_it_runs(tmp_path: pathlib.Path) -> None:
-    """An upgrade renames a new file over the old one; what runs reads on from the old."""
+    """An upgrade renames a new file over the old one; the running program keeps the old one."""
     par = pathlib.Path(shutil.copy(subject.PROBE, tmp_path / "probe.par"))
     running = subprocess.Popen(
         [par, "wait"],

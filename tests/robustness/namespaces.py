@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shell commands with mounts of their own, which vanish with the process."""
+"""Shell commands with private mounts, which vanish with the process."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 
 from tests.robustness import subject
 
-# Scripts for `run` that start $2 with the rest, in the root $1. The private /proc is the caller's: a new
-# one needs a process namespace, which adds nothing.
+# Scripts for `run` that start $2 and its arguments in the root $1. They bind the caller's /proc,
+# because a new one would need a PID namespace, which these tests do not.
 CHROOT = """
 mount --rbind /proc "$1/proc"
 unset PATH
@@ -29,7 +29,7 @@ unset PATH
 exec /usr/sbin/chroot "$@"
 """
 
-# All that a PAR may ask of the machine; torch's own wheel needs no more.
+# The libraries that a PAR may need from the machine. torch's own wheel needs no others.
 _MACHINE_LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
@@ -41,7 +41,7 @@ _LOADER = pathlib.Path("/lib64/ld-linux-x86-64.so.2")
 
 
 def require() -> None:
-    """Skips the calling test where this machine allows no private mounts."""
+    """Skip the calling test if this machine allows no private mounts."""
     if not _unshare():
         pytest.skip("this machine allows neither `unshare --mount` nor a user namespace with it")
 
@@ -52,18 +52,18 @@ def run(
     environment: dict[str, str] | None = None,
     network: bool = True,
 ) -> subject.Outcome:
-    """Runs a shell script ($1, $2, ... are the arguments) with private mounts."""
+    """Run a shell script ($1, $2, ... are the arguments) with private mounts."""
     prefix = [*_unshare(), *([] if network else ["--net"])]
-    # The script's tools come from the machine; the PAR gets `environment` alone.
+    # PATH is for the script's tools, which come from the machine.
     shell = ["/bin/sh", "-euc", script, "sh", *(os.fspath(argument) for argument in arguments)]
     variables = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", **(environment or {})}
     return subject.run([*prefix, *shell], environment=variables)
 
 
 def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARIES) -> pathlib.Path:
-    """A root directory that holds the C library, empty /proc and /tmp, and nothing else.
+    """Return a root directory with only the C library, its loader and empty /proc and /tmp.
 
-    `names` are the files of the C library that are there, beside its loader.
+    names: the C library's files to copy, in addition to the loader.
     """
     libraries = folder / "lib" / "x86_64-linux-gnu"
     for directory in (libraries, folder / "lib64", folder / "proc", folder / "tmp"):
@@ -75,7 +75,7 @@ def bare_root(folder: pathlib.Path, *, names: tuple[str, ...] = _MACHINE_LIBRARI
 
 
 def _machine_libraries() -> pathlib.Path:
-    """The directory of the C library that this process runs on."""
+    """Return the directory of the C library that this process has loaded."""
     maps = pathlib.Path("/proc/self/maps").read_text()
     match = re.search(r"(/\S+)/(?:libc\.so\.6|libc-2\.\d+\.so)$", maps, re.MULTILINE)
     assert match is not None, "no C library in /proc/self/maps"
@@ -84,7 +84,7 @@ def _machine_libraries() -> pathlib.Path:
 
 @functools.cache
 def _unshare() -> list[str]:
-    """The command that gives a process private mounts; empty where nothing does."""
+    """Return the command prefix that gives a process private mounts, or [] if none works."""
     tool = shutil.which("unshare", path="/usr/bin:/bin")
     if tool is None:
         return []

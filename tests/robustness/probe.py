@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The small program that these tests start: it loads one native library and says what it sees.
+"""The small program that these tests start: it loads one native library and prints its state.
 
-With the argument "wait" it waits for a line on stdin before it imports a module it has not used;
-with "spawn" it starts itself as another Python process, as multiprocessing does.
+With the argument "wait" it waits for a line on stdin, then imports another module. With "spawn" it
+starts a child process by multiprocessing's spawn.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy._core import _multiarray_umath
 
 
 def hello() -> None:
-    """Another entry point, for PAR_MAIN=tests.robustness.probe:hello."""
+    """Print the arguments: an entry point for PAR_MAIN=tests.robustness.probe:hello."""
     print("hello", sys.argv[1:])
 
 

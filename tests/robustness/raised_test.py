@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A PAR that the kernel gives rights which its caller lacks: the caller chooses no code."""
+"""Tests of a PAR with raised rights (setuid, setgid, capability): its caller chooses no code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ONE_CAPABILITY = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
 def folder() -> Iterator[pathlib.Path]:
     """A directory that other users can enter, on a file system that honours setuid."""
     if os.geteuid() != 0:
-        pytest.skip("only root can make a file of root's that others run with its rights")
+        pytest.skip("only root can create a file that runs with root's rights")
     if "NoNewPrivs:\t1" in pathlib.Path("/proc/self/status").read_text():
         pytest.skip("this process may not gain rights (no_new_privs)")
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
@@ -53,7 +53,7 @@ def _call(
     name: str | None = None,
     environment: dict[str, str] | None = None,
 ) -> subject.Outcome:
-    """Start `program`, by `name` if given, as a user without rights."""
+    """Start `program` as an unprivileged user, with `name` as argv[0] if given."""
     return subject.Outcome(
         subprocess.run(
             [name or os.fspath(program), *arguments],
@@ -101,12 +101,12 @@ def test_a_variable_is_ignored(raised: pathlib.Path, variable: str, value: str) 
 def test_no_directory_holds_its_libraries(
     folder: pathlib.Path, raised: pathlib.Path, variable: str
 ) -> None:
-    """With setgid or capabilities alone even a directory of its own user is the caller's."""
-    theirs = _owned_by_caller(folder / "theirs")
-    outcome = _call(raised, environment={variable: str(theirs)})
+    """With setgid or capabilities only, the process's own user is the caller."""
+    directory = _owned_by_caller(folder / "theirs")
+    outcome = _call(raised, environment={variable: str(directory)})
     outcome.assert_ran()
     assert outcome.seen["library"].startswith("/proc/self/fd/")
-    assert list(theirs.iterdir()) == []
+    assert list(directory.iterdir()) == []
 
 
 def test_no_name_makes_it_an_interpreter(folder: pathlib.Path, raised: pathlib.Path) -> None:

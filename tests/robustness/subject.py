@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The PARs under test and how to start them: an environment of our choice, all output kept."""
+"""The PARs under test, and functions that start them with a given environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def packed(relative: str) -> pathlib.Path:
-    """A PAR that the BUILD file names in `data`, by its path in the workspace."""
+    """Return the path of a file in the target's `data` by its path in the workspace."""
     root = pathlib.Path(os.environ["TEST_SRCDIR"], os.environ["TEST_WORKSPACE"])
     return (root / relative).resolve(strict=True)
 
@@ -21,7 +21,7 @@ PROBE = packed("tests/robustness/probe.par")
 
 
 class Outcome:
-    """How a start ended."""
+    """The outcome of a start: exit status, stdout and stderr."""
 
     def __init__(self, finished: subprocess.CompletedProcess[str]) -> None:
         self.status = finished.returncode
@@ -29,7 +29,7 @@ class Outcome:
         self.err = finished.stderr
 
     def assert_refused(self, *needles: str) -> None:
-        """Exit status not 0, nothing on stdout, and one line on stderr that has every needle."""
+        """Assert a positive status, no stdout, and one line on stderr with every needle."""
         assert self.status > 0, f"status {self.status}, stderr: {self.err}"
         assert self.out == ""
         self._assert_one_line(needles)
@@ -40,13 +40,13 @@ class Outcome:
         self._assert_one_line(needles)
 
     def assert_ran(self) -> None:
-        """It ran in silence."""
+        """Assert status 0 and nothing on stderr."""
         assert (self.status, self.err) == (0, "")
         assert self.seen["sum"] == 45
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What the probe printed."""
+        """The JSON that the probe printed."""
         seen: dict[str, Any] = json.loads(self.out)
         return seen
 
@@ -63,7 +63,7 @@ def run(
     environment: dict[str, str] | None = None,
     stdin: str = "",
 ) -> Outcome:
-    """Starts `command` with no environment but the one given."""
+    """Run `command` with exactly the given environment."""
     return Outcome(
         subprocess.run(
             command,
@@ -78,12 +78,12 @@ def run(
 
 
 def probe(cache: pathlib.Path, *, par: pathlib.Path = PROBE) -> Outcome:
-    """Starts the probe with its cache in `cache` and nowhere else to go."""
+    """Run the probe with `cache` as its only cache directory."""
     return run([par], environment={"PAR_CACHE_DIR": str(cache)})
 
 
 def bundles(cache: pathlib.Path) -> list[str]:
-    """The complete unpacked bundles in a cache; hidden names are locks and half-done work."""
+    """Return the complete bundles in a cache. Hidden names are locks and partial directories."""
     return sorted(
         entry.name
         for entry in cache.iterdir()
@@ -92,5 +92,5 @@ def bundles(cache: pathlib.Path) -> list[str]:
 
 
 def partial_work(cache: pathlib.Path) -> list[str]:
-    """What an unpacking that did not end has left."""
+    """Return the partial directories that an interrupted unpacking has left."""
     return sorted(entry.name for entry in cache.iterdir() if ".new." in entry.name)

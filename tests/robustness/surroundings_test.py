@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The training PAR on a machine that has next to nothing."""
+"""Tests of the training PAR on a machine with little more than the C library."""
 
 from __future__ import annotations
 
