@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device for the tests of all rooms, registered and started; its programs compile fast."""
+"""Registers and starts the device for all tests, with fast compilation."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ten thousand iterations in which nobody looks at a value: memory stays as it is, in each mode."""
+"""Ten thousand iterations without a host read: memory does not grow, in any mode."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 import torch
 
 TURNS = 10_000
-# A value of the loops: a thousand of them alive at once would be 64 MiB.
+# The size of the loops' values: a thousand of them alive would be 64 MiB.
 SHAPE = (64, 256)
 
 
 def resident() -> int:
-    """Return the bytes of this process that are in memory."""
+    """Return the resident bytes of this process."""
     with open("/proc/self/statm", encoding="ascii") as file:
         return int(file.read().split()[1]) * resource.getpagesize()
 
@@ -41,7 +41,7 @@ def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
         x = torch.ones(SHAPE, device="tpu")
 
         def loop(turns: int) -> tuple[int, int]:
-            """Return the most bytes that were live, and that were in memory."""
+            """Return the peaks of live bytes and of resident bytes."""
             nonlocal x
             live = held = 0
             for number in range(turns):
@@ -62,7 +62,8 @@ def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
         done = torch.tpu.metrics()
         assert done.misses == 0
         if how == "fused":
-            # What ends a trace is the loop itself: two of them, the first one begins elsewhere.
+            # The loop itself ends a trace. Two programs, because the first trace starts outside of
+            # the loop.
             assert set(done.flushes) == {"repetition"}
             assert done.fused_misses <= 2
         else:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What concerns a whole process: quiet imports, platforms, several devices, forks."""
+"""Process-wide behaviour: quiet imports, platforms, several devices, forks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 def run(program: str, **environment: str) -> str:
-    """Return what a program printed, or its error's last line."""
+    """Return a program's output, or the last line of its error."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -232,7 +232,7 @@ for name, use in uses.items():
     said = advice(use)
     if not ("forked after the device had started" in said and "'spawn' start method" in said):
         print(name, "->", said)
-print((x + 1).tolist(), advice(lambda: torch.manual_seed(3)))  # as workers of a loader do
+print((x + 1).tolist(), advice(lambda: torch.manual_seed(3)))  # as data loader workers do
 """
 
 
@@ -266,7 +266,7 @@ registration._autograd_lives = lambda: live.pop(0)
 
 
 def test_a_start_that_is_interrupted_begins_anew() -> None:
-    """Once before each step and once behind it, as Ctrl-C does."""
+    """Interrupt once before and once after each step, as Ctrl-C may."""
     program = """
 import warnings
 warnings.filterwarnings("error", message="(?s).*verrid")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import torch` with the package installed: the device is there, and nothing has been started."""
+"""`import torch` with the package installed registers the device without starting it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 @pytest.fixture
 def installed(tmp_path: Path) -> Path:
-    """Return a directory for sys.path in which the package has its entry point."""
+    """Return a directory for sys.path with the package's entry point."""
     info = tmp_path / "torch_google_entry-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: torch_google_entry\nVersion: 0\n")
@@ -22,7 +22,7 @@ def installed(tmp_path: Path) -> Path:
 
 
 def _run(installed: Path, program: str, **environment: str) -> list[str]:
-    """Return the lines that a program printed, and the warnings among those of its stderr."""
+    """Return a program's output lines, and the warnings in its stderr."""
     start = f"import sys; sys.path[:0] = {[str(installed), *sys.path]}\n"
     done = subprocess.run(
         [sys.executable, "-c", start + program],

@@ -194,7 +194,7 @@ def test_shapes_that_depend_on_values() -> None:
     found = torch.empty(0, dtype=torch.int64, device="tpu")
     assert torch.nonzero(x, out=found) is found
     assert found.tolist() == [[0, 1], [1, 0]]
-    with pytest.raises(RuntimeError, match="out"):  # torch or the device says so, by release
+    with pytest.raises(RuntimeError, match="out"):  # from torch or from the device, by release
         torch.nonzero(x, out=torch.empty(0, device="tpu"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second process with the same compile cache: the same numbers, and nothing is compiled."""
+"""A second process with the same compile cache: equal results, and nothing is compiled."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print(json.dumps([losses, *counts, loaded, len(asked), len(read)]))
 """
 
 
-# What only a miss needs: the table, what it is made with, and what torch traces with.
+# Modules that only a miss needs: the table, the lowerings, and torch's tracers.
 _FOR_MISSES = (
     "scipy",
     "sympy",
@@ -99,9 +99,9 @@ def test_it_compiles_nothing_and_computes_the_same(tmp_path: Path, mode: str) ->
     assert (compiles, misses) == (0, 0)
     assert hits > 20
     assert read <= hits
-    if mode == "fused":  # no program of an operator that only fused ones run
+    if mode == "fused":  # not the programs of operators within fused ones
         assert read < hits / 2
-    if mode != "compile":  # which traces with Dynamo
+    if mode != "compile":  # Dynamo traces in every process
         assert (loaded, asked) == ([], 0)
 
 
@@ -120,7 +120,7 @@ def test_programs_that_cannot_be_loaded_are_compiled_anew(tmp_path: Path, mode: 
 
 
 def _of_another_make(entry: bytes) -> bytes:
-    """The same entry, whole, with an executable that this XLA did not write."""
+    """Return the same valid entry with an executable that this XLA did not write."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
     words = int.from_bytes(entry[frame : frame + 8], "little")

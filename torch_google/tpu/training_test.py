@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training loop is made of beside the model: torch.nn.utils, schedulers, averages."""
+"""The parts of a training loop besides the model: torch.nn.utils, schedulers, averages."""
 
 from __future__ import annotations
 

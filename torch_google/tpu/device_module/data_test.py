@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches on their way to the device."""
+"""Data loaders: pinned memory and worker processes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def dataset(device: str = "cpu") -> TensorDataset:
 
 def test_batches_through_pinned_memory() -> None:
     sums = []
-    # v2.6 has to be told; later releases warn of it.
+    # v2.6 needs the device name; later releases warn about it.
     where = {"pin_memory_device": "tpu"} if V2_6 else {}
     for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True, **where):
         assert inputs.is_pinned()
         there = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
-        inputs.zero_()  # a copy has been made, whatever non_blocking says
+        inputs.zero_()  # the transfer has copied it, regardless of non_blocking
         sums.append([tensor.sum().item() for tensor in there])
     assert sums == [[66.0, 6], [210.0, 22]]
 

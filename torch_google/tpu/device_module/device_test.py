@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu` has what torch.cuda and torch.xpu have, where that means something."""
+"""`torch.tpu` has all names of torch.cuda and torch.xpu that apply to this device."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import torch
 from torch_google.tpu.release import V2_6
 from torch_google.tpu.runtime import platform
 
-# What the two share and this device has nothing for: graphs of kernels, pools and allocators to be
-# plugged in, sensors, and architectures that code would be compiled for in advance.
+# Shared names that do not apply: kernel graphs, memory pools, pluggable allocators, sensors, and
+# architectures for ahead-of-time compilation.
 ABSENT = {
     "MemPool",
     "change_current_allocator",

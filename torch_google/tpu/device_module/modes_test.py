@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mode of a thread, beside that of the process and that of a block."""
+"""Modes of a thread, of the process and of a block."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_operators_and_backward_passes_run_in_it() -> None:
     y.sum().backward()
     torch.tpu.set_thread_eager_mode(None)
     assert seen == ["debug"]
-    x.detach()[torch.tensor([3]).to("tpu")]  # which is clamped
+    x.detach()[torch.tensor([3]).to("tpu")]  # the index is clamped
 
 
 def _fail() -> None:

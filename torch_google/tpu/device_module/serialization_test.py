@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What leaves a process and comes back, and copies."""
+"""Saving, loading, pickling and copying."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
         steps = {at: state["step"] for at, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
         for at, count in steps.items():
-            state["state"][at]["step"] = count  # which is the CPU's, and was moved along
+            state["state"][at]["step"] = count  # a CPU tensor, which was moved with the rest
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
         for _ in range(3):

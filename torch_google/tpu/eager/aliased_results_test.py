@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result that is written to the storage of its input, and gives that another size."""
+"""Results that are written to their input's storage and resize it."""
 
 from __future__ import annotations
 

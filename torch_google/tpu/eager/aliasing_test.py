@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of views with writes in between: the same on the device as on the CPU."""
+"""Chains of views with writes in between, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.par.testing.budget import examples
 
 @st.composite
 def a_view(draw: st.DrawFn, tensor: torch.Tensor) -> tuple[str, tuple[Any, ...]]:
-    """A view of a tensor, as the name of a method and its arguments."""
+    """Draw a view of a tensor, as a method name and its arguments."""
     kinds = ["unsqueeze"]
     if tensor.dim():
         kinds += ["transpose", "narrow", "select", "step", "expand", "unfold", "as_strided"]
@@ -70,7 +70,7 @@ def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 def write(kind: str, target: torch.Tensor, number: int) -> None:
     if target.dtype == torch.int32:
-        # These are floats to other views, and XLA takes the smallest of floats for zeros.
+        # Other views read these as floats, and XLA flushes denormals to zero.
         number += 0x3F800000
         kind = "fill" if kind in ("add", "square") else kind
     if kind == "fill":
@@ -190,7 +190,7 @@ def test_a_storage_keeps_the_bytes_behind_its_last_whole_element() -> None:
     def odd(device: str, dtype: torch.dtype) -> torch.Tensor:
         storage = torch.UntypedStorage(10, device=device)
         numbers = torch.empty(0, device=device).set_(storage, 0, (2,))
-        numbers * 1  # the first to look
+        numbers * 1  # the first read
         seen = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
         seen.fill_(7)
         return seen if dtype == seen.dtype else numbers * 1
@@ -223,7 +223,7 @@ def test_complex_parts_and_booleans() -> None:
     assert bits.cpu().tolist() == [True, True]
 
 
-# A view of bytes that are not a whole number of its elements.
+# Views of bytes that are not a whole number of their elements.
 ODD: dict[str, Callable[[str], tuple[torch.Tensor, torch.Tensor]]] = {
     "bytes": lambda d: (x := torch.arange(9, dtype=torch.int8).to(d), x[:8].view(torch.int32)),
     "a part": lambda d: (x := torch.arange(15, dtype=torch.int8).to(d), x[4:12].view(torch.int16)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the CPU refuses: the debug mode refuses them too, and names them and the line."""
+"""Values that the CPU rejects: debug mode rejects them, and names the value and the line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Each takes a place along a dimension of three.
+# Each takes an index along a dimension of size three.
 FROM_0: dict[str, Callable[[Tensor], object]] = {
     "embedding": lambda at: functional.embedding(at, _rows(at)),
     "embedding_bag": lambda at: functional.embedding_bag(at, _rows(at), at * 0),
@@ -86,7 +86,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
     inside = [0, 2] if name in FROM_0 else [-3, -1, 0, 2]
     low = -1 if name in FROM_0 else -4
     for at in inside:
-        work(torch.tensor([at]))  # the CPU takes it
+        work(torch.tensor([at]))  # the CPU accepts it
         work(torch.tensor([at]).to("tpu"))
     for at in (3, low, 2**40, -(2**40)):
         with pytest.raises((IndexError, RuntimeError)):
@@ -95,7 +95,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
         allowed = rf"for a size of 3. Give {low + 1} to 2$"
         with pytest.raises(IndexError, match=f"{place} {allowed}"):
             work(torch.tensor([at]).to("tpu"))
-    work(torch.tensor([2]).to("tpu"))  # and goes on
+    work(torch.tensor([2]).to("tpu"))  # and continues
 
 
 @pytest.mark.usefixtures("debug")
@@ -186,13 +186,13 @@ def _gathered(x: Tensor, at: int) -> Tensor:
 
 
 def _line(function: Callable[..., object]) -> str:
-    """Return the place of a function's only line."""
+    """Return the location of a function's only line."""
     return f"{Path(__file__).name}:{function.__code__.co_firstlineno + 1}"
 
 
 def test_an_error_of_a_backward_pass_names_the_line_that_asked_for_it() -> None:
     x = torch.ones(3, device="tpu", requires_grad=True)
-    y = _gathered(x, 5)  # which is clamped
+    y = _gathered(x, 5)  # the index is clamped
     words = r"aten::scatter_add\S*: index 5 is out of range"
     with (
         torch.tpu.eager_mode("debug"),
@@ -260,7 +260,7 @@ def test_other_modes_clamp_and_compile_no_check() -> None:
     assert torch.tpu.metrics().misses == 0
     with torch.tpu.eager_mode("debug"), pytest.raises(IndexError, match="index 7"):
         functional.embedding(indices, table)
-    assert torch.tpu.metrics().misses == 0  # the operator's own program is the same in each mode
+    assert torch.tpu.metrics().misses == 0  # all modes share the operator's program
 
 
 @pytest.mark.usefixtures("debug")

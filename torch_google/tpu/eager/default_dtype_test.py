@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's default dtype decides what results are: programs for one are not those for another."""
+"""torch's default dtype decides result dtypes: it is part of each program's key."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
     _C.clear_programs()
     with torch.tpu.eager_mode("fused"):
         for _ in range(2):
-            # The operators' programs come from the cache: they are traced for the fused one.
+            # The operators' programs come from the cache, so the fused program traces them.
             torch.set_default_dtype(torch.float64)
             found = _trace()
             torch.set_default_dtype(torch.float32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products and convolutions of nothing have the shapes, dtypes and gradients of the CPU's."""
+"""Products and convolutions of empty tensors: shapes, dtypes and gradients as on the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that run on the CPU: they write what their schemas say, as they would there."""
+"""CPU fallback: operators write the arguments that their schemas declare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from torch_google.tpu.eager import fallback
 
-# One, where its bits are seen as a float.
+# The bits of 1.0, as an integer.
 _ONE = 0x3F800000
 
 _library = torch.library.Library("tpu_fallback_test", "FRAGMENT")
@@ -34,7 +34,7 @@ def _allowed() -> Iterator[None]:
         yield
 
 
-# Each takes six numbers, and writes some of them.
+# Each takes a tensor of six numbers and writes to some of them.
 OVERLAPS: dict[str, Callable[[torch.Tensor], Any]] = {
     "a tensor twice": lambda x: ours.add_(x, x),
     "views that overlap": lambda x: ours.add_(x[1:4], x[2:5]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes to memory that is there once for several elements, or that is read: as on the CPU."""
+"""Writes to overlapping memory, or to memory that is also read, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Case = Callable[["Tensors"], object]
 
 
 class Tensors:
-    """What the cases write to and read from, on a device."""
+    """The tensors of the cases, on a device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -22,7 +22,7 @@ class Tensors:
         return torch.ones(sizes, device=self.device)
 
     def once(self, *sizes: int) -> torch.Tensor:
-        """A tensor whose elements are all one."""
+        """Return a tensor whose elements share one location."""
         return self.of(1).expand(*sizes)
 
     def index(self, *places: int) -> torch.Tensor:
@@ -33,12 +33,12 @@ class Tensors:
 
 
 def written(name: str) -> Case:
-    """A case where the tensor that is written to has one element in memory."""
+    """Return a case that writes to a tensor with one location."""
     return lambda t: getattr(t.once(6), name)(0, t.index(), t.of(3))
 
 
 def from_itself(name: str) -> Case:
-    """One where values come from another place of it."""
+    """Return a case whose input is another part of the written storage."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)
@@ -48,7 +48,7 @@ def from_itself(name: str) -> Case:
 
 
 def by_itself(name: str) -> Case:
-    """One where it is its own index."""
+    """Return a case in which the written tensor is the index."""
 
     def case(t: Tensors) -> None:
         target = t.index()
@@ -74,7 +74,7 @@ def put(make: Callable[[Tensors], tuple[torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -> Case:
-    """One where an operator gets the same tensor several times."""
+    """Return a case that passes one tensor several times."""
 
     def case(t: Tensors) -> None:
         made = make(t)
@@ -84,7 +84,7 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
 
 
 def changed(name: str) -> Case:
-    """One where the result is the tensor that it is made from."""
+    """Return a case whose result is its input."""
 
     def case(t: Tensors) -> None:
         target = t.of(6)

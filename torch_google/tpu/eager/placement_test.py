@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How modules, tensors and storages come to the device, and what torch.accelerator says of it."""
+"""Moving modules, tensors and storages to the device; torch.accelerator."""
 
 from __future__ import annotations
 

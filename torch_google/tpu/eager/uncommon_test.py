@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU gives for inputs that none of torch's samples has."""
+"""Inputs beyond torch's samples, compared with the CPU."""
 
 from __future__ import annotations
 

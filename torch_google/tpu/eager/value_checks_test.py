@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that the CPU refuses, other than indices: debug mode has its type and its words."""
+"""Invalid values other than indices: debug mode raises the CPU's error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _image(make: Make, size: int) -> torch.Tensor:
     return make([1.0] * size).expand(1, 1, size, size)
 
 
-# Per operator: a call that is fine, and calls that the CPU refuses.
+# Per operator: a valid call, and calls that the CPU rejects.
 CASES: dict[str, tuple[Callable[[Make], Any], list[Callable[[Make], Any]]]] = {
     "multinomial": (
         lambda t: torch.multinomial(t([[0.5, 0.0, 0.5]]), 2),
@@ -187,7 +187,7 @@ def test_debug_refuses_what_the_cpu_refuses_in_its_words(name: str) -> None:
             with pytest.raises((RuntimeError, IndexError)) as ours:
                 call(_on("tpu"))
             assert ours.type is theirs.type
-            if name != "backward of losses":  # an index is named as in checks_test.py
+            if name != "backward of losses":  # index errors have the format of checks_test.py
                 assert _first_line(theirs.value) in str(ours.value)
             assert f"{Path(__file__).name}:{call.__code__.co_firstlineno}: aten::" in str(
                 ours.value

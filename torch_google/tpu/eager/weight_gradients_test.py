@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products in another order than torch's: what comes out is the same, in every mode."""
+"""Reordered matrix products: the same results in every mode."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
 
     original = product_reordering._product
     monkeypatch.setattr(product_reordering, "_product", product)
-    # Sizes that no other mode has seen: each has to make its programs.
+    # Sizes that differ per mode, so that each mode compiles its programs.
     rows = {"strict": 320, "fused": 328, "compile": 336}[mode]
     theirs = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)
     ours = deepcopy(theirs).to("tpu")
@@ -32,7 +32,7 @@ def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPa
     theirs(x).square().mean().backward()
     called = torch.compile(ours) if mode == "compile" else ours
     with torch.tpu.eager_mode("fused" if mode == "fused" else "strict"):
-        for _ in range(3):  # the fused mode runs one by one what it meets for the first time
+        for _ in range(3):  # fused mode runs a new trace operator by operator
             ours.zero_grad()
             called(x.to("tpu")).square().mean().backward()
             torch.tpu.wait_for_compiles()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A result that is written as another dtype is computed in the dtype in which the CPU computes it."""
+"""Results written as another dtype are computed in the dtype that the CPU uses."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_elements_are_rounded_to_half_precision_first(
         found: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
         return found
 
-    values = torch.tensor([2.5, -3.3])  # the rounded sum differs from the sum of the rounded
+    values = torch.tensor([2.5, -3.3])  # the rounded sum differs from the sum of the rounded values
     theirs = reduced(values)
     if mode == "compile":
         ours = torch.compile(reduced)(values.to("tpu"))

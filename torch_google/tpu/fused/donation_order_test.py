@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program overwrites is not copied where it can be read before, and its bits are the same."""
+"""Overwritten values are not copied if they can be read first, and keep their bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch_google.tpu.fused.donation_order import DonationOrder, behind
 _ANY = [-0.0, 0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 1e-40]
 
 
-# Of programs of two tensors: how many results there are, and whether these are the tensors' own numbers.
+# For programs of two tensors: the number of results, and whether these are the tensors' own values.
 _KINDS = {
     "product": (lambda a, b: [a @ b], 1, False),
     "sum and difference": (lambda a, b: [a + b, a - b], 2, False),
@@ -42,7 +42,7 @@ _PROGRAMS = {
 @given(st.data())
 def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> None:
     steps: list[tuple[str, tuple[int, ...]]] = []
-    makers: list[int] = []  # of each slot
+    makers: list[int] = []  # for each slot
     for at in range(data.draw(st.integers(1, 10))):
         kind = data.draw(st.sampled_from(list(_KINDS)))
         wire = st.integers(-3, len(makers) - 1)
@@ -92,7 +92,7 @@ def test_the_value_is_the_same_bit_for_bit(
             reads.append(jnp.full((2, 1), number, kinds[kind]))
     found = jax.jit(behind)(value, reads)
     bits = np.uint32 if dtype == jnp.float32 else np.uint16
-    # A NaN may come back as another one, as from any computation.
+    # The bits of a NaN may change, as in any computation.
     number = ~np.isnan(np.asarray(value, np.float32))
     np.testing.assert_array_equal(
         np.asarray(found).view(bits)[number], np.asarray(value).view(bits)[number]
@@ -116,7 +116,7 @@ def test_a_step_copies_no_weight(optimizer: Any, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(fusion.Fusion, "compile", compile_and_keep)
     torch.manual_seed(0)
-    # No other test has such sizes, nor then such a program.
+    # No other test uses these sizes, so the program is new.
     model = nn.Sequential(nn.Linear(24, 40), nn.ReLU(), nn.Linear(40, 40), nn.Linear(40, 24))
     reference = copy.deepcopy(model)
     x = torch.randn(16, 24)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs of views, writes, reads and deaths: the same in every mode, and as on the CPU."""
+"""Random programs of views, writes, reads and deletions, in every mode, compared with the CPU."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tools.par.testing.budget import examples
 
-# What a step does with tensors a and b of the program and a number; all are of 4 x 4.
+# The operations of a step on tensors a and b and a number. All tensors are 4 x 4.
 STEPS: dict[str, Any] = {
     "add": lambda a, b, n: a + b,
     "mul": lambda a, b, n: a * (n / 8),
@@ -32,7 +32,7 @@ Step = tuple[str, int, int, int]
 
 
 def writable(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a lies once in its storage, and b is elsewhere or the same."""
+    """Return whether a has no internal overlap and b does not partly overlap it."""
     if 0 in a.stride():
         return False
     apart = a.untyped_storage()._cdata != b.untyped_storage()._cdata
@@ -78,5 +78,5 @@ def test_programs_give_the_same_in_every_mode(steps: list[Step]) -> None:
         with torch.tpu.eager_mode(mode):
             found = torch.tensor(run(steps, "tpu"))
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
-        # The second time, the fused programs are there.
+        # The second time, the fused programs are compiled.
         torch.tpu.wait_for_compiles()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fused mode: what it computes, what it keeps, and when a trace ends."""
+"""The fused mode: results, kept values and flushes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def _fused() -> Iterator[None]:
 
 
 def run_until_compiled(work: Callable[[], Any]) -> Any:
-    """Return what work returns once its trace has a program of its own."""
-    # Twice: what is held while operators are compiled makes another trace of the first.
+    """Return the result of `work` once its trace has a program."""
+    # Twice: values that are alive while operators are compiled make the first trace different.
     work()
     work()
     torch.tpu.wait_for_compiles()
@@ -102,7 +102,8 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     x.mul_(b)
     del a, b, y
     torch.tpu.synchronize()
-    # Kept are x and c; x was overwritten and y has died, so their memory may be reused, that of x by x.
+    # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused: x's
+    # by x.
     assert seen == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
@@ -110,7 +111,7 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     g = f * 2
     del d, e, f, g
     torch.tpu.synchronize()
-    assert len(seen) == 1  # nobody could look at anything
+    assert len(seen) == 1  # nothing was read
 
 
 def test_donated_memory_is_nobody_elses() -> None:
@@ -142,7 +143,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     _C.share(x)
     torch.tpu.synchronize()
     assert seen[0] == []
-    assert not _C.shared(x)  # a new value, of a program
+    assert not _C.shared(x)  # a new value, from a program
 
 
 def test_memory_is_reused() -> None:
@@ -156,7 +157,7 @@ def test_memory_is_reused() -> None:
     run_until_compiled(work)
     before = _C.value(x)
     work()
-    assert not before.is_deleted()  # held here: a copy was donated
+    assert not before.is_deleted()  # still referenced here, so a copy was donated
     pointer = _C.value(x).unsafe_buffer_pointer()
     work()
     assert _C.value(x).unsafe_buffer_pointer() == pointer
@@ -169,7 +170,7 @@ def test_what_is_written_in_place_stays_where_it_is() -> None:
     def work() -> torch.Tensor:
         dead = torch.ones(1000, device="tpu")
         torch.tpu.synchronize()
-        fresh = x + dead  # of their kind, and there before they are
+        fresh = x + dead  # the same spec, and an earlier external
         del dead
         y.add_(1).mul_(1.0)
         x.add_(fresh).mul_(1.0)
@@ -332,7 +333,7 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
     threads = []
     for number in range(2):
         x = torch.ones(3 + number).to("tpu")
-        for _ in range(4):  # fewer would be no program
+        for _ in range(4):  # fewer would not be fused
             x = x * 2 + 1
         threads.append(threading.Thread(target=x.cpu))
         threads[-1].start()
@@ -391,7 +392,7 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
     parameter = torch.zeros(3, device="tpu")
     torch.tpu.synchronize()
     torch.tpu.set_fused_limits(memory=1 << 60)
-    _C.set_memory_limit(0, 1 << 60)  # what is asked for is refused by the machine, and late
+    _C.set_memory_limit(0, 1 << 60)  # so that the machine refuses the memory, at run time
     before = torch.tpu.memory_allocated()
 
     def fail() -> None:
@@ -408,10 +409,10 @@ def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:
         lost.zero_()
         assert lost.item() == 0
 
-    for _ in range(2):  # operator by operator, then as a program
+    for _ in range(2):  # operator by operator, then as one program
         fail()
-        # The error that a tensor keeps, to raise it again, holds none of the frames that it went
-        # through, nor their tensors.
+        # The error that a tensor keeps must not keep the frames that it passed through, nor their
+        # tensors.
         gc.collect()
         assert torch.tpu.memory_allocated() == before
     assert parameter.tolist() == [2.0] * 3
@@ -499,7 +500,7 @@ def test_a_signal_in_the_first_run_of_a_program_loses_nothing(
     def interrupted(values: Any) -> Any:
         ready(values)
         for signal in signals:
-            raise signal  # as a handler does, when the wait in C is over
+            raise signal  # as a signal handler does after the wait in C
 
     with monkeypatch.context() as patch:
         patch.setattr(jax, "block_until_ready", interrupted)

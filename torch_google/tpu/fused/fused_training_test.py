@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training in the fused mode: losses as on the CPU, and one program for all steps."""
+"""Training in the fused mode: the CPU's losses, and one program for all steps."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _fused() -> Iterator[None]:
 
 
 class Block(nn.Module):
-    """A block of a transformer, without dropout."""
+    """A transformer block without dropout."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ def train(name: str, device: str, steps: int) -> list[float]:
     make, batch = MODELS[name]
     x, target = batch()
     model = make()
-    model(x)  # lazy layers take their shape, statistics their first value: both on the CPU
+    model(x)  # on the CPU: initialises lazy layers and running statistics
     model.to(device)
     x, target = x.to(device), target.to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hundred equal training steps, in each mode: nothing is compiled after the second."""
+"""A hundred equal training steps in each mode: nothing is compiled after the second."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class GPT(nn.Module):
 
 
 class LSTM(nn.Module):
-    """One recurrent layer and a head over its last state."""
+    """A recurrent layer, and a head over its last state."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch], Optimizer]]
 
 
 def train(name: str, device: str, how: str, steps: int) -> list[float]:
-    """Return the losses; metrics begin behind the second step."""
+    """Return the losses. Metrics are reset after the second step."""
     torch.manual_seed(0)
     make, batch, optimizer_of = CASES[name]
     model = make().to(device)
@@ -121,7 +121,7 @@ def train(name: str, device: str, how: str, steps: int) -> list[float]:
 
 
 HOW = ["strict", "debug", "fused", "compile", "compile_step"]
-if V2_6:  # which cannot trace a step
+if V2_6:  # which cannot trace backward
     HOW.remove("compile_step")
 
 
@@ -129,7 +129,7 @@ if V2_6:  # which cannot trace a step
 @pytest.mark.parametrize("name", CASES)
 def test_nothing_is_compiled_after_the_second_step(name: str, how: str) -> None:
     mode: Any = how if how in ("strict", "debug", "fused") else "strict"
-    # Without the switch Dynamo leaves a recurrent network to the eager mode.
+    # Without this option, Dynamo leaves recurrent networks to eager mode.
     with torch.tpu.eager_mode(mode), torch._dynamo.config.patch(allow_rnn=True):
         losses = train(name, "tpu", how, STEPS)
     done = torch.tpu.metrics()
@@ -141,5 +141,5 @@ def test_nothing_is_compiled_after_the_second_step(name: str, how: str) -> None:
     graphs = {"compile": 2, "compile_step": 1}.get(how, 0)
     assert done.graphs == ({"call": graphs * (STEPS - 2)} if graphs else {})
     assert losses[-1] < losses[0] / 2
-    if name != "convolutions":  # which draws other numbers than the CPU does
+    if name != "convolutions":  # whose random numbers differ from the CPU's
         assert losses[:5] == pytest.approx(train(name, "cpu", "strict", 5), abs=1e-4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed with the device: the CPU by gloo, and no collective of a tensor on tpu."""
+"""torch.distributed: gloo on the CPU, and errors for tpu tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAYS: list[dict[str, Any]] = [{}, {"backend": "tpu"}, {"backend": "cpu:gloo,tpu
 
 @pytest.fixture(params=_WAYS, ids=lambda way: way.get("backend", "none"))
 def joined(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The default group of one rank, asked for in each way."""
+    """The default group of one rank, created in each way."""
     dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1, **request.param)
     yield
     dist.destroy_process_group()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers do without Dynamo until somebody loads it, and are torch's own from then on."""
+"""Optimizers do not load Dynamo, and are torch's own once it is loaded."""
 
 from __future__ import annotations
 
