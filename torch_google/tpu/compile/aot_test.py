@@ -80,7 +80,7 @@ def test_options_are_refused() -> None:
         function(torch.ones(2, device="tpu"))
 
 
-def test_one_carrier_for_a_device() -> None:
+def test_one_adapter_for_a_device() -> None:
     with pytest.raises(ValueError, match="serves tensors of 'cpu' already"):
         register_adapter("cpu", type(adapter_of(torch.device("cpu")))())
 
