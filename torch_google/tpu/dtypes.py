@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which dtype of JAX stands for which of torch: the same bits, or none. And torch's default one."""
+"""The mapping between torch's and JAX's dtypes, bit for bit, and torch's default dtype."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
 _TO_JAX = {ours: np.dtype(theirs) for ours, theirs in _PAIRS}
 _TO_TORCH = {theirs: ours for ours, theirs in _TO_JAX.items()}
 
-# What a platform has not, and what to take instead. float64 is there on a TPU: slow, as pairs of float32.
+# Dtypes that a platform lacks, and their substitutes. A TPU emulates float64, slowly, by pairs of
+# float32.
 _MISSING: dict[str, dict[torch.dtype, torch.dtype]] = {
     "tpu": {torch.complex128: torch.complex64},
 }
 
 
 def to_jax(dtype: torch.dtype) -> np.dtype:
-    """Return JAX's dtype. Raises TypeError, which names the dtype, where JAX has none."""
+    """Return JAX's dtype. Raises TypeError, which names the dtype, if JAX has none."""
     try:
         return _TO_JAX[dtype]
     except KeyError:
@@ -53,10 +54,10 @@ def to_jax(dtype: torch.dtype) -> np.dtype:
 
 
 def check(dtype: torch.dtype, platform: str) -> None:
-    """Raise RuntimeError, which names both, for a dtype that a platform has not: tpu, gpu or cpu."""
+    """Raise RuntimeError, which names both, for a dtype that a platform (tpu, gpu, cpu) lacks."""
     instead = _MISSING.get(platform, {}).get(dtype)
     if instead is not None:
-        # No TypeError: x + y would take it for a reason to ask y.
+        # Not a TypeError: for x + y, Python would then try y.__radd__.
         raise RuntimeError(
             f"tpu: the platform {platform} has no {dtype}. Make it {instead}, or keep such tensors "
             "on the CPU"
@@ -64,7 +65,7 @@ def check(dtype: torch.dtype, platform: str) -> None:
 
 
 def to_torch(dtype: object) -> torch.dtype:
-    """Return torch's dtype for one of JAX or NumPy. Raises TypeError where torch has none."""
+    """Return torch's dtype for one of JAX or NumPy. Raises TypeError if torch has none."""
     try:
         return _TO_TORCH[np.dtype(dtype)]
     except KeyError:
@@ -72,9 +73,9 @@ def to_torch(dtype: object) -> torch.dtype:
 
 
 def default_dtype() -> torch.dtype:
-    """Return the dtype of numbers with fractions, and of tensors for which nobody names one.
+    """Return the default dtype of floating-point numbers and tensors.
 
-    It is torch's, unless a program is made later than it was asked for: see `defaulting_to`.
+    It is torch's, unless a program is traced later than it was requested: see `defaulting_to`.
     """
     asked = _ASKED.get()
     return torch.get_default_dtype() if asked is None else asked
@@ -82,7 +83,7 @@ def default_dtype() -> torch.dtype:
 
 @contextmanager
 def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
-    """Let this thread make a program as if torch's default dtype, which all threads share, was this."""
+    """Trace programs in this thread as if torch's default dtype, which is global, was this one."""
     token = _ASKED.set(dtype)
     try:
         yield
@@ -91,12 +92,12 @@ def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
 
 
 def check_default(what: str) -> None:
-    """Raise RuntimeError where torch's own functions would not see the dtype of `defaulting_to`."""
-    asked, found = default_dtype(), torch.get_default_dtype()
-    if asked != found:
+    """Raise RuntimeError if torch's functions would not see the dtype of `defaulting_to`."""
+    asked, current = default_dtype(), torch.get_default_dtype()
+    if asked != current:
         raise RuntimeError(
             f"tpu: {what} was called while torch's default dtype was {asked}, and its program cannot "
-            f"be made now that it is {found}. Set it back with torch.set_default_dtype({asked})"
+            f"be traced now that it is {current}. Restore it with torch.set_default_dtype({asked})"
         )
 
 

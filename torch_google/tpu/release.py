@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch v2.6, which the static build has, is not as the release of the wheel.
+"""Differences between torch v2.6, which the static build uses, and the wheel's release.
 
-The device is written for the later one. What v2.6 has otherwise is here, in runtime/accelerator.py, in
-compile/aot_uncached.py and in the table of compile/control_flow.py; csrc/torch_release.h is the same for C++.
+The device is written for the later release. Stand-ins for v2.6 are here, in runtime/accelerator.py,
+in compile/aot_uncached.py and in the table of compile/control_flow.py; those for C++ are in
+csrc/torch_release.h.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ V2_6 = torch.__version__ < (2, 7)
 
 
 def has_operator(name: str) -> bool:
-    """Whether torch has an operator, by its whole name: v2.6 lacks some."""
+    """Return whether torch has an operator, by its full name: v2.6 lacks some."""
     return not V2_6 or torch._C._dispatch_has_kernel(name)
 
 
 def override(library: torch.library.Library, name: str, kernel: Callable[..., Any]) -> None:
     """Replace a kernel that torch has registered from Python, for the key of a library."""
     if V2_6:
-        # By this it would refuse. The dispatcher itself takes the last one.
+        # v2.6 rejects names in this set. Its dispatcher takes the last kernel.
         torch.library._impls.discard(f"{library.ns}/{name}/{library.dispatch_key}")
         library.impl(name, kernel)
     else:
@@ -35,14 +36,14 @@ def override(library: torch.library.Library, name: str, kernel: Callable[..., An
 
 
 def compiler_arguments(*arguments: Any) -> tuple[Any, ...]:
-    """Return what torch.compile gives its wrapper: mode, options, dynamic, and later a name."""
+    """Return the arguments of torch.compile's wrapper: mode, options, dynamic, and later a name."""
     return arguments[:3] if V2_6 else arguments
 
 
 def prepare_symbols() -> None:
-    """Import what symbolic shapes import.
+    """Import the modules that symbolic shapes need.
 
-    v2.6 looks there for torch's functions by overriding them, which is off inside an operator.
+    In v2.6 that import uses torch function overrides, which are disabled within an operator.
     """
     if V2_6:
         with torch._C._EnableTorchFunction():
@@ -50,7 +51,7 @@ def prepare_symbols() -> None:
 
 
 def skipped(function: _F) -> _F:
-    """Return a function that Dynamo looks into as little as into what it calls."""
+    """Return a function that Dynamo does not trace, nor its callees."""
     if V2_6:
         return cast(_F, _without_dynamo(function))
     skip = eval_frame._FrameAction.SKIP
@@ -59,7 +60,7 @@ def skipped(function: _F) -> _F:
 
 
 def _without_dynamo(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that turns Dynamo off while it runs: v2.6 cannot skip what is called."""
+    """Return a function that disables Dynamo while it runs: v2.6 cannot skip callees."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         before = eval_frame.set_eval_frame(None)

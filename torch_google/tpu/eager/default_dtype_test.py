@@ -72,4 +72,4 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
             assert found.dtype == torch.float64
             torch.testing.assert_close(found.cpu(), wanted, rtol=1e-14, atol=0)
             torch.tpu.wait_for_compiles()
-    assert "default dtype was torch.float64, and its program cannot be made now" in caplog.text
+    assert "default dtype was torch.float64, and its program cannot be traced now" in caplog.text
