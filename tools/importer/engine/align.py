@@ -35,7 +35,7 @@ Counts = tuple[Counter[Mark], Counter[Mark]]
 
 @dataclass(frozen=True)
 class Match:
-    """`length` equal lines, from `old` in the old and from `new` in the new text; counted from 0."""
+    """`length` equal lines, from `old` in the old and `new` in the new text; counted from 0."""
 
     old: int
     new: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What becomes of a patch on another upstream: each case by hand, and laws that hold in all of them."""
+"""Tests of carrying patches: each outcome by example, and invariants of all carries."""
 
 from __future__ import annotations
 
@@ -388,7 +388,7 @@ def test_disjoint_patches_commute(
 
 
 def test_a_name_outvotes_the_body_that_many_share(tmp_path: Path) -> None:
-    """One function came above the patched one and another went below it: all bodies are the same."""
+    """Upstream added a function above the patched one and removed one below; all bodies are equal."""
 
     def text(*names: str, patched: str = "") -> str:
         body = "    x = one()\n    y = two()\n    return x\n"

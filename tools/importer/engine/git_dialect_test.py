@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our patches and git's are the same language: each side reads, and applies, what the other writes."""
+"""Tests with git: each side reads and applies the patches that the other writes."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def test_from_the_start_to_each_commit(
 
 
 def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
-    """An import a day: what has landed is gone from the series, and the rest is rebased each time."""
+    """Import daily: landed patches leave the series, and the rest is rebased each time."""
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}

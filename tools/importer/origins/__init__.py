@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where upstream's trees come from: wheels, Debian's sources, git, archives and directories."""
+"""Origins of upstream trees: wheels, Debian's sources, git, archives and directories."""
 
 from tools.importer.origins.choice import at_hand, open_pin, resolve
 from tools.importer.origins.git_origin import GitSnapshot

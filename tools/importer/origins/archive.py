@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From any archive to one zip that is read by path, checked on the way.
+"""Convert any archive to one checked zip that is read by path.
 
-A compressed tar can only be read from front to back, so it is rewritten once, in one pass and without
-ever being whole in memory. Nothing is extracted to the disk. The zip keeps the archive's names; its
-comment says which top directory is not part of the tree, and the commit where the archive tells it.
+A compressed tar can only be read from front to back, so it is rewritten once, in one pass and in
+little memory. Nothing is extracted to the disk. The zip keeps the archive's names. Its comment has
+the top directory that is not part of the tree, and the commit if the archive records it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Summary:
-    """What a tree's zip says of itself: `top` ends with a slash, or is empty."""
+    """The comment of a tree's zip: `top` ends with a slash, or is empty."""
 
     top: str
     commit: str | None
@@ -58,7 +58,7 @@ class _Member:
 
 
 def write_tree(archive: Path, name: str, out: Path) -> None:
-    """Rewrite `archive`, which messages call `name`, to a zip at `out`. Raises UserError."""
+    """Rewrite `archive`, called `name` in messages, as a zip at `out`. Raises UserError."""
     try:
         with archive.open("rb") as start:
             is_zip = start.read(2) == b"PK"
@@ -84,13 +84,13 @@ def write_tree(archive: Path, name: str, out: Path) -> None:
 
 
 def read_summary(tree: zipfile.ZipFile) -> Summary:
-    """Read what write_tree said of the tree."""
+    """Read the comment that write_tree wrote."""
     data = json.loads(tree.comment)
     return Summary(data["top"], data["commit"])
 
 
 def mode_of(info: zipfile.ZipInfo) -> str:
-    """Return git's mode of a zip's member."""
+    """Return git's mode for a member of a zip."""
     mode = info.external_attr >> 16
     if mode & 0o170000 == 0o120000:
         return SYMLINK
@@ -130,7 +130,7 @@ class _Writer:
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
         path = _plain(member.path)
         if is_gits_own(path):
-            return  # somebody packed a checkout
+            return  # the archive is of a checkout
         check_path(path, self._name)
         if path in self._modes or path in self._hard:
             raise UserError(f"{self._name}: {path!r} is in it twice. Repack it")
@@ -150,7 +150,7 @@ class _Writer:
                 shutil.copyfileobj(member.data, target, _CHUNK)
 
     def _add_again(self, tree: zipfile.ZipFile, path: str, same: str) -> None:
-        """A hard link becomes a file of its own: a zip, and a git tree, know nothing else."""
+        """Write a hard link as a separate file: zips and git trees have no hard links."""
         if same not in self._modes:
             raise UserError(f"{self._name}: {path!r} is a link to {same!r}, which is not in it")
         self._modes[path] = self._modes[same]
@@ -165,7 +165,7 @@ class _Writer:
 
 
 def _decompressed(archive: Path) -> IO[bytes]:
-    """The plain tar, from modules that know a cut-off file; tarfile's own streams do not."""
+    """Return the plain tar. Unlike tarfile, these modules detect a truncated file."""
     with archive.open("rb") as start:
         magic = start.read(6)
     if magic.startswith(b"\x1f\x8b"):
@@ -176,7 +176,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 
 class _Counted:
-    """Counts what tarfile reads: a tar that was cut between two files looks whole to it."""
+    """Count the bytes that tarfile reads: it does not notice a tar cut between two files."""
 
     def __init__(self, plain: IO[bytes]) -> None:
         self._plain, self._count = plain, 0
@@ -190,7 +190,7 @@ class _Counted:
         return data
 
     def check_end(self, offset: int) -> None:
-        """Read on, to where compressed files have their sums; a tar ends with a block of zeros."""
+        """Read to the end, to verify checksums of compressed files and the final zero block."""
         while self.read(_CHUNK):
             pass
         if self._count < offset + tarfile.BLOCKSIZE:
@@ -234,7 +234,7 @@ def _info(path: str, mode: str) -> zipfile.ZipInfo:
 
 
 def _plain(path: str) -> str:
-    """The name without the `./` that `tar -c .` writes."""
+    """Return the name without the `./` that `tar -c .` writes."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -243,7 +243,7 @@ def _plain(path: str) -> str:
 
 
 def _top(paths: dict[str, str]) -> str:
-    """The directory that release archives put around the tree; a Python package is no such."""
+    """Return the top directory of a release archive; a Python package does not count."""
     first, _, rest = next(iter(paths)).partition("/")
     around = f"{first}/"
     if not rest or not all(path.startswith(around) for path in paths):

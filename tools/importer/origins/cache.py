@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user's cache of what origins gave: files under the hash of their bytes, made whole or not at all.
+"""The user's cache of fetched files, by the hash of their bytes. Files appear atomically.
 
-    files/<sha256>       archives as they were fetched
+    files/<sha256>       archives as fetched
     trees/<sha256>.zip   the tree of the archive of that hash, for reading by path
     names/<name>         the hash of a file that its origin never changes under that name
     git/, apt/           state of those tools
-    scratch/             unfinished; what a killed process left goes after a day
+    scratch/             unfinished files; leftovers of killed processes are deleted after a day
 
-Deleting any of it costs a download and nothing else.
+You may delete any of it; the only cost is a download.
 """
 
 from __future__ import annotations
@@ -33,22 +33,22 @@ _PLACES = ("files", "trees", "names", "git", "apt", "locks", "scratch")
 
 
 class CacheProblem(EnvironmentProblem):
-    """The cache's disk is full, or may not be written."""
+    """The cache cannot be written, for example because the disk is full."""
 
 
 @dataclass(frozen=True)
 class Cache:
-    """A directory that any number of processes may use at once."""
+    """A cache directory, safe for concurrent processes."""
 
     root: Path
 
     def file(self, sha256: str) -> Path | None:
-        """The file of that hash, if an earlier call kept it."""
+        """Return the file of that hash if it is cached."""
         path = self.root / "files" / _checked(sha256)
         return path if path.is_file() and not path.is_symlink() else None
 
     def keep(self, file: Path) -> tuple[Path, str]:
-        """Move `file`, which must lie in scratch(), under its hash; return its place and hash."""
+        """Move `file`, which must be in scratch(), under its hash; return its path and hash."""
         with self.writing():
             sha256 = file_digest(file)
             target = self.root / "files" / sha256
@@ -56,7 +56,7 @@ class Cache:
         return target, sha256
 
     def tree(self, sha256: str, make: Callable[[Path], None]) -> Path:
-        """Return the tree's zip of that archive; `make` writes it to a path when it is not there."""
+        """Return the zip of that archive's tree; if not cached, `make` writes it."""
         target = self.root / "trees" / f"{_checked(sha256)}.zip"
         if not target.is_file():
             with self.scratch() as directory:
@@ -65,7 +65,7 @@ class Cache:
         return target
 
     def named(self, name: str) -> Mapping[str, str] | None:
-        """What was noted under `name`, if anything."""
+        """Return the data noted under `name`, or None."""
         try:
             data = json.loads((self.root / "names" / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -73,14 +73,14 @@ class Cache:
         return data if isinstance(data, dict) else None
 
     def note(self, name: str, data: Mapping[str, str]) -> None:
-        """Note `data` under `name`, a file's name."""
+        """Store `data` under `name`, a file name."""
         with self.scratch() as directory:
             (directory / "note").write_text(json.dumps(data) + "\n", encoding="utf-8")
             _publish(directory / "note", self.root / "names" / name)
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
-        """A directory for unfinished things, on the file system of the rest."""
+        """Yield a directory for unfinished files, on the cache's file system."""
         with self.writing():
             place = self.root / "scratch"
             place.mkdir(parents=True, exist_ok=True)
@@ -94,7 +94,7 @@ class Cache:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[int]:
-        """Wait for, and hold, one lock; its descriptor is for children, who then hold it as well."""
+        """Wait for a lock and hold it; children that inherit the descriptor hold it as well."""
         with self.writing():
             path = self.root / "locks" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -107,7 +107,7 @@ class Cache:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Tell of a full disk, or one that cannot be written, in one line."""
+        """Raise CacheProblem with one line if the disk is full or cannot be written."""
         try:
             yield
         except OSError as error:
@@ -115,7 +115,7 @@ class Cache:
             raise self.problem(f"{where}{error.strerror or error}") from error
 
     def problem(self, words: str) -> CacheProblem:
-        """The error of a cache that cannot be written: no other origin would fare better."""
+        """Return the error of a cache that cannot be written; no other origin would help."""
         return CacheProblem(
             f"cannot write the cache, {self.root}: {words}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"
@@ -123,7 +123,7 @@ class Cache:
 
 
 def user_cache() -> Cache:
-    """The cache below XDG_CACHE_HOME. Raises UserError where another user could fill it."""
+    """Return the cache below XDG_CACHE_HOME. Raises UserError if another user could write it."""
     cache = Cache(cache_directory() / "importer")
     for place in (cache.root, *(cache.root / name for name in _PLACES)):
         check_own(place, "Delete it, or set XDG_CACHE_HOME to a directory of your own", link=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which origin an import reads from: the best one that the machine reaches, or the one asked for."""
+"""Choose the origin of an import: the requested one, or the best one that can be reached."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def resolve(
     ref: str | None = None,
     origin: str | None = None,
 ) -> OriginSnapshot:
-    """Return upstream's tree of a tag or ref, and say where it came from and why not from elsewhere.
+    """Return upstream's tree of a tag or ref; report its origin and why others were rejected.
 
     `origin` is `wheel`, `debian`, `git`, `git+URL`, a directory, a repository or an archive. Raises
     UserError (no such tag: with near misses) or EnvironmentProblem (nothing could be reached).
@@ -74,13 +74,13 @@ def resolve(
             _tell(report, snapshot, candidate, passed)
             return snapshot
     if forbidden:
-        # Another origin's silence is beside the point: what this one needs is one setting.
+        # Report the constraint, not the other origins: one setting fixes this.
         raise UserError(f"{wanted.name} of {project.name}: {forbidden[-1]}")
     raise _failure(project, wanted, missing, passed)
 
 
 def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
-    """Return the pinned bytes: from the cache, else fetched and compared with the pin's hashes."""
+    """Return the pinned bytes, from the cache or fetched and compared with the pin's hashes."""
     kind = text_of(pin, "kind")
     cache = user_cache()
     table: dict[str, Callable[[], Origin]] = {
@@ -101,7 +101,7 @@ def open_pin(project: Project, report: Report, pin: Pin) -> OriginSnapshot:
 
 
 def at_hand(project: Project, report: Report, pin: Pin) -> OriginSnapshot | None:
-    """Return the pinned tree if this machine keeps its wheel, else None: nothing is fetched."""
+    """Return the pinned tree if its wheel is cached, else None. Nothing is fetched."""
     if pin.get("kind") != wheel.KIND or user_cache().file(text_of(pin, "sha256")) is None:
         return None
     return open_pin(project, report, pin)
@@ -111,7 +111,7 @@ def _candidates(
     project: Project, report: Report, cache: Cache, wanted: Wanted, origin: str | None
 ) -> Sequence[Origin]:
     if origin is None and wanted.version is None:
-        return _git(project, report, cache)  # the others know releases only
+        return _git(project, report, cache)  # all other origins have releases only
     if origin is None:
         wheels = _wheels(project, report, cache)
         return [
@@ -162,7 +162,7 @@ def _debian(project: Project, report: Report, cache: Cache) -> list[Origin]:
 
 
 def _check_style(project: Project, tag: str | None) -> None:
-    """A release without its `v` would be found, and its series would lie in another directory."""
+    """Refuse a release without its `v`: its series would get another directory."""
     usual = read_build_pin(project.pin).get("tag")
     if tag and tag[0].isdigit() and isinstance(usual, str) and usual.startswith("v"):
         raise UserError(

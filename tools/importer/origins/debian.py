@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin that is a Debian source package: upstream's whole tree, less what Debian may not carry."""
+"""The origin for Debian source packages: upstream's tree without the parts that Debian excludes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PACKAGING = re.compile(r".*\.debian\.tar\.\w+")
 
 
 class DebianOrigin:
-    """`package` is the name of the source package."""
+    """The origin of the source package `package`."""
 
     title = "Debian's source package"
 
@@ -105,9 +105,9 @@ class DebianOrigin:
 
 
 def left_out(statement: str) -> Callable[[str], bool]:
-    """Tell which paths Debian took out of upstream's archive, from debian/copyright.
+    """Return a predicate for paths that Debian removed from upstream's archive (debian/copyright).
 
-    Beside the patterns there, whose `*` matches slashes, its tools leave out git's own files.
+    Its tools also remove git's own files. In the patterns, `*` matches slashes.
     """
     match = re.search(r"^Files-Excluded:((?:.*)(?:\n[ \t].*)*)", statement, re.MULTILINE)
     patterns = [pattern.rstrip("/") for pattern in match[1].split()] if match else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Source packages from the machine's own Debian archive, of any of its suites, by the machine's apt."""
+"""Fetch source packages from any suite of the machine's Debian archive, with its apt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.errors import EnvironmentProblem
 from tools.importer.origins.cache import Cache
 from tools.importer.origins.origin import NotHereError
 
-# The likely ones first: a stable release's version never moves, and unstable is ahead of testing.
+# The likely suites first: a stable release never changes, and unstable is ahead of testing.
 _SUITES = ("stable", "testing", "unstable", "oldstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "timeout")
 _HELPER = Path("/usr/lib/apt/apt-helper")
@@ -47,7 +47,7 @@ class SourcePackage:
 
 
 def upstream_version(version: str) -> str:
-    """Return the `2.6.0` of `2.6.0+dfsg-7`, and the `2.14.0rc1` of `1:2.14.0~rc1-1`."""
+    """Return `2.6.0` for `2.6.0+dfsg-7`, and `2.14.0rc1` for `1:2.14.0~rc1-1`."""
     upstream = version.partition(":")[2] or version
     if "-" in upstream:
         upstream = upstream.rpartition("-")[0]
@@ -55,7 +55,7 @@ def upstream_version(version: str) -> str:
 
 
 class DebianArchive:
-    """The archives in the machine's apt settings; `etc` stands in for those in tests."""
+    """The archives in the machine's apt settings; tests pass `origins` instead."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class DebianArchive:
         )
 
     def download(self, file: SourceFile, directory: Path) -> Path:
-        """Fetch one file, by its address; apt checks its sum. Raises EnvironmentProblem."""
+        """Fetch one file by its URI; apt checks its hash. Raises EnvironmentProblem."""
         target = directory / file.name
         try:
             self._download(file.uri, target, file.sha256)
@@ -100,9 +100,9 @@ class DebianArchive:
         return target
 
     def download_pinned(self, package: str, name: str, sha256: str, directory: Path) -> Path:
-        """Fetch one file from the pool of the first mirror that has it, without any index.
+        """Fetch one file from the pool of the first mirror that has it, without an index.
 
-        The pool keeps a file for as long as any release needs it. Raises EnvironmentProblem.
+        The pool keeps a file while any release needs it. Raises EnvironmentProblem.
         """
         target = directory / name
         problems = []
@@ -160,7 +160,7 @@ class DebianArchive:
     def _download(self, uri: str, target: Path, sha256: str) -> None:
         try:
             command.run(
-                # As root, apt would drop to a user that cannot write to our directory.
+                # As root, apt would switch to a user that cannot write to this directory.
                 [_HELPER, "-oAPT::Sandbox::User=root", "-oAcquire::Retries=2",
                  "-oAcquire::http::Timeout=20", "-oAcquire::https::Timeout=20",
                  "download-file", uri, target, f"SHA256:{sha256}"],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bare repository in the cache that holds what was fetched from one git origin.
+"""A bare repository in the cache with the objects fetched from one git origin.
 
-An origin on this disk lends its objects, so that its whole history is there at once and nothing is
-copied. From one across a network only the wanted commit is fetched, without its history.
+An origin on this disk is an alternate, so its whole history is available and nothing is copied.
+From a remote origin only the wanted commit is fetched, without its history.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _SCHEMES = ("https", "http", "ssh", "git", "file")
 _LIST_SECONDS = 60
 _FETCH_SECONDS = 3600
 
-# What a hook or a person's shell may have set must not lead git elsewhere.
+# Variables set by a hook or a shell must not redirect git.
 _ENVIRONMENT = {
     "LC_ALL": "C",
     "GIT_ALLOW_PROTOCOL": ":".join(_SCHEMES),
     "GIT_ALTERNATE_OBJECT_DIRECTORIES": "",
     "GIT_NAMESPACE": "",
-    "GIT_NO_REPLACE_OBJECTS": "1",  # the pin is of the real objects
+    "GIT_NO_REPLACE_OBJECTS": "1",  # the pin names the original objects
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_TERMINAL_PROMPT": "0",
-    # A server that stalls is given up after a minute.
+    # Give up a stalled server after a minute.
     "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
     "GIT_HTTP_LOW_SPEED_TIME": "60",
 }
 
-# Set in hooks, and no business of ours.
+# Set in hooks; must not affect this repository.
 _UNSET = (
     "env",
     *(
@@ -56,8 +56,8 @@ _UNSET = (
     ),
 )
 
-# Reading depends on nobody's settings. Fetching does: how a network is reached (proxies, certificates,
-# credentials, mirrors) is the user's, and a commit id says whether the right thing came.
+# Reading must not depend on any settings. Fetching does: proxies, certificates, credentials and
+# mirrors are the user's choice, and the commit id proves that the right objects arrived.
 _NO_SETTINGS = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -67,7 +67,7 @@ _NO_SETTINGS = {
 
 
 class GitError(Exception):
-    """git ended with a failure: `status` and its words, on one line."""
+    """git failed; the message has its exit status and its output, on one line."""
 
     def __init__(self, command: str, status: object, words: str) -> None:
         super().__init__(f"git {command} exited {status}: {words}")
@@ -75,7 +75,7 @@ class GitError(Exception):
 
 
 class GitMirror:
-    """The cached repository of one origin; `url` as git takes it, or a path."""
+    """The cached repository of one origin; `url` is a git URL or a path."""
 
     def __init__(self, url: str, cache: Cache) -> None:
         self.url = check_url(url)
@@ -86,13 +86,13 @@ class GitMirror:
         self._lock = f"git-{key}"
 
     def refs(self, *patterns: str) -> dict[str, str]:
-        """Ids by full name, those of annotated tags as `NAME^{}` too. Raises GitError."""
+        """Return ids by full ref name; annotated tags also as `NAME^{}`. Raises GitError."""
         text = self._run("ls-remote", ["--", self._source(), *patterns], seconds=_LIST_SECONDS)
         rows = (line.split("\t", 1) for line in text.splitlines() if "\t" in line)
         return {name: oid for oid, name in rows}
 
     def has(self, commit: str) -> bool:
-        """Whether the commit, and its tree, are in the cached repository by now."""
+        """Return whether the commit and its tree are in the cached repository."""
         if not self.directory.is_dir():
             return False
         try:
@@ -102,16 +102,16 @@ class GitMirror:
         return True
 
     def fetch(self, commit: str) -> None:
-        """Get one commit and keep it. Raises GitError."""
+        """Fetch one commit and keep it. Raises GitError."""
         with self._cache.locked(self._lock) as lock, self._cache.writing():
             self._prepare()
             if not self.has(commit):
                 self._fetch(commit, lock)
-            # A ref of ours: gc of this repository must not take it.
+            # A ref protects the commit from gc in this repository.
             self.read("update-ref", [f"refs/pinned/{commit}", commit])
 
     def expand(self, short: str) -> str | None:
-        """The commit that a short id stands for, in an origin on this disk."""
+        """Return the commit of a short id, for an origin on this disk."""
         if self.local is None:
             return None
         with self._cache.locked(self._lock), self._cache.writing():
@@ -137,7 +137,7 @@ class GitMirror:
         return bytes(out)
 
     def git(self) -> Git:
-        """GitPython's git on the cached repository, with nobody's settings."""
+        """Return GitPython's git for the cached repository, without any user settings."""
         git = _git_class()(os.fspath(self.directory))
         place = {
             "GIT_DIR": os.fspath(self.directory),
@@ -148,7 +148,7 @@ class GitMirror:
         return git
 
     def _prepare(self) -> None:
-        """Make the repository where there is none, whole or not at all, and free it of dead locks."""
+        """Create the repository atomically if it is missing, and delete stale locks."""
         if not self.directory.is_dir():
             with self._cache.scratch() as scratch:
                 new = scratch / "new.git"
@@ -164,9 +164,9 @@ class GitMirror:
             alternates.parent.mkdir(exist_ok=True)
             _replace(alternates, os.fsencode(objects) + b"\n")
             shallow = objects.parent / "shallow"
-            if shallow.is_file():  # where its history ends, ours does
+            if shallow.is_file():  # its history ends here, so ours must as well
                 _replace(self.directory / "shallow", shallow.read_bytes())
-        # We hold the lock, and so does any git that a killed process of ours left: these are dead.
+        # This process holds the cache lock, so git lock files are leftovers of killed processes.
         for dead in self.directory.rglob("*.lock"):
             dead.unlink(missing_ok=True)
 
@@ -181,14 +181,14 @@ class GitMirror:
         except GitError as error:
             if "shallow" not in error.words:
                 raise
-            # A plain web server knows only whole histories.
+            # A plain web server can only serve whole histories.
             self._run("fetch", [*options, *ends], seconds=_FETCH_SECONDS, lock=lock)
 
     def _run(self, command: str, arguments: list[str], *, seconds: int, lock: int = -1) -> str:
         with self._cache.scratch() as scratch:
             environment = {
                 **self._trust(scratch),
-                # No repository around the cache has a say.
+                # Ignore any repository around the cache.
                 "GIT_CEILING_DIRECTORIES": os.fspath(scratch.parent),
             }
             return _run_git(
@@ -202,9 +202,9 @@ class GitMirror:
             )
 
     def _trust(self, scratch: Path) -> Mapping[str, str]:
-        """Settings for reading an origin on this disk: only that another user may own it.
+        """Return settings for reading an origin on this disk that another user may own.
 
-        git asks its user to vouch for such a repository; naming it as the origin does.
+        git requires safe.directory for such a repository; naming it as the origin is consent.
         """
         if self.local is None:
             return {}
@@ -219,7 +219,7 @@ class GitMirror:
 
 
 def check_url(url: str) -> str:
-    """Return a git origin's address, without `git+`. Raises UserError."""
+    """Return a git origin's URL without `git+`. Raises UserError."""
     plain = url.removeprefix("git+")
     parts = urlsplit(plain)
     if "://" not in plain and not Path(plain).is_absolute():
@@ -239,7 +239,7 @@ def check_url(url: str) -> str:
 
 
 def is_repository(directory: Path) -> bool:
-    """Whether a directory is a git repository: bare, or the top of a working tree."""
+    """Return whether a directory is a git repository: bare, or the top of a working tree."""
     return (directory / ".git").exists() or (
         (directory / "HEAD").is_file() and (directory / "objects").is_dir()
     )
@@ -256,7 +256,7 @@ def _local(url: str) -> Path | None:
 
 
 def _objects(repository: Path) -> Path:
-    """The directory of a local repository's objects, also for a linked worktree."""
+    """Return the object directory of a local repository, also for a linked worktree."""
     text = _run_git(
         "rev-parse",
         ["--git-common-dir"],
@@ -269,7 +269,7 @@ def _objects(repository: Path) -> Path:
 
 
 def _git_dir(repository: Path) -> str:
-    # Named outright, git does not ask who owns it.
+    # With an explicit --git-dir, git does not check the owner.
     dot_git = repository / ".git"
     if dot_git.is_file():
         target = re.match(r"gitdir: (.*)", dot_git.read_text(encoding="utf-8"))
@@ -292,7 +292,7 @@ def _run_git(
     place = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
     status, out, words = git.execute(
-        # coreutils' timeout ends git also when this process was killed.
+        # coreutils' timeout also ends git if this process was killed.
         [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *place, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,
@@ -310,7 +310,7 @@ def _git_class() -> type[Git]:
     for tool in ("git", "timeout"):
         if shutil.which(tool) is None:
             raise EnvironmentProblem(f"{tool}: not found on PATH. Install it")
-    # Late: the import itself fails on a machine without git.
+    # Imported here: the import fails on a machine without git.
     from git.cmd import Git
 
     return Git
@@ -327,7 +327,7 @@ def _quoted(path: Path) -> str:
 
 
 def _replace(file: Path, data: bytes) -> None:
-    """Write a file whole; readers of the repository hold no lock."""
+    """Write a file atomically: readers of the repository hold no lock."""
     if not file.is_file() or file.read_bytes() != data:
         new = file.with_name(f"{file.name}.new")
         new.write_bytes(data)

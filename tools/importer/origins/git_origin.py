@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The origin that is a git repository, across a network or on this disk: the commit id is the pin."""
+"""The origin for git repositories, remote or on this disk: the commit id is the pin."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SUBMODULE = "160000"
 
 
 class GitOrigin:
-    """`url` is what git takes, with `git+` before it or not, or a path."""
+    """The origin of `url`: a git URL, with or without `git+`, or a path."""
 
     title = "git"
 
@@ -40,7 +40,7 @@ class GitOrigin:
                 name, commit = _resolve(mirror, wanted)
             with self._report.progress(f"Fetching {wanted.name} from {mirror.url}"):
                 mirror.fetch(commit)
-                # The id may be of a tag or of a tree.
+                # The id may name a tag or a tree.
                 commit = (
                     mirror.read("rev-parse", ["--verify", f"{commit}^{{commit}}"]).decode().strip()
                 )
@@ -78,9 +78,9 @@ class _Entry:
 
 
 class GitSnapshot:
-    """The tree of one commit. `repository` is the bare repository that has it, for its ancestry.
+    """The tree of one commit. `repository` is the bare repository that contains it.
 
-    There all of history is known when the origin is on this disk, and only this commit otherwise.
+    It has the whole history if the origin is on this disk, and only this commit otherwise.
     """
 
     natives = False
@@ -103,7 +103,7 @@ class GitSnapshot:
         entry = self._entries.get(path)
         if entry is None:
             return None
-        # One `git cat-file --batch` answers all reads.
+        # One `git cat-file --batch` process answers all reads.
         try:
             _, _, _, data = self._git.get_object_data(entry.oid)
         except ValueError as error:
@@ -141,7 +141,7 @@ def _snapshot(mirror: GitMirror, pin: Pin) -> GitSnapshot:
 
 
 def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
-    """The full name and the id of what is wanted, tags peeled. Raises NotHereError or GitError."""
+    """Return the full ref name and the peeled id. Raises NotHereError or GitError."""
     if wanted.ref is not None and _COMMIT.fullmatch(wanted.ref):
         return wanted.ref, wanted.ref
     if wanted.tag is not None:
@@ -167,7 +167,7 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
 
 
 def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exception:
-    """A pinned commit that did not come: the origin may have another one under its name by now."""
+    """Return the error for an unavailable pinned commit: its ref may name another commit now."""
     name = optional_text(pin, "ref")
     try:
         found = mirror.refs(name, name + _PEELED) if name else {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins on this machine's disk: an archive, pinned by its sha256, or a directory, by its tree's hash."""
+"""Origins on this disk: an archive, pinned by its sha256, or a directory, by its tree's hash."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ArchiveOrigin:
 
 
 class TreeOrigin:
-    """A directory. Files of git's own are no part of it."""
+    """A directory without git's own files."""
 
     title = "a directory"
 
@@ -105,7 +105,7 @@ class TreeOrigin:
 
 
 class TreeSnapshot:
-    """A directory's files, each compared with what was hashed when it is read."""
+    """The files of a directory; each is checked against its hash when it is read."""
 
     natives = False
     commit = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The machine's own pip as a downloader: it looks where the user told it to (pip.conf, PIP_*)."""
+"""Download wheels with the machine's own pip and its configuration (pip.conf, PIP_*)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tools.importer.origins.origin import NotHereError
 _VERSIONS = re.compile(r"\(from versions: ([^)]*)\)")
 _HASHES = "DO NOT MATCH THE HASHES"
 _CONSTRAINT = re.compile(r"The user requested \(constraint\) (\S.*)")
-# pip ends with "No matching distribution" as well after connections that failed.
+# pip also ends with "No matching distribution" after failed connections.
 _UNREACHED = ("Retrying (", "Read timed out", "Connection", "HTTP error 5", "NewConnectionError")
-# An index that is out of reach must cost seconds.
+# An unreachable index must fail within seconds.
 _PATIENCE = ("--timeout=20", "--retries=1")
 
 
 @dataclass(frozen=True)
 class Request:
-    """One wheel: `options` choose the platform; with a sha256, that one or none."""
+    """One wheel: `options` choose the platform; `sha256`, if set, allows only that file."""
 
     project: str
     version: str
@@ -41,11 +41,11 @@ class Request:
 
 
 class ConstrainedError(UserError):
-    """A constraint of the user's, or of the machine's, forbids pip the version."""
+    """A constraint of the user or of the machine forbids the version."""
 
 
 def download(request: Request, directory: Path) -> Path:
-    """Leave the wheel in `directory`.
+    """Download the wheel into `directory`.
 
     Raises NotHereError, EnvironmentProblem, ConstrainedError or another UserError.
     """
@@ -68,11 +68,11 @@ def download(request: Request, directory: Path) -> Path:
 
 @functools.cache
 def _command() -> tuple[str, ...]:
-    """The pip of the python3 on PATH, which its user configured; else one that is found or fetched."""
+    """Return the pip of the python3 on PATH, as configured by its user; else find or fetch one."""
     python = shutil.which("python3")
     if python:
         with tempfile.TemporaryDirectory() as directory:
-            # A directory of our own: `-m` would import a pip that lies in the caller's.
+            # A fresh directory: `-m` would import a pip from the caller's current directory.
             probe = [python, "-m", "pip", "--version"]
             if not subprocess.run(
                 probe, cwd=directory, capture_output=True, check=False
@@ -85,9 +85,9 @@ def _command() -> tuple[str, ...]:
 
 
 def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    # Nothing is installed, so a wish for a virtualenv has no bearing. Constraints do: they may be an
-    # administrator's rule about what is downloaded. pip takes an empty PIP_CONSTRAINT for none set and
-    # reads its configuration; the user who empties it means that no constraint counts.
+    # Nothing is installed, so PIP_REQUIRE_VIRTUALENV does not apply. Constraints do: they may be an
+    # administrator's rule about downloads. pip treats an empty PIP_CONSTRAINT as unset and reads
+    # its configuration, but a user who sets it empty wants no constraint.
     environment = {
         **os.environ, "LC_ALL": "C.UTF-8", "PIP_REQUIRE_VIRTUALENV": "0",
         "PIP_REQUIREMENT": "", "PIP_QUIET": "0", "PIP_NO_DEPS": "1",
@@ -139,7 +139,7 @@ def _last_error(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
     last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
-    if last == "Exception:":  # pip's own traceback follows, its last line is what happened
+    if last == "Exception:":  # pip's own traceback follows; its last line is the reason
         last = lines[-1]
     broken = next((line for line in lines if any(mark in line for mark in _UNREACHED)), None)
     if broken is None:

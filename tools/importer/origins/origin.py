@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an origin is, what it is asked for, and how it says that it has no such thing."""
+"""The interface of origins, their requests, and the error for a missing release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*(?:[-.]?(?:a|b|rc|post)\d+)?)")
 
 @dataclass(frozen=True)
 class Wanted:
-    """A release's tag, or any ref or commit of a git origin; with neither, the origin as it lies."""
+    """A request: a release's tag, or a ref or commit of git; with neither, the current state."""
 
     tag: str | None = None
     ref: str | None = None
@@ -29,7 +29,7 @@ class Wanted:
         if self.tag is not None and self.ref is not None:
             raise UserError(f"both a tag ({self.tag}) and a ref ({self.ref}) are given. Give one")
         for kind, name in (("tag", self.tag), ("ref", self.ref)):
-            # A tag names a directory of the series: it must not lead elsewhere.
+            # A tag names a directory of the series, so it must not contain `..`.
             if name is not None and not _LABEL.fullmatch(name):
                 raise UserError(f"'{name}' cannot be the name of a {kind}. Write it as in v2.14.1")
 
@@ -39,15 +39,15 @@ class Wanted:
 
     @property
     def version(self) -> str | None:
-        """The version that a release's tag stands for; None where it stands for none."""
+        """The version of a release's tag; None if the tag is not a release's."""
         match = _RELEASE.fullmatch(self.tag or "")
         return match[1] if match else None
 
 
 class NotHereError(Exception):
-    """The origin answered, and has no such release. One line; `known` are names that it has.
+    """The origin was reached and has no such release. One line; `known` are names that it has.
 
-    `complete` is False where a release may well exist that this kind of origin never has.
+    `complete` is False if the release may exist although this kind of origin never has it.
     """
 
     def __init__(self, message: str, *, known: Iterable[str] = (), complete: bool = True) -> None:
@@ -58,34 +58,34 @@ class NotHereError(Exception):
 
 @runtime_checkable
 class OriginSnapshot(Snapshot, Protocol):
-    """A snapshot as origins make it."""
+    """A snapshot from an origin."""
 
     @property
     def natives(self) -> bool:
-        """Whether it is the CPU wheel of the build's platform: the build's pin may move to it."""
+        """Whether this is the CPU wheel of the build's platform: the build's pin may move to it."""
 
 
 class Origin(Protocol):
-    """One kind of place that upstream's tree is had from."""
+    """One kind of source of upstream trees."""
 
     @property
     def title(self) -> str:
-        """What people call it in a message."""
+        """The name of this kind in messages."""
 
     def find(self, wanted: Wanted) -> OriginSnapshot:
-        """Fetch what is wanted. Raises NotHereError, EnvironmentProblem (out of reach) or UserError."""
+        """Fetch a release. Raises NotHereError, EnvironmentProblem (unreachable) or UserError."""
 
     def open(self, pin: Pin) -> OriginSnapshot:
-        """Give the pinned bytes again. Raises UserError where the origin has others by now."""
+        """Return the pinned bytes again. Raises UserError if the origin now has other bytes."""
 
 
 def near(name: str, known: Iterable[str]) -> list[str]:
-    """Return up to five of `known` that `name` may have meant, best first."""
+    """Return up to five names of `known` that resemble `name`, best first."""
     return difflib.get_close_matches(name, list(dict.fromkeys(known)), n=5, cutoff=0.6)
 
 
 def text_of(pin: Pin, key: str) -> str:
-    """Return a string of the pin. Raises UserError where it has none."""
+    """Return a string of the pin. Raises UserError if it is missing."""
     value = pin.get(key)
     if not isinstance(value, str):
         raise UserError(
@@ -95,5 +95,5 @@ def text_of(pin: Pin, key: str) -> str:
 
 
 def optional_text(pin: Pin, key: str) -> str | None:
-    """Return a string of the pin, or None where the origin did not know it."""
+    """Return a string of the pin, or None if the origin did not know it."""
     return None if pin.get(key) is None else text_of(pin, key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small real wheels, repositories and projects for the tests of this room."""
+"""For tests: small real wheels, repositories and projects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CONTENTS = {
 
 
 class Lines:
-    """A report that remembers."""
+    """A report that records its lines."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -51,14 +51,14 @@ class Lines:
         yield self
 
     def advance(self, n: int = 1) -> None:
-        """No one looks."""
+        """Do nothing."""
 
     def result(self, data: Mapping[str, object]) -> None:
-        """No one looks."""
+        """Do nothing."""
 
 
 def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
-    """A workspace below `root` with these origins in its import.json."""
+    """Return a workspace below `root` with these origins in its import.json."""
     directory = root / "third_party" / "torch"
     directory.mkdir(parents=True)
     (directory / "contents.json").write_text(json.dumps(_CONTENTS))
@@ -74,7 +74,7 @@ def make_project(root: Path, **origins: Mapping[str, str]) -> Project:
 
 
 def wheel_settings(**more: str) -> dict[str, str]:
-    """What import.json says of the wheels that make_wheel makes."""
+    """Return import.json's settings for the wheels that make_wheel writes."""
     contents = "third_party/torch/contents.json"
     return {"project": "torch", "local_version": "cpu", "contents": contents, **more}
 
@@ -87,7 +87,7 @@ def make_wheel(
     files: Mapping[str, bytes] | None = None,
     cuda: str = "None",
 ) -> Path:
-    """A wheel that pip takes, with `files` beside those that every wheel here has."""
+    """Write a wheel that pip accepts, with `files` in addition to the standard ones."""
     info = f"torch-{version}.dist-info"
     stamp = f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\ngit_version = '{COMMIT}'\n"
     members = {
@@ -111,7 +111,7 @@ def make_wheel(
 
 
 def git(repository: Path, *arguments: str) -> str:
-    """Run git there with nobody's settings; return what it prints."""
+    """Run git there without user settings; return its output."""
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     result = subprocess.run(
         ["git", *arguments],
@@ -125,7 +125,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def commit_files(repository: Path, files: Mapping[str, bytes | None], tag: str = "") -> str:
-    """Write (None: delete) files, commit them, tag the commit; return its id."""
+    """Write files (None: delete), commit them, tag the commit; return its id."""
     if not (repository / ".git").exists():
         repository.mkdir(parents=True, exist_ok=True)
         git(repository, "init", "--quiet", "--initial-branch=main")

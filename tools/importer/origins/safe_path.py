@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths and links of foreign trees: what leaves the tree, or hides in it, is refused by name."""
+"""Check paths and links of untrusted trees: refuse those that leave the tree or are git's own."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.names import escapes
 
 
 def check_path(path: str, source: str) -> str:
-    """Return `path`, a plain one below the tree. Raises UserError, which names `source`."""
+    """Return `path` if it is plain and below the tree. Raises UserError, which names `source`."""
     parts = path.split("/")
     if path.startswith("/"):
         found = "is absolute"
@@ -27,12 +27,12 @@ def check_path(path: str, source: str) -> str:
 
 
 def is_gits_own(path: str) -> bool:
-    """Whether a path is in a `.git` directory, or is what a worktree has in its place."""
+    """Return whether a path is in a `.git` directory, or is a worktree's `.git` file."""
     return ".git" in path.lower().split("/")
 
 
 def check_link(path: str, target: str, source: str) -> str:
-    """Return a link's target when it stays in the tree. Raises UserError."""
+    """Return a link's target if it stays in the tree. Raises UserError."""
     if escapes(path, target) or "\0" in target:
         raise UserError(
             f"{source}: the link {path!r} leads out of the tree, to {target!r}."
@@ -42,7 +42,7 @@ def check_link(path: str, target: str, source: str) -> str:
 
 
 def check_nesting(files: Iterable[str], source: str) -> None:
-    """Refuse a file that lies below another file or link. Raises UserError."""
+    """Refuse a file below another file or link. Raises UserError."""
     known = set(files)
     seen: set[str] = set()
     for path in known:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Origins that are release wheels: the build's own, and any other of the version for its sources."""
+"""Origins for release wheels: the build's own, and one of another platform for its sources."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tools.importer.snapshot import Blob
 
 KIND = "wheel"
 
-# Wheels without CUDA, small ones first: 130 MB where the usual Linux wheel has 550. pip lowers the
-# first to every older macOS by itself.
+# Wheels without CUDA, small ones first: 130 MB, where the usual Linux wheel has 550. pip also
+# accepts wheels of older macOS versions for the first platform.
 _SOURCE_PLATFORMS = (
     ("macosx_99_0_arm64",),
     ("win_amd64",),
     ("manylinux_2_28_aarch64", "manylinux2014_aarch64"),
 )
 
-# As in //third_party/pypi: replaces the address of the index with the builds without CUDA.
+# As in //third_party/pypi: overrides the URL of the index with the builds without CUDA.
 _EXTRA_INDEX_VARIABLE = "TORCH_GOOGLE_TORCH_INDEX"
 
 
@@ -49,7 +49,7 @@ class WheelSettings:
 
 
 def wheel_settings(project: Project) -> WheelSettings | None:
-    """Read import.json and the index that the build's pin names; None without a wheel origin."""
+    """Read import.json and the pin's extra index; None without a wheel origin."""
     settings = project.origins.get(KIND)
     if settings is None:
         return None
@@ -66,7 +66,7 @@ def wheel_settings(project: Project) -> WheelSettings | None:
 
 
 def read_build_pin(pin: Path) -> dict[str, object]:
-    """Read what the build is pinned to: {} where it is to nothing yet. Raises UserError."""
+    """Read the build's pin; {} if it does not exist yet. Raises UserError."""
     try:
         data = json.loads(pin.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -79,7 +79,7 @@ def read_build_pin(pin: Path) -> dict[str, object]:
 
 
 class WheelOrigin:
-    """The wheel that the build itself uses: without CUDA and for its platform."""
+    """The wheel that the build itself uses: for its platform, without CUDA."""
 
     title = "the build's wheel"
 
@@ -98,7 +98,7 @@ class WheelOrigin:
             raise
 
     def open(self, pin: Pin) -> WheelSnapshot:
-        """Give a pinned wheel of either origin."""
+        """Return a pinned wheel of either origin."""
         sha256, filename = text_of(pin, "sha256"), text_of(pin, "filename")
         file = self._cache.file(sha256)
         if file is None:
@@ -116,7 +116,7 @@ class WheelOrigin:
         return WheelSnapshot(file, self._settings, dict(pin))
 
     def _noted(self, version: str, requests: Iterator[Request], wanted: Wanted) -> WheelSnapshot:
-        """A wheel that an earlier call fetched, since no index changes one; else the first to be had."""
+        """Return the wheel fetched by an earlier call (no index changes one), or fetch it."""
         name = f"{self._settings.project}-{version}"
         noted = self._cache.named(name)
         file = self._cache.file(noted["sha256"]) if noted else None
@@ -129,7 +129,7 @@ class WheelOrigin:
     def _first(
         self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
     ) -> WheelSnapshot:
-        """The first of the requests that pip can fulfil; else what is best known of the failures."""
+        """Return the first request that pip can fulfil, or raise the most informative error."""
         said: list[str] = []
         known: list[str] = []
         answered = False
@@ -167,7 +167,7 @@ class WheelOrigin:
 
 
 class SourceWheelOrigin(WheelOrigin):
-    """Any wheel of the version: its Python sources are the same ones."""
+    """Any wheel of the version: all have the same Python sources."""
 
     title = "another platform's wheel, for its sources"
 
@@ -186,7 +186,7 @@ class SourceWheelOrigin(WheelOrigin):
 
 
 class WheelSnapshot:
-    """Upstream's files in a wheel. A wheel keeps no executable bits, and every file of it has none."""
+    """Upstream's files in a wheel. Wheels record no executable bits, so no file has one."""
 
     def __init__(self, file: Path, settings: WheelSettings, pin: Pin) -> None:
         packed = open_zip(file)
@@ -245,7 +245,7 @@ def _snapshot(
 
 
 def _stamp(file: Path, project: str) -> dict[str, str]:
-    """What the build wrote into version.py: names with text values."""
+    """Return the string values that the build wrote into version.py."""
     try:
         text = open_zip(file).read(f"{project}/version.py").decode("utf-8", "replace")
     except KeyError:
@@ -262,12 +262,12 @@ def _version(wanted: Wanted) -> str:
 
 
 def _plain(version: str) -> str:
-    """2.14.0-rc3 and 2.14.0rc3 are the same."""
+    """Return the version without dashes: 2.14.0-rc3 and 2.14.0rc3 are equal."""
     return version.replace("-", "")
 
 
 def _indexes(settings: WheelSettings) -> Iterator[str | None]:
-    """The user's own indexes, then the one that the build's pin names."""
+    """Yield None for the user's own indexes, then the index that the build's pin names."""
     yield None
     index = os.environ.get(_EXTRA_INDEX_VARIABLE, settings.extra_index)
     if index:
@@ -288,7 +288,7 @@ def _source_requests(settings: WheelSettings, version: str) -> Iterator[Request]
 
 
 def _options_for(filename: str) -> tuple[str, ...]:
-    """The options by which pip takes the wheel of that name."""
+    """Return the options with which pip accepts the wheel of that name."""
     try:
         python, abi, tags = filename.removesuffix(".whl").split("-")[-3:]
         digits = re.fullmatch(r"(?:cp|py)(\d)(\d*)", python.split(".")[0])
@@ -305,7 +305,7 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 
 def _extra_index(pin: Path) -> str | None:
-    """The index that the build's pin names, which has the builds without CUDA."""
+    """Return the pin's index, which has the builds without CUDA."""
     found = read_build_pin(pin).get("wheel")
     index = found.get("extra_index") if isinstance(found, dict) else None
     return index if isinstance(index, str) else None

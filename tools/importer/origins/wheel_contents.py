@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which upstream paths a wheel holds: what the build made is not upstream's, and much is left out."""
+"""The upstream paths in a wheel: build outputs are excluded, and many sources are not packed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Kind = tuple[str, str]
 
 @dataclass(frozen=True)
 class WheelContents:
-    """Patterns on paths, where `*` matches slashes too.
+    """Path patterns, in which `*` also matches slashes.
 
-    `roots` are the packages at the same place in upstream's repository, `built` what the build adds
-    below them, `left_out` what upstream has below them and the build does not pack.
+    `roots` are packages at the same path in upstream's repository, `built` files that the build
+    adds below them, `left_out` upstream files below them that the build does not pack.
     """
 
     roots: tuple[str, ...]
@@ -33,11 +33,11 @@ class WheelContents:
     left_out: tuple[str, ...] = ()
 
     def is_upstream(self, path: str) -> bool:
-        """Whether a wheel's member is a file of upstream's repository."""
+        """Return whether a wheel's member is a file of upstream's repository."""
         return path.partition("/")[0] in self.roots and not self._built.match(path)
 
     def would_hold(self, path: str, kinds: Collection[Kind]) -> bool:
-        """Whether a wheel with files of these kinds would hold `path` if upstream had it.
+        """Return whether a wheel with files of these kinds would contain `path` if upstream had it.
 
         Every module of a package is packed; any other file if its kind is.
         """
@@ -66,11 +66,11 @@ def read_contents(file: Path) -> WheelContents:
 
 
 def kind_of(path: str) -> Kind:
-    """The part of the tree, two directories deep at most, and the suffix."""
+    """Return the first two directories and the suffix of a path."""
     directory, name = posixpath.split(path)
     return "/".join(directory.split("/")[:2]), posixpath.splitext(name)[1]
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
-    # Nothing matches an empty list of patterns.
+    # (?!) matches nothing: an empty list of patterns excludes no path.
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")

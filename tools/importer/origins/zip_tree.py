@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The members of a zip by path, read when they are asked for."""
+"""Members of a zip, read by path on demand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.importer.snapshot import SYMLINK, Blob
 
 
 def open_zip(file: Path) -> zipfile.ZipFile:
-    """Open a zip of the cache. Raises EnvironmentProblem where it is damaged."""
+    """Open a zip of the cache. Raises EnvironmentProblem if it is damaged."""
     try:
         return zipfile.ZipFile(file)
     except (OSError, zipfile.BadZipFile) as error:
@@ -47,10 +47,10 @@ class ZipMembers:
 
 
 class ArchiveSnapshot:
-    """The tree of an archive, from the zip that archive.write_tree made of it.
+    """The tree of an archive, from the zip that archive.write_tree wrote.
 
-    `absent` tells which paths the archive's maker left out; a directory without any file (a
-    submodule, or all of it left out) counts as such.
+    `absent` is a predicate for paths that the archive's maker left out. A directory without files
+    (a submodule, or one left out completely) counts as left out.
     """
 
     natives = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build's pin, moved to the wheel that was imported, with the hash of the tree that it becomes."""
+"""Move the build's pin to the imported wheel, with the hash of its patched tree."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tools.importer.snapshot import Snapshot
 def moved_pin(
     project: Project, new: Snapshot, carried: Carried, report: Report
 ) -> dict[str, object] | None:
-    """Return what pin.json becomes, or None where the build cannot use that origin.
+    """Return the new content of pin.json, or None if the build cannot use that origin.
 
-    Raises UserError when the patched tree cannot be made.
+    Raises UserError if the patched tree cannot be built.
     """
-    # Late: whoever asks for `status` needs neither origins nor what makes the tree.
+    # Imported here: `status` needs neither the origins nor the unpacker.
     from third_party.torch.unpack import tree_hash_of
     from tools.importer.origins import OriginSnapshot
     from tools.importer.origins.cache import user_cache
@@ -46,7 +46,7 @@ def moved_pin(
         "commit": new.commit,
         "version": new.pin["version"],
         "wheel": {
-            **old["wheel"],  # its index of builds without CUDA stays
+            **old["wheel"],  # keep its index of builds without CUDA
             "filename": new.pin["filename"],
             "sha256": new.pin["sha256"],
         },
@@ -55,5 +55,5 @@ def moved_pin(
 
 
 def pin_bytes(pin: dict[str, object]) -> bytes:
-    """Return pin.json. Same pin, same bytes."""
+    """Return the bytes of pin.json. The same pin gives the same bytes."""
     return (json.dumps(pin, indent=2) + "\n").encode()

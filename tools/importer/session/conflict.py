@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a person settles: laid out below `.import/conflict`, read back as a decision.
+"""Files that a person resolves: written below `.import/conflict`, read back as a decision.
 
-Each stands under its path in the new tree. A text with a conflict has markers; where a merge could not
-even write those (a binary, a file that upstream deleted) the person has to change what is there, or to
-say that it is meant.
+Each is at its path in the new tree. Conflicting text has markers. If a merge cannot write markers
+(a binary, a file that upstream deleted), the person must change the file or confirm it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _MIDDLE = b"======="
 
 @dataclass(frozen=True)
 class Unsettled:
-    """What is left to do in a file; `line` counts from 1, 0 for the file as a whole."""
+    """The remaining work in a file; `line` counts from 1, and 0 means the whole file."""
 
     path: str
     line: int
@@ -41,13 +40,13 @@ class Unsettled:
 
 
 def stop_of(result: PatchResult) -> Stop:
-    """Return what a stopped patch asks of a person."""
+    """Return the files of a stopped patch that a person has to resolve."""
     files = {file.new_path: _stop_file(result, file) for file in _open_files(result)}
     return Stop(result.patch.name, result.outcome.value, files)
 
 
 def stage_conflict(state: Path, result: PatchResult) -> None:
-    """Write the files of a stopped patch aside. `show_conflict` makes them appear."""
+    """Stage the files of a stopped patch. `show_conflict` publishes them."""
     shutil.rmtree(state / STAGED, ignore_errors=True)
     (state / STAGED).mkdir(parents=True)
     for file in _open_files(result):
@@ -59,20 +58,20 @@ def stage_conflict(state: Path, result: PatchResult) -> None:
 
 
 def show_conflict(state: Path, result: PatchResult, series: Path) -> None:
-    """Make the staged files appear at once, where none are, with a summary for people beside them."""
+    """Publish the staged files with one rename, and write their summary."""
     os.rename(state / STAGED, state / DIRECTORY)
     replace_file(state / SUMMARY, _summary(result, series).encode("utf-8", "surrogateescape"))
 
 
 def hide_conflict(state: Path) -> None:
-    """Take the files away: they are settled, or no longer wanted."""
+    """Delete the conflict files: they are resolved or no longer needed."""
     (state / SUMMARY).unlink(missing_ok=True)
     if (state / DIRECTORY).exists():
         shutil.rmtree(state / DIRECTORY)
 
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
-    """Return what is left to do, in the order of paths: markers, and files that nobody touched."""
+    """Return the remaining work, in the order of paths: markers and untouched files."""
     found: list[Unsettled] = []
     others = [path for path in _laid_out(state) if path not in stop.files]
     for path, file in sorted(stop.files.items()):
@@ -81,14 +80,14 @@ def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
         markers = list(_marker_lines(blob.data if blob else b"", known))
         found += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
-        moved = digest is None and bool(others)  # its change went to the file that took its place
+        moved = digest is None and bool(others)  # the change moved to the file that replaced it
         if not markers and digest == file.digest and not moved:
             found.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
     return found
 
 
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:
-    """Return the files as the person left them; a deleted one deletes. Raises UserError."""
+    """Return the files as the person left them; a deleted one is deleted. Raises UserError."""
     files: dict[str, Blob | None] = {
         path: _read(state, path, file) for path, file in stop.files.items()
     }
@@ -151,7 +150,7 @@ def _read(state: Path, path: str, file: StopFile) -> Blob | None:
     if not full.is_file():
         return None
     data = full.read_bytes()
-    if file.mode == SYMLINK:  # laid out as text, so that it could have markers
+    if file.mode == SYMLINK:  # written as text, so that it can have markers
         return Blob(data.rstrip(b"\n"), SYMLINK)
     return Blob(data, EXECUTABLE if full.stat().st_mode & 0o100 else REGULAR)
 

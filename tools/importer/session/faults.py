@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a process that dies, or a disk that fails, at the n-th change of the file system."""
+"""For tests: kill a process, or fail the disk, at the n-th change of the file system."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 
 from tools.importer.errors import EnvironmentProblem
 
-# Whatever changes a file system, or makes a change durable.
+# All calls that change a file system or make a change durable.
 CALLS = ("open", "write", "fsync", "rename", "replace", "link", "unlink", "mkdir", "rmdir", "chmod")
 
 
 def killed_at(number: int, action: Callable[[], object]) -> bool:
     """Run `action` in a child that SIGKILLs itself before its `number`-th call (from 0) of CALLS.
 
-    Returns whether it was killed; an action with fewer calls ends by itself, and must not fail.
+    Return whether it was killed. An action with fewer calls runs to its end and must not fail.
     """
     child = os.fork()
     if not child:
@@ -40,7 +40,7 @@ def killed_at(number: int, action: Callable[[], object]) -> bool:
 def failing_at(number: int, code: int, action: Callable[[], object]) -> BaseException | None:
     """Run `action` with OSError(`code`) raised by the `number`-th call of CALLS, once.
 
-    Returns what the action raised, or None.
+    Return the exception that the action raised, or None.
     """
 
     def fail() -> NoReturn:

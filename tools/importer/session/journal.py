@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a publication under way: what moves where, and how to finish it or take it back.
+"""The journal of a publication: the moves, and how to finish or roll back after a kill.
 
-A publication is a directory in the state directory. Its name says how far it is, and each step from one
-name to the next is one rename:
+A publication is a directory in the state directory. Its name is its phase, and each phase change is
+one rename:
 
-    publish.new    being staged, or taken back: the tree is the old one; anybody may delete it
-    publish        valid: from here on it will be finished, by whoever comes next
-    publish.done   the tree is the new one: what the command was working from is yet to be deleted
-    publish.back   being taken back: that too is finished by whoever comes next
+    publish.new    staged or rolled back: the tree is the old one; may be deleted
+    publish        committed: the next command finishes it
+    publish.done   the tree is the new one; the command's own state is still to be deleted
+    publish.back   rolling back: the next command finishes the rollback
 
-In it, `new/N` is what file N will be, `old/N` a second link to what it was, and `journal.json` lists
-them. A file is moved by one rename, and a move that was made already is seen by its `new/N` having gone.
+In it, `new/N` is the new content of file N, `old/N` a hard link to the old one, and `journal.json`
+lists them. Each file is moved by one rename. A missing `new/N` means that the move is done.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _JOURNAL = "journal.json"
 
 @dataclass(frozen=True)
 class Move:
-    """One file, by its path in the workspace. A hash is None where there is no such file."""
+    """One file, by its path in the workspace. A hash is None if there is no such file."""
 
     path: str
     before: str | None
@@ -41,7 +41,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Journal:
-    """`made` are directories that were not there; `clears` is what of the state ends with it."""
+    """A publication: `made` are new directories; `clears` are state files deleted at its end."""
 
     what: str
     moves: tuple[Move, ...]
@@ -55,15 +55,15 @@ def write_journal(stage: Path, journal: Journal) -> None:
 
 
 def pending(state: Path) -> bool:
-    """Whether a publication was begun and not finished."""
+    """Return whether a publication was started and not finished."""
     return any((state / name).is_dir() for name in (VALID, DONE, BACK))
 
 
 def recover(workspace: Path, state: Path) -> str | None:
-    """Finish what a killed command left: forward, or back if it was being taken back.
+    """Finish an interrupted publication, or its rollback.
 
-    Returns a line that says so, or None when there was nothing. Raises UserError when a file that has
-    yet to move was edited in the meantime: nobody's work is overwritten.
+    Return a line that reports it, or None if nothing was interrupted. Raises UserError if a file
+    that has yet to move was edited in the meantime: edits are never overwritten.
     """
     if (state / BACK).is_dir():
         return roll_back(workspace, state)
@@ -78,7 +78,7 @@ def recover(workspace: Path, state: Path) -> str | None:
 
 
 def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
-    """Move everything into place and end the publication. Safe to repeat after any kill."""
+    """Move everything into place and end the publication. Idempotent."""
     root = state / VALID
     journal = _read(root)
     with _one_line(journal, "`import.py status` finishes it, `import.py abort` takes it back"):
@@ -92,9 +92,9 @@ def roll_forward(workspace: Path, state: Path, *, check: bool) -> str:
 
 
 def roll_back(workspace: Path, state: Path) -> str | None:
-    """Put everything back as it was. Safe to repeat after any kill. None when nothing was begun."""
+    """Restore the old files. Idempotent. Return None if no publication was started."""
     if (state / VALID).is_dir():
-        os.rename(state / VALID, state / BACK)  # decided: no later command goes forward again
+        os.rename(state / VALID, state / BACK)  # from here on, no command rolls forward
     if not (state / BACK).is_dir():
         return None
     root = state / BACK
@@ -113,7 +113,7 @@ def roll_back(workspace: Path, state: Path) -> str | None:
 
 
 def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a new file and wait until the disk has it. Whether others see it is a rename's business."""
+    """Write a new file and sync it to the disk. The caller publishes it with a rename."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         left = memoryview(data)
@@ -125,7 +125,7 @@ def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Wait until the disk has the names in a directory."""
+    """Sync the names in a directory to the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -134,7 +134,7 @@ def sync_directory(path: Path) -> None:
 
 
 def digest_of(path: Path) -> str | None:
-    """Return a file's sha256, or None where there is no file."""
+    """Return a file's sha256, or None if there is no file."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except (FileNotFoundError, NotADirectoryError):
@@ -150,7 +150,7 @@ def _move(workspace: Path, root: Path, number: int, move: Move, *, check: bool) 
         os.unlink(target)
         return
     if not new.exists():
-        return  # moved before the kill; what became of the file since is its owner's business
+        return  # already moved; do not touch later edits of the file
     _check(target, (move.before, move.after), move, check)
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(new, target)
@@ -179,7 +179,7 @@ def _check(target: Path, expected: tuple[str | None, ...], move: Move, check: bo
 def _clear(state: Path) -> None:
     """End a publication whose files are all in place."""
     root = state / DONE
-    if (root / _JOURNAL).exists():  # else all but the directory is gone
+    if (root / _JOURNAL).exists():  # otherwise only the directory is left
         journal = _read(root)
         with _one_line(journal, "the next command cleans up"):
             sync_directory(state)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tools.importer.errors import EnvironmentProblem, UserError
 
-# Neither the user's configuration nor the locale may change what git says.
+# The user's configuration and locale must not change git's output.
 _CALM = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -21,9 +21,9 @@ _NAMED = 5
 
 
 def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
-    """Raise UserError when git sees edits or new files below any of `paths`.
+    """Raise UserError if git reports edits or new files below any of `paths`.
 
-    Returns False where the workspace is in no git repository, so that nobody can tell.
+    Return False if the workspace is not in a git repository, so edits cannot be detected.
     """
     edited = uncommitted(workspace, paths)
     if edited is None:
@@ -38,17 +38,17 @@ def check_committed(workspace: Path, paths: Sequence[Path]) -> bool:
 
 
 def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
-    """Return edited, deleted and new files below `paths`, or None where there is no repository."""
+    """Return edited, deleted and new files below `paths`, or None without a repository."""
     if not any((parent / ".git").exists() for parent in (workspace, *workspace.parents)):
         return None
-    import git  # late: most commands ask git nothing
+    import git  # imported here: most commands do not use git
 
     tool = git.cmd.Git(workspace)
     tool.update_environment(**_CALM)
     try:
-        # -z: names as they are. all: a new directory is named file by file. No optional locks: this only
-        # reads, so it must not refresh the index under another git. safe.directory: a checkout that
-        # another user owns is still the one that the caller named.
+        # -z: unquoted names. all: list the files of new directories. No optional locks: do not
+        # refresh the index, which another git may be using. safe.directory: the caller named this
+        # checkout, even if another user owns it.
         out = tool.execute(
             [
                 "git",

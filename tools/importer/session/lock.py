@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One command at a time in a workspace: a lock that the kernel drops when its holder dies."""
+"""One command at a time in a workspace: a lock that the kernel releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ _IGNORE = ".gitignore"
 
 @contextmanager
 def lock(state: Path) -> Iterator[None]:
-    """Hold the workspace. Raises UserError, naming the process, when another command has it.
+    """Hold the workspace's lock. Raises UserError with the process if another command holds it.
 
-    The state directory is made for it, ignored by git whatever the workspace ignores, and goes again if
-    nothing else is in it.
+    Create the state directory, ignored by git, and delete it at the end if it is empty.
     """
     handle = _acquire(state)
     try:
@@ -31,10 +30,10 @@ def lock(state: Path) -> Iterator[None]:
         yield
     finally:
         if set(os.listdir(state)) <= {_NAME, _IGNORE}:
-            (state / _IGNORE).unlink(missing_ok=True)  # while nobody else may begin
+            (state / _IGNORE).unlink(missing_ok=True)  # before releasing the lock
         (state / _NAME).unlink(missing_ok=True)
         os.close(handle)
-        with suppress(OSError):  # not empty: an unfinished command, or the next one has begun
+        with suppress(OSError):  # not empty: an unfinished command, or a new one has started
             os.rmdir(state)
 
 
@@ -45,7 +44,7 @@ def _acquire(state: Path) -> int:
         try:
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except FileNotFoundError:
-            continue  # its last holder has just removed the directory
+            continue  # its last holder has just deleted the directory
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -58,7 +57,7 @@ def _acquire(state: Path) -> int:
             os.ftruncate(handle, 0)
             os.pwrite(handle, b"%d\n" % os.getpid(), 0)
             return handle
-        os.close(handle)  # locked what its last holder had just removed
+        os.close(handle)  # this lock file was just deleted by its last holder
 
 
 def _is(path: Path, handle: int) -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One import: the series of one release carried to another upstream tree, and the files that result."""
+"""One import: carry the series of one release to another upstream tree, and write its files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _OURS = ("*.patch", "series", "base.json", "base.lines")
 
 @dataclass(frozen=True)
 class Source:
-    """The series to carry, as it lies. `base` is None where none was recorded yet."""
+    """The series to carry. `base` is None if none was recorded yet."""
 
     label: str
     series: Series
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Carried:
-    """A carry that came to an end: what its series directory is to hold, by name."""
+    """A finished carry: the files of its series directory, by name."""
 
     label: str
     files: Mapping[str, bytes]
@@ -76,7 +76,7 @@ def load_source(project: Project, label: str) -> Source:
 
 
 def _check_names(source: Source) -> None:
-    """Refuse a patch of a path with a backslash: upstream may have one, a build does not unpack it."""
+    """Refuse paths with a backslash: upstream may have them, but builds do not unpack them."""
     for patch in source.series.patches:
         for path in (path for diff in patch.files for path in diff.paths):
             if "\\" in path:
@@ -87,9 +87,9 @@ def _check_names(source: Source) -> None:
 
 
 def digest_of_directory(directory: Path) -> str:
-    """Return a hash over what a carry depends on: the order, the diffs and the base.
+    """Return a hash over the inputs of a carry: the order, the diffs and the base.
 
-    Headers may be corrected while an import waits: they go along as they are at its end.
+    Headers are excluded: they may be corrected while an import waits.
     """
     total = hashlib.sha256()
     for path in sorted({path for pattern in _OURS for path in directory.glob(pattern)}):
@@ -108,11 +108,11 @@ def replay(
     rewrites: Rewrites | None = None,
     old: Snapshot | None = None,
 ) -> Carry:
-    """Carry the series as far as the decisions reach. Same inputs, same bytes. Raises UserError.
+    """Carry the series as far as the decisions reach; deterministic. Raises UserError.
 
-    A place that a rule does not know stops it like a conflict, before all patches. `rewrites` are those
-    of `new`: given to `finish` too, they do not learn its files twice. `old`, the tree that the series
-    was made against, only lends its words to conflicts.
+    A place that a rule does not know stops it like a conflict, before all patches. Share `rewrites`
+    of `new` with `finish`, to parse the files only once. `old`, the tree of the base, is used only
+    for the text of conflicts.
     """
     _check_names(source)
     if source.base is None:
@@ -121,7 +121,7 @@ def replay(
                 f"{source.series.root}/base.json: no such file, so nothing is known of what the patches "
                 f"were made against. Run `import.py --tag {source.label}` once to record it"
             )
-        return Carry(source.series, (), {})  # nothing to merge: it is the base that gets recorded
+        return Carry(source.series, (), {})  # no merge: `new` is the base to record
     rules = rewrites or Rewrites(new)
     made_anew, findings = rules.decide(source.series)
     every = {**made_anew, **decisions}
@@ -154,7 +154,7 @@ def forecast(
     rewrites: Rewrites,
     old: Snapshot | None = None,
 ) -> tuple[PatchResult, ...]:
-    """Return the patches that will stop after the one that `result` stops at, if that is left out."""
+    """Return the patches that stop after the first stop of `result`, if that patch is left out."""
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
@@ -166,7 +166,7 @@ def forecast(
 
 
 def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) -> Carried:
-    """Return the new series directory, proven: its patches apply strictly to `new`, one by one.
+    """Return the new series directory, after checking that its patches apply strictly to `new`.
 
     Raises UserError.
     """
@@ -183,7 +183,7 @@ def finish(result: Carry, new: Snapshot, *, rewrites: Rewrites | None = None) ->
 
 
 def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write a series directory somewhere aside."""
+    """Write a series directory to a temporary place."""
     for name, data in files.items():
         (directory / name).write_bytes(data)
 
@@ -191,9 +191,9 @@ def write_directory(directory: Path, files: Mapping[str, bytes]) -> None:
 def directory_changes(
     project: Project, carried: Carried, source: Source, *, overwrite: bool
 ) -> dict[str, bytes | None]:
-    """Return what the series directory of the new release takes, by path in the workspace.
+    """Return the changes of the new release's series directory, by path in the workspace.
 
-    Raises UserError when another series than the one carried is there already and is not the same.
+    Raises UserError if a different series of that release already exists.
     """
     directory = project.series_of(carried.label)
     files: dict[str, bytes | None] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop an unfinished command at a patch, and forget it: each step leaves what the next command needs.
+"""Stop a command at a patch, and discard it: every step leaves a valid state for the next command.
 
-The order of writes matters, since a kill may come between any two. The files that a person is editing
-belong to the patch that the state names; so before they make way for the next patch's, the state has
-what he decided, and names no patch until the new files are there to be shown.
+The order of writes matters, since a kill may come between any two. The files that a person edits
+belong to the patch that the state names. So before they are replaced by the next patch's files, the
+state records the decision. It then names no patch until the new files can be shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tools.importer.session.unfinished import (
     write_unfinished,
 )
 
-# All that an unfinished command keeps, in the order in which it is deleted.
+# All files of an unfinished command, in the order of their deletion.
 SESSION_FILES = (
     STATE_FILE,
     SUMMARY,
@@ -45,7 +45,7 @@ SESSION_FILES = (
 
 
 def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Path) -> None:
-    """Remember the decisions so far, and lay out the files of the patch that waits."""
+    """Record the decisions so far, and write the files of the stopped patch."""
     stage_conflict(state, result)
     write_unfinished(state, dataclasses.replace(unfinished, stop=None))
     hide_conflict(state)
@@ -54,19 +54,19 @@ def stop_at(state: Path, unfinished: Unfinished, result: PatchResult, series: Pa
 
 
 def waits_for_files(state: Path, unfinished: Unfinished) -> bool:
-    """Whether a person's files are there to be read back; False after a kill just before that."""
+    """Return whether a person's files can be read back; False after a kill just before that."""
     return unfinished.stop is not None and (state / DIRECTORY).is_dir()
 
 
 def back_to_desk(state: Path) -> Unfinished | None:
-    """Undo a rebase that a person's edit stopped at; the edit is at the desk as it was.
+    """Undo a rebase that stopped because of an edit; the edit in `.import/edit` is unchanged.
 
-    Returns what is under way then; None where no edit is to go back to.
+    Return the unfinished command, or None if there is no edit.
     """
     try:
         unfinished = read_unfinished(state)
     except UserError:
-        return None  # nothing in a damaged file can be gone back to
+        return None  # a damaged file has no edit to restore
     if unfinished is None or unfinished.command == EDITING or not (state / DESK).is_dir():
         return None
     if unfinished.inputs.get("kind") not in ("replace", "insert"):
@@ -78,7 +78,7 @@ def back_to_desk(state: Path) -> Unfinished | None:
 
 
 def forget(state: Path) -> None:
-    """Delete what an unfinished command keeps."""
+    """Delete the state of an unfinished command."""
     for name in SESSION_FILES:
         path = state / name
         if path.is_dir():
@@ -88,7 +88,7 @@ def forget(state: Path) -> None:
 
 
 def refuse_unfinished(state: Path) -> None:
-    """Raise UserError when a command waits for a person: another must not start over it."""
+    """Raise UserError if a command waits for a person: a new one must not overwrite it."""
     unfinished = read_unfinished(state)
     if unfinished is not None and unfinished.command == EDITING:
         raise UserError(
@@ -103,7 +103,7 @@ def refuse_unfinished(state: Path) -> None:
 
 
 def require_unfinished(state: Path) -> Unfinished:
-    """Return what waits for a person. Raises UserError when nothing does."""
+    """Return the command that waits for a person. Raises UserError if there is none."""
     unfinished = read_unfinished(state)
     if unfinished is None:
         raise UserError(f"{state}: nothing is under way. Start with `import.py --tag TAG`")

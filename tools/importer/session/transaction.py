@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All or nothing: publish a set of files in the workspace.
+"""Publish a set of files in the workspace atomically.
 
-Everything is staged and on disk before one rename makes the journal valid; only then are files moved
-into place, by renames. Killed before that rename, the old tree is untouched; killed after it, the next
-command finishes (see journal.py). An error while files move takes all of them back. Files that would
-not change are not rewritten, so their times stay and nothing is rebuilt for them.
+Everything is staged and synced before one rename commits the journal; only then are files moved
+into place, by renames. After a kill before that rename, the old tree is untouched. After a later
+kill, the next command finishes (see journal.py). An error while files move rolls all of them back.
+Unchanged files are not rewritten, so their times stay and nothing is rebuilt for them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tools.importer.session.journal import (
 
 @dataclass(frozen=True)
 class Changes:
-    """Paths in the workspace, sorted: what a publication changes there."""
+    """The changes of a publication: paths in the workspace, sorted."""
 
     added: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
@@ -45,22 +45,22 @@ class Changes:
 
 
 class Transaction:
-    """Collects files, then publishes them. `what` names it in messages: "the import of v2.14.1"."""
+    """Collect files and publish them. `what` names it in messages: "the import of v2.14.1"."""
 
     def __init__(self, workspace: Path, state: Path, *, what: str) -> None:
         self._workspace, self._state, self._what = workspace, state, what
         self._files: dict[str, bytes | None] = {}
 
     def write(self, path: str, data: bytes) -> None:
-        """Have this file in the workspace. An existing one keeps its mode. Raises UserError."""
+        """Write this file on publication. An existing one keeps its mode. Raises UserError."""
         self._files[self._checked(path)] = data
 
     def delete(self, path: str) -> None:
-        """Have no such file in the workspace. Raises UserError."""
+        """Delete this file on publication. Raises UserError."""
         self._files[self._checked(path)] = None
 
     def changes(self) -> Changes:
-        """Return what publishing would change now."""
+        """Return the changes that publishing would make now."""
         moves = self._moves(())
         return Changes(
             tuple(sorted(move.path for move in moves if move.before is None)),
@@ -69,10 +69,10 @@ class Transaction:
         )
 
     def publish(self, *, last: Sequence[str] = (), clears: Sequence[str] = ()) -> Changes:
-        """Move everything into place; `last` are paths that move behind all others, in that order.
+        """Move everything into place; `last` are paths that move after all others, in that order.
 
-        `clears` are names in the state directory that are deleted together with it. The caller holds
-        the lock. Raises EnvironmentProblem, and then the workspace is as before.
+        `clears` are names in the state directory that are deleted at the end. The caller holds the
+        lock. Raises EnvironmentProblem, after restoring the workspace.
         """
         changes = self.changes()
         moves = self._moves(last)
@@ -92,7 +92,7 @@ class Transaction:
             roll_forward(self._workspace, self._state, check=False)
         except EnvironmentProblem as problem:
             if roll_back(self._workspace, self._state) is None:
-                raise  # all files are in place: only the cleaning up is left
+                raise  # all files are in place: only the cleanup failed
             raise EnvironmentProblem(
                 f"{self._what} could not be moved into place: {problem.__cause__}. "
                 "Everything was put back; put that right and run it again"
@@ -129,7 +129,7 @@ class Transaction:
             sync_directory(directory)
         write_journal(stage, journal)
         sync_directory(stage)
-        os.rename(stage, self._state / VALID)  # nothing that can fail may follow in here
+        os.rename(stage, self._state / VALID)  # the commit: must be the last call that can fail
 
     def _missing_directories(self, moves: Sequence[Move]) -> tuple[str, ...]:
         missing = set()
@@ -162,7 +162,7 @@ class Transaction:
 
 
 def _keep(target: Path, old: Path) -> None:
-    """Keep a file as a second link, so that put back it is the very file; a copy where none can be."""
+    """Keep a file as a hard link, so that a rollback restores its inode; else as a copy."""
     try:
         os.link(target, old, follow_symlinks=False)
     except OSError as error:

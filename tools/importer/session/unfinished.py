@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of a command that waits for a person: its inputs and the decisions so far.
+"""The state of a command that waits for a person: its inputs and the decisions so far.
 
-Nothing that is computed is kept: the command is played again from its inputs, which takes less than a
-second and gives the same bytes. So a kill costs no decision, and a decision is one small file that
-appears whole.
+No computed results are stored. The command is replayed from its inputs, which takes less than a
+second and gives the same bytes. So a kill loses no decision, and a decision is one small file that
+is written atomically.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tools.importer.snapshot import Blob
 
 STATE_FILE = "state.json"
 
-# The command of a person at the desk: it waits for `refresh`, and no patch is stopped at.
+# The state of `import.py edit`: it waits for `refresh`, and no patch is stopped.
 EDITING = "edit"
 DESK = "edit"
 _FORMAT = 1
@@ -30,10 +30,10 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class StopFile:
-    """A file that a person has to settle, as it was laid out for him.
+    """A file that a person has to resolve, as it was written to `.import/conflict`.
 
-    `digest` is its sha256 then, None where there was no file to lay out. `marks` are lines that look like
-    conflict markers and are upstream's or the patch's own.
+    `digest` is its sha256 then, None if no file was written. `marks` are lines of upstream or of
+    the patch that look like conflict markers.
     """
 
     digest: str | None
@@ -53,7 +53,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """`command` is who goes on with it; `inputs` is what that command needs to play itself again."""
+    """The state of a command. `command` continues it; `inputs` are needed to replay it."""
 
     command: str
     project: str
@@ -63,7 +63,7 @@ class Unfinished:
 
 
 def read_unfinished(state: Path) -> Unfinished | None:
-    """Return what is under way, or None. Raises UserError when the file is not ours."""
+    """Return the unfinished command, or None. Raises UserError if the file is not ours."""
     file = state / STATE_FILE
     try:
         data = json.loads(file.read_bytes())
@@ -96,7 +96,7 @@ def read_unfinished(state: Path) -> Unfinished | None:
 
 
 def write_unfinished(state: Path, unfinished: Unfinished) -> None:
-    """Remember it: the file appears whole, or stays as it was."""
+    """Write the state atomically."""
     stop = unfinished.stop
     data = {
         "format": _FORMAT,
@@ -116,7 +116,7 @@ def write_unfinished(state: Path, unfinished: Unfinished) -> None:
 
 
 def replace_file(file: Path, data: bytes) -> None:
-    """Write one file of the state directory: aside, to the disk, then renamed."""
+    """Write one file of the state directory: to a temporary name, synced, then renamed."""
     file.parent.mkdir(parents=True, exist_ok=True)
     aside = file.with_name(aside_of(file.name))
     aside.unlink(missing_ok=True)
@@ -126,7 +126,7 @@ def replace_file(file: Path, data: bytes) -> None:
 
 
 def aside_of(name: str) -> str:
-    """Return the name under which a file is written before it is renamed."""
+    """Return the temporary name of a file that is about to be renamed."""
     return f"{name}.new"
 
 

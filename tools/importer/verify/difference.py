@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How two trees differ, path by path, and nothing left out."""
+"""Compare two trees path by path and list all differences."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from tools.importer.tree import Entry
 
 
 class Kind(enum.Enum):
-    """What is wrong with one path."""
+    """The kind of difference at one path."""
 
     CHANGED = "changed"
     MODE = "mode"
     MISSING = "missing"
     EXTRA = "extra"
-    DAMAGED = "damaged"  # its bytes cannot be read at all
+    DAMAGED = "damaged"  # its bytes cannot be read
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One path of `where` (the pin, the wheel, the base, a tree) that is not as it has to be."""
+    """One wrong path of `where` (the pin, the wheel, the base, or a tree)."""
 
     where: str
     kind: Kind
@@ -43,10 +43,10 @@ class Difference:
 
 
 def compare(where: str, want: Mapping[str, Entry], found: Mapping[str, Entry]) -> list[Difference]:
-    """Return what makes `found` another tree than `want`, sorted by path.
+    """Return the differences of `found` from `want`, sorted by path.
 
-    A path whose bytes and mode both differ is two differences. Digests of both sides must be of one
-    kind (sha256, or git's blob ids).
+    A path whose bytes and mode both differ gives two differences. Digests of both sides must be of
+    the same kind (sha256, or git's blob ids). kind (sha256, or git's blob ids).
     """
     differences: list[Difference] = []
     for path in sorted(want.keys() | found.keys()):

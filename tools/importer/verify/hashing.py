@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hash whole trees and whole wheels as fast as they can be read.
+"""Hash whole trees and wheels in parallel.
 
-Threads are enough: both hashlib and zlib let go of the interpreter while they work. Each thread holds
-one buffer, so memory does not grow with the tree.
+Threads suffice: hashlib and zlib release the GIL. Each thread holds one buffer, so memory does not
+grow with the tree.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _THREADS = min(8, os.cpu_count() or 1)
 
 @dataclass(frozen=True)
 class WheelContents:
-    """All files of a wheel by path; `damaged` has the paths that cannot be read, and why."""
+    """All files of a wheel by path; `damaged` has unreadable paths with the reason."""
 
     members: dict[str, Member]
     damaged: dict[str, str]
 
 
 def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
-    """Return every file and link below `root`. Raises UserError or EnvironmentProblem."""
+    """Return an entry for every file and link below `root`. Raises UserError, EnvironmentProblem."""
     if not root.is_dir():
         raise UserError(f"{root}: no such directory. Name the tree to compare")
-    paths = [path for _, path in sorted(_sizes(root, ""), reverse=True)]  # the long ones first
+    paths = [path for _, path in sorted(_sizes(root, ""), reverse=True)]  # large files first
     with report.progress(f"Hashing {root.name or root}", len(paths)) as progress:
 
         def work(path: str) -> Entry:
@@ -55,7 +55,7 @@ def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
 
 
 def hash_wheel(wheel: Path, report: Report) -> WheelContents:
-    """Return every file of `wheel`. Raises UserError when it is no wheel at all."""
+    """Return an entry for every file of `wheel`. Raises UserError if it is not a wheel."""
     try:
         with zipfile.ZipFile(wheel) as archive:
             items = [item for item in archive.infolist() if not item.is_dir()]
@@ -69,7 +69,7 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
     with report.progress("Reading the wheel", len(items)) as progress:
 
         def work(item: zipfile.ZipInfo) -> Member | str:
-            if not hasattr(local, "archive"):  # a file handle each: no lock between threads
+            if not hasattr(local, "archive"):  # a file handle per thread avoids a lock
                 local.archive = zipfile.ZipFile(wheel)
                 opened.append(local.archive)
             try:

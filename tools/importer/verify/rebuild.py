@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the pinned tree again from nothing but the wheel, the series and the seam, and judge the pin."""
+"""Rebuild the pinned tree from the wheel, the series and the seam, and compare it with the pin."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tools.importer.verify.wheel_record import check_record
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The tree as the pin, the series and the seam say; no entries where it could not be made."""
+    """The rebuilt tree; it has no entries if it could not be rebuilt."""
 
     tree_hash: str | None
     series_digest: str | None
@@ -28,9 +28,9 @@ class Rebuilt:
 
 
 def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) -> Rebuilt:
-    """Check the wheel to its last member, make the tree in memory, and compare with the pin.
+    """Check all members of the wheel, rebuild the tree in memory, and compare with the pin.
 
-    Every fault is a difference with its path. Raises UserError when `wheel` is no wheel.
+    Every fault is a difference with its path. Raises UserError if `wheel` is not a wheel.
     """
     differences: list[Difference] = []
     with report.progress("Checking the wheel"):

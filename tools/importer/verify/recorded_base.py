@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What base.json says of upstream's files, against upstream's files."""
+"""Compare the records in base.json with upstream's files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WHERE = "base"
 
 
 def check_base(base: Base, series: Series, snapshot: Snapshot) -> list[Difference]:
-    """Return the files whose record is not as upstream is. Digests are git's blob ids.
+    """Return the files whose record differs from upstream. Digests are git's blob ids.
 
-    The series touches what has to be recorded; it must fit upstream for that.
+    The series determines the recorded files, so it must apply to upstream.
     """
     try:
         fresh = record_base(series, snapshot)

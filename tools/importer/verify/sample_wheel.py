@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel of a few files with its pin, series and seam: all that a verification reads."""
+"""For tests: a small wheel with its pin, series and seam, complete enough to verify."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class SampleWheel:
         return read_pin(self.pin_file)
 
     def pack(self, files: Mapping[str, bytes], *, record: str | None = None) -> None:
-        """Write the wheel; `record` in place of the true one."""
+        """Write the wheel; `record` replaces the correct RECORD."""
         with zipfile.ZipFile(self.wheel, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in {**files, RECORD: (record or record_of(files)).encode()}.items():
                 item = zipfile.ZipInfo(name)
@@ -84,20 +84,20 @@ class SampleWheel:
                 archive.writestr(item, data, zipfile.ZIP_DEFLATED)
 
     def write_pin(self, **changes: str) -> None:
-        """Pin the wheel as it is, and the tree that it makes."""
+        """Pin the current wheel."""
         pin = {"tag": "v1.0", "commit": COMMIT, "version": "1.0+cpu", "tree_hash": "", **changes}
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pinned = {**pin, "wheel": {"filename": self.wheel.name, "sha256": sha256}}
         self.pin_file.write_text(json.dumps(pinned))
 
     def build(self, out: Path) -> Path:
-        """Make the tree on disk and pin it."""
+        """Build the tree on disk and pin it."""
         build = build_tree(self.wheel, self.pin, self.patches, self.seam, out)
         self.write_pin(tree_hash=build.tree_hash)
         return out / "site"
 
     def record_base(self) -> None:
-        """Put the wheel into the cache, and record it as what the series was made against."""
+        """Put the wheel into the cache, and record it as the base of the series."""
         with user_cache().scratch() as directory:
             user_cache().keep(Path(shutil.copy(self.wheel, directory)))
         pin = {
@@ -117,7 +117,7 @@ class SampleWheel:
 
 
 def make_sample(root: Path) -> SampleWheel:
-    """Write everything, with a pin whose tree_hash is not known yet."""
+    """Write everything, with a pin that has no tree_hash yet."""
     sample = SampleWheel(root)
     sample.seam.mkdir(parents=True)
     (sample.seam / "_utils_internal.py").write_text("USE_GLOBAL_DEPS = False\n")

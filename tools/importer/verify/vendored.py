@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A vendored tree in a monorepo, as committed, against upstream with the series in."""
+"""Compare a vendored tree, as committed in a monorepo, with upstream plus the series."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WHERE = "vendored"
 
 @dataclass(frozen=True)
 class VendoredTree:
-    """What a branch holds at one directory; digests are git's blob ids. `labels` say what it is."""
+    """A branch's files in one directory; digests are git's blob ids. `labels` name the import."""
 
     place: str
     labels: Labels
@@ -52,7 +52,7 @@ def read_vendored(path: Path, at: str, branch: str | None = None) -> VendoredTre
 def check_vendored(
     found: VendoredTree, patched: Snapshot, series_digest: str, report: Report
 ) -> list[Difference]:
-    """Return what makes a vendored tree another than `patched`, upstream with the series in."""
+    """Return the differences of a vendored tree from `patched`, upstream plus the series."""
     kept = Globs(found.labels.keep)
     differences = []
     if found.labels.series != series_digest:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel says in RECORD what its files are: one that is not so is damaged or was tampered with."""
+"""Check a wheel's files against its RECORD, to find damage and tampering."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tools.importer.verify.difference import Difference, Kind
 from tools.importer.verify.hashing import WheelContents
 
 _WHERE = "wheel"
-# RECORD cannot hold its own hash, and signatures are made after it.
+# RECORD cannot contain its own hash, and signatures are added later.
 _UNHASHED = ("RECORD", "RECORD.jws", "RECORD.p7s")
 
 
 def check_record(wheel: Path, contents: WheelContents) -> list[Difference]:
-    """Return the files of a wheel that are not as its RECORD says, sorted by path."""
+    """Return the files of a wheel that differ from its RECORD, sorted by path."""
     differences = [
         Difference(_WHERE, Kind.DAMAGED, path, why) for path, why in contents.damaged.items()
     ]
@@ -57,7 +57,7 @@ def _rows(wheel: Path, contents: WheelContents) -> dict[str, tuple[str, str]]:
 
 
 def _hex(digest: str) -> str:
-    """RECORD has url-safe base64 without padding; what cannot be read matches no file."""
+    """Return a hash of RECORD (url-safe base64 without padding) in hex; a bad one is unchanged."""
     kind, _, text = digest.partition("=")
     if not digest:
         return ""
