@@ -127,7 +127,7 @@ def test_a_directory_without_an_order(tmp_path: Path) -> None:
         (_HEADER + "Budget: 1 line, 0 files\n" + _DIFF, "touches 1 files, over its Budget of 0"),
         (
             _HEADER.replace("Owner: packaging", f"Owner: {TEMPLATE['Owner']}") + _DIFF,
-            "header 'Owner' is not filled in: <who answers for it>. State it",
+            "header 'Owner' is not filled in: <the team or person responsible>. State it",
         ),
         (_HEADER + "no header\n" + _DIFF, ":7: 'no header' is no header. Write 'Key: value'"),
         (_HEADER, "no diff in it"),

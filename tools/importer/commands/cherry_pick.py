@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CHANGE",
         help="a commit (a unique prefix will do), a PR or its address",
     )
-    parser.add_argument("--owner", required=True, help="who answers for it")
+    parser.add_argument("--owner", required=True, help="the team or person responsible")
     parser.add_argument("--subject", help="what it makes upstream do (the commit's title)")
     parser.add_argument("--extension-point", help="considered instead of it, and why not")
     parser.add_argument("--test", help="the test that fails without it (upstream's own)")

@@ -29,10 +29,10 @@ NAME = "new"
 HELP = "begin a new patch; `refresh` makes it and rebases the later ones"
 
 _HEADERS = {
-    "owner": ("Owner", "who answers for it"),
+    "owner": ("Owner", "the team or person responsible"),
     "reason": ("Reason", " | ".join(REASONS)),
     "upstream": ("Upstream", "a link, or when it can be dropped"),
-    "extension_point": ("Extension-point-considered", "which, and why it does not serve"),
+    "extension_point": ("Extension-point-considered", "which, and why it is not enough"),
     "test": ("Test", "the test that fails without it"),
     "expires": ("Expires", "its last day, YYYY-MM-DD"),
     "budget": ("Budget", "lines that it may add, as in '12 lines, 2 files'"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which patches need a person on which release, and what that person does next: a line for each."""
+"""The patches that need a person on a release, with the next step for each."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Attention:
 
     @property
     def line(self) -> str:
-        """What, where, what was found, what to do."""
+        """One line: the problem, its place, details and the next step."""
         where = f" in {self.where}" if self.where else ""
         found = f": {self.found}" if self.found else ""
         head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{found}"
@@ -48,7 +48,7 @@ class Attention:
 
 
 def attention(table: Table) -> list[Attention]:
-    """Return what needs a person: release by release, in the order of the series."""
+    """Return the patches that need a person: by release, in the order of the series."""
     return [
         _attention(release, row.name, row.cells[column])
         for column, release in enumerate(table.releases)
@@ -65,6 +65,6 @@ def _attention(release: Release, patch: str, cell: Cell) -> Attention:
         cell.outcome,
         " and ".join(file.new_path for file in stops),
         "; ".join(dict.fromkeys(file.note for file in stops if file.note)) or cell.note,
-        # A rule that refuses a tree says itself what to do.
+        # The error of a rule that refuses a tree has its own next step.
         _NEXT[cell.outcome].format(options=release.options) if stops else "",
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as JSON: for machines, and for the copy in git that shows how releases treat the series.
+"""The table as JSON: for machines, and for the committed copy in patches/.
 
-Keys and order are part of the format. Nothing in it depends on when or where it was made.
+Keys and their order are part of the format. The document is deterministic.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FORMAT = 1
 
 
 def to_document(table: Table) -> dict[str, object]:
-    """Return JSON data: `from_document` gives the same table again."""
+    """Return JSON data; `from_document` is the inverse."""
     return {
         "format": FORMAT,
         "series": table.series,
@@ -75,7 +75,7 @@ def _row(table: Table, row: Row) -> dict[str, object]:
 
 
 def _file(file: FileCell) -> dict[str, object]:
-    """What says nothing is left out: most files stay where they are and have no note."""
+    """Return a file without default values: most files did not move and have no note."""
     data: dict[str, object] = {"path": file.path, "outcome": file.outcome.value}
     if file.new_path != file.path:
         data["new_path"] = file.new_path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a finished report to a file: the whole of it or nothing, and not at all where it is the same."""
+"""Write a finished report to a file atomically, and only if it changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.errors import EnvironmentProblem, UserError
 
 
 def write_report(file: Path, text: str) -> bool:
-    """Write `text` to `file`. Returns whether it was another before. Raises UserError or EnvironmentProblem."""
+    """Write `text` to `file`; return whether it changed. Raises UserError, EnvironmentProblem."""
     data = text.encode()
     if file.is_dir() or not file.parent.is_dir():
         what = "is a directory" if file.is_dir() else f"no directory '{file.parent}'"
@@ -38,7 +38,7 @@ def write_report(file: Path, text: str) -> bool:
 
 
 def _umask() -> int:
-    """The process's own, which can only be read by setting it."""
+    """Return the umask of this process, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

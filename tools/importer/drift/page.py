@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table as one HTML page that needs nothing else: no script, no request, no font.
+"""The table as one self-contained HTML page: no scripts, requests or fonts.
 
-Everything that came from upstream or from a patch goes through `_text`, and a policy in the page
-forbids what would slip through.
+All text from upstream or from a patch is escaped by `_text`. A content security policy in the page
+is the second defence.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.importer.drift.table import Cell, FileCell, Release, Row, Table
 from tools.importer.drift.text import shown, title
 from tools.importer.engine import Outcome
 
-# A sign beside each word, for eyes that do not tell its colour.
+# A sign next to each word, for readers who do not see colours.
 _SIGNS = {
     Outcome.CLEAN: "✓",
     Outcome.OFFSET: "↕",
@@ -114,7 +114,7 @@ def _counts(table: Table) -> str:
 
 
 def _rows(table: Table, row: Row) -> str:
-    """A patch is two rows: its outcomes, and its subject, which opens the details."""
+    """Return a patch as two rows: its outcomes, and its subject, which opens the details."""
     cells = "".join(f"<td>{_badge(cell.outcome)}</td>" for cell in row.cells)
     details = "".join(
         _detail(release, cell) for release, cell in zip(table.releases, row.cells, strict=True)
@@ -183,7 +183,7 @@ def _anchor(name: str) -> str:
 
 
 def _marked_up(text: str) -> str:
-    """Text in which words between backquotes are code."""
+    """Return text with words between backquotes marked as code."""
     parts = text.split("`")
     return "".join(
         f"<code>{_text(part)}</code>" if number % 2 else _text(part)
@@ -192,5 +192,5 @@ def _marked_up(text: str) -> str:
 
 
 def _text(text: str, *, keep: str = "") -> str:
-    """Return text that a page shows as it is. Control characters are written out."""
+    """Return text escaped for a page. Control characters are written out."""
     return html.escape("".join(char if char in keep else shown(char) for char in text), quote=True)

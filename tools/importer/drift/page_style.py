@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the drift page looks, in light and in dark: part of the page, so that it needs no other file.
+"""The style of the drift page, light and dark: part of the page, so that it is self-contained.
 
-Colours of words against their ground have a contrast of 4.5 or more in both.
+Text has a contrast of 4.5 or more with its background in both.
 """
 
 STYLE = """\

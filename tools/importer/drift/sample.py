@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small upstream and a series on it, for tests: releases in which each outcome comes about."""
+"""For tests: a small upstream with a series, and releases that give each outcome."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAID = "    return 'said by the patch'\n"
 
 
 class PartialSnapshot(DictSnapshot):
-    """An origin that does not hold the paths of `left_out`; it keeps count of what is read."""
+    """An origin that lacks the paths of `left_out`; it records which files are read."""
 
     def __init__(
         self, label: str, files: Mapping[str, Blob], *, left_out: Collection[str] = ()
@@ -33,14 +33,14 @@ class PartialSnapshot(DictSnapshot):
 
 
 def function(name: str, said: str = "    return 'said by upstream'\n") -> str:
-    """A function of four lines that no other function shares."""
+    """Return a function of four lines that differs from all others."""
     return f"def {name}():\n    # what {name} is for\n{said}\n"
 
 
 def upstream(label: str, **texts: str | None) -> PartialSnapshot:
-    """A release: each of a, b and c is a file of three functions, but for what `texts` replaces.
+    """Return a release: a, b and c are files of three functions, unless `texts` replaces them.
 
-    None takes a file away. Every release has other files, which no patch touches.
+    None removes a file. Every release also has other files, which no patch touches.
     """
     files = {
         path: "".join(function(f"{path[0]}_{number}") for number in range(3)) for path in _FILES

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of patches and releases: what a carry to each release would find, and nothing else.
+"""The table of patches and releases: the outcomes of a carry to each release.
 
-A carry reads the files that the patches touch, and no others unless upstream moved one of those.
+A carry reads only the files that the patches touch, and others if upstream moved one of those.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tools.importer.snapshot import Snapshot
 
 REWRITE = "Rewrite"
 
-# What rules make of a tree, by the name of the patch that has it. Raises UserError.
+# Generates the patches of rules for a tree, by patch name. Raises UserError.
 Remake = Callable[[Series, Snapshot], Mapping[str, Decision]]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A release to look at. `options` make an import of it: `--tag v2.14.1`."""
+    """A release to check. `options` are those of its import: `--tag v2.14.1`."""
 
     options: str
     snapshot: Snapshot
@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True)
 class FileCell:
-    """One file of one patch on one release. `inner` is how upstream's lines differ from the patch's."""
+    """One file of one patch on one release. `inner` is the diff from the patch's to upstream's."""
 
     path: str
     new_path: str
@@ -42,7 +42,7 @@ class FileCell:
 
 @dataclass(frozen=True)
 class Cell:
-    """One patch on one release. `files` is empty where its neighbours decided for it."""
+    """One patch on one release. `files` is empty if the patch landed with its neighbours."""
 
     outcome: Outcome
     note: str
@@ -51,7 +51,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Release:
-    """One column: `origin` is what fetches the same bytes again."""
+    """One column: `origin` is the pin to fetch the same bytes again."""
 
     label: str
     commit: str | None
@@ -61,7 +61,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Row:
-    """One patch: what its header says, and a cell for each release."""
+    """One patch: fields of its header, and a cell for each release."""
 
     name: str
     subject: str
@@ -73,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`series` is the label of the series' release, `digest` its own; rows are in its order."""
+    """`series` is the label of the series, `digest` its hash; rows are in its order."""
 
     series: str
     digest: str
@@ -82,13 +82,13 @@ class Table:
     rows: tuple[Row, ...]
 
     def counts(self, column: int) -> dict[Outcome, int]:
-        """How many patches have which outcome on one release, the best news first."""
+        """Return the number of patches per outcome on one release, best outcome first."""
         found = Counter(row.cells[column].outcome for row in self.rows)
         return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
 
     @property
     def stops(self) -> bool:
-        """Whether any import of these releases would wait for a person."""
+        """Whether an import of any of these releases would wait for a person."""
         return any(cell.outcome.stops for row in self.rows for cell in row.cells)
 
 
@@ -97,8 +97,9 @@ def measure(
 ) -> Table:
     """Carry `series` from `base` to each target. Each patch that would stop counts as absent.
 
-    Patches that rules make are made anew by `remake`; without it they are merged like others. Targets are taken one by one, so that an iterator may fetch them as it goes. Raises UserError where
-    the series does not fit its recorded base.
+    `remake` generates the patches of rules; without it they are merged like others. Targets are
+    taken one by one, so that an iterator may fetch them lazily. Raises UserError if the series does
+    not apply to its recorded base.
     """
     releases: list[Release] = []
     columns: list[tuple[Cell, ...]] = []
@@ -154,17 +155,17 @@ def _cell(series: Series, result: PatchResult) -> Cell:
     if outcome is Outcome.RESOLVED and result.data == (
         (series.root / result.patch.name).read_bytes()
     ):
-        outcome = Outcome.CLEAN  # what a rule made is what the patch says already
+        outcome = Outcome.CLEAN  # the rule generated the same patch
     return Cell(outcome, result.note, files)
 
 
 def _made(cell: Cell) -> Cell:
-    """What a rule made has nothing of a merge: neither notes nor differences."""
+    """Return the cell of a generated patch, without the notes and diffs of a merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
     note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""
     return Cell(cell.outcome, note, files)
 
 
 def _ended(text: str) -> str:
-    """The last line of a diff may be one without a newline."""
+    """Return a diff that ends with a newline: its last line may lack one."""
     return text if not text or text.endswith("\n") else text + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The desk: where a person works on one patch, `.import/edit`, with its tree and its header."""
+"""The desk: the directory `.import/edit`, where a person edits one patch, its tree and its header."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Desk:
     ) -> int:
         """Lay out upstream's text files with the first `count` patches in; returns how many.
 
-        What those patches touch is there whatever it is. `only` are paths to have instead of all. The
-        desk appears whole, and what lay there before is gone.
+        What those patches touch is there whatever it is. `only` are paths to have instead of all.
+        The desk appears whole, and what lay there before is gone.
         """
         touched = tree_up_to(release, count)
         tree = OverlaySnapshot(release.snapshot, touched)
@@ -65,7 +65,7 @@ class Desk:
         return laid_out
 
     def header(self) -> bytes:
-        """Return the header as it is now. Raises UserError."""
+        """Return the current header. Raises UserError."""
         try:
             return self.header_file.read_bytes()
         except OSError as error:

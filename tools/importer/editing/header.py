@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The header of a new patch, and the file name that its subject gives it."""
+"""The header of a new patch, and the file name derived from its subject."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def with_subject(header: bytes, subject: str) -> bytes:
 
 
 def patch_name(subject: str) -> str:
-    """Return <subject>.patch in kebab case, cut at a word. Raises UserError where nothing is left."""
+    """Return <subject>.patch in kebab case, cut at a word. Raises UserError if nothing is left."""
     words = re.findall(r"[a-z0-9]+", subject.lower())
     name = ""
     for word in words:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Get what an edit needs: the upstream tree that a series was made against, and the build's wheel."""
+"""Open the inputs of an edit: the upstream tree of a series, and the build's wheel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def open_release(project: Project, report: Report, label: str | None = None) -> 
 
 
 def open_unrecorded(project: Project, report: Report, label: str | None = None) -> Release:
-    """Open a series whose record of its base is missing, damaged or out of date. Raises UserError."""
+    """Open a series whose recorded base is missing, damaged or stale. Raises UserError."""
     directory = series_directory(project, label)
     snapshot = _upstream(project, report, directory)
     series = load_series(directory)
@@ -36,7 +36,7 @@ def open_unrecorded(project: Project, report: Report, label: str | None = None) 
 
 
 def pinned_wheel(project: Project, report: Report) -> Path:
-    """Return the file of the wheel that the build is pinned to, fetched when it is not here."""
+    """Return the file of the wheel that the build is pinned to; fetch it if it is not cached."""
     pin = _build_pin(project)
     sha256 = str(pin["sha256"])
     cache = user_cache()
@@ -49,11 +49,11 @@ def pinned_wheel(project: Project, report: Report) -> Path:
 
 
 def _upstream(project: Project, report: Report, directory: Path) -> Snapshot:
-    """Return upstream's tree: of the old record, else the build's own wheel, else of that tag."""
+    """Return upstream's tree: from the old record, the build's own wheel, or that tag."""
     try:
         recorded = json.loads((directory / JSON_FILE).read_text(encoding="utf-8"))["origin"]
     except (OSError, ValueError, KeyError, TypeError):
-        # What the old record said is lost, and to be replaced anyway.
+        # The old record is unreadable, and will be replaced anyway.
         if directory.name == built_label(project):
             return open_pin(project, report, _build_pin(project))
         return resolve(project, report, tag=directory.name)

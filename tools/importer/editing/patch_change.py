@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patch file that a person's changes make of a patch, or make anew."""
+"""Create the patch file for a person's changes of a tree."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def changed_patch(release: Release, index: int, header: bytes | None, edits: Fil
 
 
 def new_patch(release: Release, name: str, count: int, header: bytes, edits: Files) -> bytes:
-    """Return a patch behind the first `count` ones that makes `edits`. Raises UserError."""
+    """Return a patch that makes `edits`, after the first `count` patches. Raises UserError."""
     before = OverlaySnapshot(release.snapshot, tree_up_to(release, count))
     return _rendered(name, header, _changes(before, edits, None), 3)
 
 
 def refuse_absent(release: Release, patch: Patch) -> None:
-    """Raise UserError where the upstream tree at hand lacks files of the patch."""
+    """Raise UserError if the available upstream tree lacks files of the patch."""
     absent = [path for diff in patch.files for path in diff.paths if path in release.base.absent]
     if absent:
         raise UserError(
@@ -54,7 +54,7 @@ def refuse_absent(release: Release, patch: Patch) -> None:
 
 
 def refuse_generated(patch: Patch) -> None:
-    """Raise UserError for a patch that a rule makes: an edit of it would be gone with the next import."""
+    """Raise UserError for a patch of a rule: the next import would discard the edit."""
     rule = patch.header.get(HEADER)
     if rule is not None:
         raise UserError(
@@ -72,7 +72,7 @@ def _rendered(name: str, header: bytes, changes: list[Change], context: int) -> 
 
 
 def _changes(before: Snapshot, after: Files, patch: Patch | None) -> list[Change]:
-    """Pair the files of both sides: the patch's own renames, then those found by content."""
+    """Pair the files of both sides: the patch's own renames, then renames detected by content."""
     pairs = {path: (before.read(path), blob) for path, blob in after.items()}
     pairs = {path: (old, new) for path, (old, new) in pairs.items() if old != new}
     removed = {path: old for path, (old, new) in pairs.items() if old and not new}
@@ -93,7 +93,7 @@ def _changes(before: Snapshot, after: Files, patch: Patch | None) -> list[Change
 
 
 def _order(patch: Patch | None) -> dict[str, int]:
-    """Files stay in the order that the patch has; new ones follow."""
+    """Return the order of files: as in the patch, then new ones."""
     if patch is None:
         return {}
     return {path: at for at, diff in enumerate(patch.files) for path in diff.paths}

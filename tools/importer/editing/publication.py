@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that a changed series changes in the workspace: its files, its recorded base, the build's pin."""
+"""The workspace files that a changed series affects: its own, its base, and the build's pin."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def publication(
             check_rewrites(series, release.snapshot, patched, read_known_calls(project))
         base = base_files(recorded)
         out |= {f"{directory}/{name}": data for name, data in base.items()}
-        # Comments and the base may change without the tree.
+        # Comments and the base may change without changing the tree.
         moves = as_it_lies or series.digest != release.series.digest
         if moves and release.label == built_label(project):
             pin = read_pin(project.pin)
             for name, data in base.items():
-                (series.root / name).write_bytes(data)  # a build reads there what no wheel holds
+                (series.root / name).write_bytes(data)  # a build reads files there that wheels lack
             pinned = tree_hash_of(wheel(), series.root, _seam(project))
             path = project.pin.relative_to(project.workspace).as_posix()
             out[path] = _with_hash(project.pin.read_text(encoding="utf-8"), pin.tree_hash, pinned)
@@ -73,7 +73,7 @@ def publication(
 
 
 def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publication:
-    """Work out what follows from a series that was changed by hand: its base, and the build's hash."""
+    """Compute the files for a series that was edited by hand: its base, and the build's hash."""
     names = ["series", *(patch.name for patch in release.series.patches)]
     files = {name: (release.directory / name).read_bytes() for name in names}
     return publication(project, release, files, wheel, as_it_lies=True)
@@ -101,7 +101,7 @@ def _seam(project: Project) -> Path:
 
 
 def _with_hash(text: str, old: str, new: str) -> bytes:
-    """Change the hash and nothing else: the file is written by people too."""
+    """Replace only the hash: people also edit this file."""
     quoted = json.dumps(old)
     head, found, tail = text.rpartition(quoted)
     assert found, "read_pin has just read it"

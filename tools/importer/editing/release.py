@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One release as its series has it: the patches, their recorded base, and upstream's tree."""
+"""One release: its patches, their recorded base, and upstream's tree."""
 
 from __future__ import annotations
 

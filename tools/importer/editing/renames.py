@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which added file is a removed one under another name, told by content."""
+"""Detect renames: removed and added files with similar content."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def find_renames(removed: Mapping[str, Blob], added: Mapping[str, Blob]) -> dict
 
 
 def _likeness(before: Blob, after: Blob) -> float:
-    """The share of the larger file's bytes that stands in lines of both; 2 for the very same file."""
+    """Return the shared lines' part of the larger file's bytes; 2 for identical files."""
     if (before.mode == SYMLINK) != (after.mode == SYMLINK):
         return 0.0
     if before.data == after.data:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small upstream tree and a series on it, in a real workspace: what tests edit."""
+"""For tests: a small upstream tree with a series, in a real workspace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UPSTREAM: Mapping[str, Blob] = {
 
 
 def header(subject: str) -> bytes:
-    """Return a header that passes."""
+    """Return a header that passes the check."""
     return (
         f"Subject: {subject}\nOwner: packaging\nReason: build\nUpstream: None yet\n"
         "Extension-point-considered: none\nTest: x_test.py::test_x\n"
@@ -40,7 +40,7 @@ def with_lines(text: Blob, **lines: str) -> Blob:
 
 
 def make_project(workspace: Path) -> Project:
-    """Make a workspace whose build is pinned to another release than LABEL."""
+    """Create a workspace whose build is pinned to a release other than LABEL."""
     pin = workspace / "third_party" / "torch" / "pin.json"
     pin.parent.mkdir(parents=True)
     pin.write_text(json.dumps({"tag": "v0.9", "tree_hash": "0" * 64}))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One change of a series: a patch replaced, put in or taken out, and the later ones rebased on it.
 
-The later patches are carried by the engine, as in an import: the old side is the series as it was, the
-new tree is upstream with the changed patch in. So a later patch that now says nothing is known to be
-contained, and one that meets other lines stops for a person.
+The later patches are carried by the engine, as in an import: the old side is the series as it was,
+the new tree is upstream with the changed patch in. So a later patch that now says nothing is known
+to be contained, and one that meets other lines stops for a person.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SeriesEdit:
 
 @dataclass(frozen=True)
 class Rebased:
-    """The outcome: `carried` are the later patches; `files` the new series, None while stopped."""
+    """The outcome: `carried` are the later patches; `files` the new series, None after a stop."""
 
     carried: Carry
     files: Mapping[str, bytes] | None
@@ -78,7 +78,7 @@ class Rebased:
 def rebase(
     release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision] | None = None
 ) -> Rebased:
-    """Do `edit` in memory. Raises UserError where the new patch does not fit or its header is bad."""
+    """Do `edit` in memory. Raises UserError if the new patch does not apply or its header is bad."""
     if release.series.digest != edit.digest:
         raise UserError(
             f"{release.directory}: the series is another one than when {edit.name} was begun. "
@@ -98,10 +98,10 @@ def rebase(
 
 
 def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
-    """Return upstream's tree with the changed patch, and those before it, in."""
+    """Return upstream's tree with the changed patch, and all earlier ones, applied."""
     _, before = _position(release.series, edit)
     tree = OverlaySnapshot(release.snapshot, _applied(release, before, edit))
-    tree.label = f"{release.label} with {edit.name}"  # what a conflict calls its first side
+    tree.label = f"{release.label} with {edit.name}"  # the first label in conflict markers
     if edit.kind is Kind.DROP:
         tree.label = f"{release.label} without {edit.name}"
     return tree
@@ -117,12 +117,12 @@ def position_of(series: Series, name: str) -> int:
 
 
 def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
-    """Return the files that the first `count` patches touch, with those patches in."""
+    """Return the files that the first `count` patches touch, with those patches applied."""
     return _apply(release, release.series.patches[:count])
 
 
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
-    """Return the index of the first later patch, and how many come before the changed one."""
+    """Return the index of the first later patch, and the number of patches before the changed one."""
     if edit.kind is Kind.INSERT:
         at = 0 if edit.after is None else position_of(series, edit.after) + 1
         return at, at

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A series that exists only in memory, as a directory for the time that somebody reads it."""
+"""A series that exists only in memory, as a temporary directory for its readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.importer.series import Series, load_series
 
 @contextmanager
 def staged(files: Mapping[str, bytes], shown_as: Path) -> Iterator[Series]:
-    """Load `files` as a series, checked like any other; errors name them as if in `shown_as`."""
+    """Load `files` as a checked series; errors name them as if they were in `shown_as`."""
     with tempfile.TemporaryDirectory(prefix="import-series-") as scratch:
         root = Path(scratch)
         for name, data in files.items():

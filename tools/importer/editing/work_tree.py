@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that a person edits, and what they made of them.
+"""The files that a person edits, and their changes.
 
-No git is involved: every file's id is recorded beside the tree when it is written, and what has another
-id later was changed. What editors and interpreters leave behind is passed over.
+No git is involved: each file's id is recorded when it is written, and a file with a different id
+later has changed. Files left behind by editors and interpreters are ignored.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _LEFT_BEHIND = (
 
 
 class WorkTree:
-    """`root`/tree and the record of what was written there."""
+    """The directory `root`/tree, and the record of the files written there."""
 
     def __init__(self, root: Path) -> None:
         self.files = root / "tree"
         self._record = root / _RECORD
 
     def write(self, blobs: Iterable[tuple[str, Blob]], report: Report, *, total: int) -> int:
-        """Write a new tree and record it; returns how many files it has."""
+        """Write a new tree and record it; return its number of files."""
         record: dict[str, list[str]] = {}
         with report.progress("Writing the work tree", total) as progress:
             try:
@@ -53,7 +53,7 @@ class WorkTree:
         return len(record)
 
     def changes(self, report: Report) -> dict[str, Blob | None]:
-        """Return what was changed, added or removed (None), by path. Raises UserError."""
+        """Return the changed, added or removed (None) files, by path. Raises UserError."""
         record = self._recorded()
         found = {
             path for path in _walk(self.files, "") if path in record or not is_left_behind(path)
@@ -83,12 +83,12 @@ class WorkTree:
 
 
 def is_text(blob: Blob) -> bool:
-    """Whether people edit such a file: no binary, no generated giant."""
+    """Return whether people edit such a file: not a binary, not a huge generated file."""
     return len(blob.data) <= LARGEST and b"\0" not in blob.data[:_SNIFFED]
 
 
 def is_left_behind(path: str) -> bool:
-    """Whether a tool, and not a person, puts such a file into a tree."""
+    """Return whether such a file is written by a tool, not by a person."""
     return any(
         fnmatch.fnmatchcase(part, pattern) for part in path.split("/") for pattern in _LEFT_BEHIND
     )
@@ -108,7 +108,7 @@ def _read(file: Path) -> Blob:
         if file.is_symlink():
             return Blob(os.fsencode(os.readlink(file)), SYMLINK)
         status = file.stat()
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait for ever
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would block forever
             raise UserError(f"{file}: neither a file nor a link. Move it out of the work tree")
         return Blob(file.read_bytes(), EXECUTABLE if status.st_mode & 0o100 else REGULAR)
     except OSError as error:

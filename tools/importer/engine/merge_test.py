@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Merges, with `git merge-file` as the judge: where it is without doubt we say the same, or nothing."""
+"""Tests of merges against `git merge-file`: if git merges cleanly, the engine agrees or stops."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the workspace says about the code of others: METADATA, bill of materials, licence check."""
+"""Metadata of third-party code: METADATA, bill of materials, licence check."""
 
 from tools.importer.metadata.licence import (
     ACKNOWLEDGE,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether upstream changed its licence: an import stops until a person has read the new text.
 
-What is compared is the sha256 of a text's words: white space may change, nothing else, not even a year.
-The texts themselves are not kept here. licence.json beside METADATA has the hash of each file.
+What is compared is the sha256 of a text's words: white space may change, nothing else, not even a
+year. The texts themselves are not kept here. licence.json beside METADATA has the hash of each
+file.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _MARK = b"\xef\xbb\xbf"  # some editors begin UTF-8 with it
 
 @dataclass(frozen=True)
 class LicenceRecord:
-    """Hash of each licence file, by path. `changes` are lines for people; no part of the record."""
+    """The hash of each licence file, by path. `changes` are lines for people, not recorded."""
 
     digests: Mapping[str, str]
     changes: tuple[str, ...] = field(default=(), compare=False)
 
     def dumps(self) -> bytes:
-        """Equal records give equal bytes."""
+        """Return the record as bytes; equal records give equal bytes."""
         document = {"sha256_of_words": dict(self.digests)}
         return (json.dumps(document, indent=2, sort_keys=True) + "\n").encode()
 
@@ -49,7 +50,8 @@ def check_licence(
 
     `old` is the tree that the project is at now, if it is at hand: it stands in where nothing is
     recorded, and its lines show what changed. A file that the origin of `new` does not carry keeps
-    its record. A file seen for the first time is recorded, and said, where no tree could have had it.
+    its record. A file seen for the first time is recorded, and said, where no tree could have had
+    it.
     """
     digests = dict(recorded.digests) if recorded else {}
     changes = []
@@ -77,7 +79,7 @@ def check_licence(
 
 
 def licence_file(project: Project) -> Path:
-    """Where the record of a project is."""
+    """Return the path of a project's record."""
     return project.metadata.parent / "licence.json"
 
 
@@ -93,12 +95,12 @@ def load_record(project: Project) -> LicenceRecord | None:
 
 
 def words_digest(text: bytes) -> str:
-    """Return the sha256 of a text's words, each parted from the next by one space."""
+    """Return the sha256 of a text's words, joined by single spaces."""
     return hashlib.sha256(b" ".join(text.removeprefix(_MARK).split())).hexdigest()
 
 
 def _text(snapshot: Snapshot | None, path: str) -> bytes | None:
-    """Return a file's bytes, through links of the tree."""
+    """Return a file's bytes; links within the tree are followed."""
     for _ in range(_MOST_LINKS):
         blob = snapshot.read(path) if snapshot else None
         if blob is None or blob.mode != SYMLINK:
@@ -120,7 +122,7 @@ def _change(
         return f"{path}: {new.label} has no such file any more"
     if known is None:
         return f"{path}: new in {new.label}, it begins {_quote(_lines(after)[:1])}"
-    # Only a text that has the recorded hash may be shown as the old one.
+    # Only a text with the recorded hash may be shown as the old one.
     if old is None or before is None or words_digest(before) != known:
         return (
             f"{path}: {new.label} has another licence text than the recorded one "
@@ -132,7 +134,7 @@ def _change(
 
 
 def _first_change(before: list[bytes], after: list[bytes]) -> str:
-    """Tell the first changed lines, and how many there are in all."""
+    """Return the first changed lines, and the number of changes."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
     edits = [code for code in matcher.get_opcodes() if code[0] != "equal"]
     _, start, end, new_start, new_end = edits[0]  # the words differ, so a line does
@@ -143,7 +145,7 @@ def _first_change(before: list[bytes], after: list[bytes]) -> str:
 
 
 def _lines(text: bytes) -> list[bytes]:
-    """Lines with their white space evened out."""
+    """Return lines with normalised white space."""
     return [b" ".join(line.split()) for line in text.removeprefix(_MARK).split(b"\n")]
 
 
@@ -152,5 +154,5 @@ def _quote(lines: list[bytes]) -> str:
     if not text:
         return "nothing"
     shown = text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
-    # Upstream's text goes to a terminal: no control characters.
+    # Upstream's text is shown on a terminal: escape control characters.
     return '"' + "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in shown) + '"'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dependencies without a room of their own: wheels of the lock, Bazel modules; and their licences.
 
-Neither the lock nor MODULE.bazel says a licence, so third_party/licences.json does. A package that has
-no line there counts as unknown (NOASSERTION), never as free.
+Neither the lock nor MODULE.bazel says a licence, so third_party/licences.json does. A package that
+has no line there counts as unknown (NOASSERTION), never as free.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def wheels(workspace: Path) -> Wheels:
 
 
 def modules(workspace: Path) -> tuple[Locked, ...]:
-    """Read the modules that MODULE.bazel takes. Raises UserError."""
+    """Read the modules that MODULE.bazel depends on. Raises UserError."""
     licences = _licences(workspace, "bazel")
     file = workspace / "MODULE.bazel"
     found = []
@@ -84,7 +84,7 @@ def modules(workspace: Path) -> tuple[Locked, ...]:
 
 
 def own_module(workspace: Path) -> tuple[str, str]:
-    """Name and version of the workspace itself. Raises UserError."""
+    """Return name and version of the workspace itself. Raises UserError."""
     for call in calls(workspace / "MODULE.bazel", "module"):
         if {"name", "version"} <= call.keys():
             return str(call["name"]), str(call["version"])
@@ -94,7 +94,7 @@ def own_module(workspace: Path) -> tuple[str, str]:
 
 
 def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
-    """The rows of one lock."""
+    """Return the packages of one lock."""
     rows = read_json(lock).get("packages")
     if not isinstance(rows, dict):
         raise UserError(f"{lock}: no 'packages'. Run third_party/pypi/update.py")
@@ -105,7 +105,7 @@ def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
 
 
 def _asked(requirements: Path) -> set[str]:
-    """The keys that a file of requirements names."""
+    """Return the keys that a requirements file names."""
     lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
     names = (re.match(r"\s*([\w.-]+)", line) for line in lines)
     return {_key(name[1]) for name in names if name}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One METADATA file: what a vendored dependency is, as the Android and google3 trees write it.
 
-People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX licence
-expression; left out where there is none for it). The rest follows the pin.
+People write the name, the description, the HOMEPAGE url, `license_type` and `license_note` (an SPDX
+licence expression; left out where there is none for it). The rest follows the pin.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEE = "See tools/importer/metadata/README.md for its fields"
 
 
 class UrlType(enum.Enum):
-    """What a url leads to."""
+    """The kind of page that a URL leads to."""
 
     HOMEPAGE = "HOMEPAGE"
     GIT = "GIT"
@@ -35,7 +35,7 @@ class UrlType(enum.Enum):
 
 
 class LicenseType(enum.Enum):
-    """What a licence asks of those who ship the code, from the strictest to none."""
+    """The obligations of a licence for distributors, from the strictest to none."""
 
     BY_EXCEPTION_ONLY = "BY_EXCEPTION_ONLY"
     RESTRICTED = "RESTRICTED"
@@ -56,7 +56,7 @@ class Url:
 
 @dataclass(frozen=True)
 class Metadata:
-    """The file's content. `local_modifications` says where our patches are; empty without any."""
+    """The content of the file. `local_modifications` is the directory of our patches, or empty."""
 
     name: str
     description: str
@@ -74,7 +74,7 @@ class Metadata:
     def at(
         self, version: str, urls: tuple[Url, ...], *, modifications: str, today: datetime.date
     ) -> Metadata:
-        """Return it for a pin. The date moves with the version only, so equal pins give equal bytes."""
+        """Return it for a pin. The date changes only with the version, so it is deterministic."""
         homepage = tuple(url for url in self.urls if url.type is UrlType.HOMEPAGE)
         return replace(
             self,
@@ -85,7 +85,7 @@ class Metadata:
         )
 
     def dumps(self) -> bytes:
-        """Equal metadata gives equal bytes."""
+        """Return the file as bytes; equal metadata gives equal bytes."""
         return (_HEADER + write(_message(self))).encode()
 
 
@@ -165,7 +165,7 @@ def _message(data: Metadata) -> Message:
 
 
 class _Fields:
-    """Fields of a block by name and type; what is missing, unknown or of another type raises."""
+    """Fields of a block by name and type; a missing, unknown or mistyped field raises."""
 
     def __init__(self, message: Message, where: str, known: tuple[str, ...]) -> None:
         self.message, self.where = message, where

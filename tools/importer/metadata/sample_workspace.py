@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small workspace with a pin of each kind, for the tests of this room and of what calls it."""
+"""For tests: a small workspace with one pin of each kind."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _NAMESPACES = "https://spdx.org/spdxdocs"
 _ROOT = "SPDXRef-workspace"
 _OWN_LICENCE = "Apache-2.0"
 
-# What is run while building or formatting, and is in no artifact.
+# Tools that run only while building or formatting, and are in no artifact.
 _TOOLS = {"clang": "BUILD_TOOL_OF", "make": "BUILD_TOOL_OF", "buildifier": "DEV_TOOL_OF"}
 
 _Json = dict[str, object]
@@ -31,7 +31,7 @@ _Json = dict[str, object]
 
 @dataclass(frozen=True)
 class Inventory:
-    """All that the workspace is made of."""
+    """All components of the workspace."""
 
     name: str
     version: str
@@ -63,7 +63,7 @@ def render(inventory: Inventory) -> bytes:
 
 
 def spdx_id(kind: str, name: str) -> str:
-    """Return the document's id of a package: SPDX allows letters, digits, dots and dashes."""
+    """Return a package's id in the document: SPDX allows letters, digits, dots and dashes."""
     return f"SPDXRef-{kind}-{re.sub(r'[^A-Za-z0-9.-]', '-', name)}"
 
 
@@ -123,7 +123,7 @@ def _package(
         "SPDXID": key,
         "name": name,
         "versionInfo": version,
-        # Wheels and modules come from wherever the machine's own settings say.
+        # The machine's own settings choose the index of wheels and modules.
         "downloadLocation": download or _UNKNOWN,
         "filesAnalyzed": False,
         "licenseConcluded": _UNKNOWN,

@@ -17,7 +17,7 @@ Constants = dict[str, object]
 
 
 def constant(file: Path, name: str) -> object:
-    """Return what a file's top level assigns to `name`. Raises UserError."""
+    """Return the constant that a file's top level assigns to `name`. Raises UserError."""
     for statement in _statements(file):
         if isinstance(statement, ast.Assign):
             for target in statement.targets:

@@ -37,14 +37,14 @@ class TextprotoError(ValueError):
 
 @dataclass(frozen=True)
 class Symbol:
-    """A word without quotes: an enum's value, `true` or `false`."""
+    """An unquoted word: an enum's value, `true` or `false`."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field as it stands in the file; one that is repeated stands there several times."""
+    """One field as written in the file; a repeated field gives several."""
 
     name: str
     value: Value
@@ -55,7 +55,7 @@ Value = str | int | Symbol | Message
 
 
 def write(message: Message, *, indent: str = "") -> str:
-    """Return one line per field, blocks two columns further in. Texts stay on one line."""
+    """Return one line per field, with blocks indented by two columns. A text stays on one line."""
     return "".join(_lines(message, indent))
 
 
@@ -99,7 +99,7 @@ class _Reader:
         self.at = 0
 
     def message(self, *, open_at: int | None) -> Message:
-        """Read fields up to the closing brace, or to the end where `open_at` is None."""
+        """Read fields up to the closing brace, or to the end if `open_at` is None."""
         fields: list[Field] = []
         while True:
             kind, text, line = self.tokens[self.at]
@@ -171,7 +171,7 @@ def _unescaped(quoted: str, line: int) -> str:
             return code
         number = _code_point(code)
         if number > 127:
-            # A byte of some encoding, in the format's own rules; texts here are simply Unicode.
+            # In the format an octal escape is a byte; here it is a Unicode code point.
             raise TextprotoError(line, f"cannot read the escape \\{code}; write the character")
         return chr(number)
 

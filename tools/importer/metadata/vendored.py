@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies with a room of their own, as their pins have them: projects, C sources, tools."""
+"""Dependencies with a METADATA file, from their pins: projects, C sources, tools."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ _BUILDIFIER_REPOSITORY = "bazelbuild/buildtools"
 class Vendored:
     """One dependency. `metadata` is the path of its METADATA file from the workspace's root.
 
-    `version` is how people name it, `release` how its package is numbered (torch: v2.13.0, 2.13.0+cpu).
-    `purls` are package URLs, the main one first. `needs` are keys of the lock of wheels.
+    `version` is how people name it, `release` how its package is numbered (torch: v2.13.0,
+    2.13.0+cpu). `purls` are package URLs, the main one first. `needs` are keys of the lock of
+    wheels.
     """
 
     name: str
@@ -40,19 +41,19 @@ class Vendored:
 
     @property
     def download(self) -> str:
-        """Where its bytes are published; empty where only the machine's settings know."""
+        """The URL of its bytes; empty if only the machine's settings know it."""
         archives = (url.value for url in self.urls if url.type is UrlType.ARCHIVE)
         return next(archives, "")
 
 
 def projects(workspace: Path) -> list[Project]:
-    """Every project that is imported, by name. Raises UserError."""
+    """Return all imported projects, by name. Raises UserError."""
     files = sorted(workspace.glob("third_party/*/import.json"))
     return [load_project(workspace, file.parent.name) for file in files]
 
 
 def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ...]) -> Vendored:
-    """Return a project as the build's `pin` has it. Raises UserError."""
+    """Return a project as pinned by the build's `pin`. Raises UserError."""
     wheel = pin.get("wheel")
     try:
         if not isinstance(wheel, Mapping):
@@ -89,8 +90,8 @@ def of_project(project: Project, pin: Mapping[str, object], needs: tuple[str, ..
 def c_sources(workspace: Path) -> Iterator[Vendored]:
     """Yield the tarballs of third_party/sources.bzl. Raises UserError.
 
-    A pin without `urls` has Debian's tarball alone, and one with `integrity` (no SHA-256) is billed as
-    that; one whose folder is no `NAME-VERSION` has `version`.
+    A pin without `urls` has Debian's tarball alone, and one with `integrity` (no SHA-256) is billed
+    as that; one whose folder is no `NAME-VERSION` has `version`.
     """
     file = workspace / "third_party" / "sources.bzl"
     pins = constant(file, "_SOURCES")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All generated metadata of the workspace at once: each METADATA file, and the bill of materials."""
+"""All generated metadata of the workspace: each METADATA file, and the bill of materials."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SBOM = "third_party/sbom.spdx.json"
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One file that is not what its inputs make it."""
+    """One file that differs from its generated content."""
 
     path: str
     what: str
@@ -80,7 +80,7 @@ def render_workspace(
 
 
 def check_all(workspace: Path) -> list[Problem]:
-    """Return what is out of date, by path; one problem where an input cannot be read."""
+    """Return stale files, by path; a single problem if an input cannot be read."""
     try:
         files = render_workspace(workspace)
     except UserError as error:
@@ -94,7 +94,7 @@ def check_all(workspace: Path) -> list[Problem]:
 
 
 def write_all(workspace: Path) -> list[str]:
-    """Write what is out of date and return the paths. Unchanged files keep their times."""
+    """Write stale files and return their paths. Unchanged files keep their times."""
     written = []
     for path, data in sorted(render_workspace(workspace).items()):
         if _bytes_of(workspace / path) != data:
@@ -114,7 +114,7 @@ def _vendored(
 
 
 def _today() -> datetime.date:
-    """The date in UTC, or the one that a reproducible build is given by the usual variable."""
+    """Return the date in UTC, or that of SOURCE_DATE_EPOCH for reproducible builds."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH")
     now = datetime.datetime.now(datetime.UTC)
     return (datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else now).date()
@@ -144,6 +144,6 @@ def _replace(file: Path, data: bytes) -> None:
 
 
 def _sentences(message: str) -> tuple[str, str]:
-    """Split an error's line into what was found and what to do, its last sentence."""
+    """Split an error's line into the problem and the next step, its last sentence."""
     what, _, next_step = message.rpartition(". ")
     return (what, next_step) if what else (message, f"Correct it, then run `{UPDATE}`")

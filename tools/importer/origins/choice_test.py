@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which origin is taken, and what is said of the others. Origins of one class here, each with its fate."""
+"""Tests of the choice of an origin and of the reported reasons, with fake origins of one class."""
 
 from __future__ import annotations
 

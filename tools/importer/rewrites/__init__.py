@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Semantic rewrites: patches that a rule makes of each upstream tree, with a guard for what it misses."""
+"""Rewrites: patches that a rule generates for each upstream tree, and guards for missed places."""
 
 from tools.importer.rewrites.facts import Modules
 from tools.importer.rewrites.finding import Finding, refuse

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replace single calls in the bytes of a file; every other byte stays as it is.
+"""Replace single calls in the bytes of a file; all other bytes stay unchanged.
 
-Only the call itself becomes a concrete syntax tree, which keeps its comments, breaks and CRLF; it is
-put back at its very bytes. So the cost is that of the call, whatever the size of the file.
+Only the call itself is parsed as a concrete syntax tree, which keeps its comments, breaks and CRLF.
+Its new text replaces exactly its bytes. So the cost depends on the call, not on the size of the
+file.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from tools.importer.rewrites.sites import Site, line_starts
 
 
 def rewritten_call(rule: Rule, text: str) -> str | None:
-    """Return the call that takes the place of `text`; None where no operation of the rule fits."""
+    """Return the replacement of the call `text`; None if no operation of the rule matches."""
     plain = text.replace("\r\n", "\n")
     crlf = plain != text
     if "\r" in plain or (crlf and plain.count("\n") != text.count("\r\n")):
-        return None  # newlines of two kinds in one call
-    # In parentheses, as it stands in the file: a method call may break before its dot.
+        return None  # mixed newlines in one call
+    # In parentheses, as a method call may have a line break before its dot.
     call = cst.parse_expression(f"({plain})")
     assert isinstance(call, cst.Call)
     if cst.Module([]).code_for_node(call) != f"({plain})":
-        return None  # never seen; to write it back would change what nobody asked to change
+        return None  # libcst did not reproduce the text: writing it would change other bytes
     for operation in rule.operations:
         found = m.extract(call, operation.call)
         if found is not None:
@@ -44,11 +45,11 @@ def rewrite_file(
 ) -> bytes | None:
     """Return the file with each site replaced by its new text, and the import that `target` needs.
 
-    None where another variable of that name hides the module that the new call names.
+    Return None if another variable hides the module that the new call names.
     """
     root = target.split(".")[0]
     places = {(site.line, site.column) for site, _ in sites}
-    # Two calls that begin at one place, as in `f()()`, see the same variables.
+    # Two calls that begin at the same position, as in `f()()`, see the same variables.
     calls = (call for named in module.calls.values() for call in named)
     if any(
         (call.lineno, call.col_offset) in places and module.is_local(root, call) for call in calls
@@ -64,7 +65,7 @@ def _replace(
 ) -> cst.BaseExpression:
     function = cst.parse_expression(target)
     if call.args and call.args[0].value is path:
-        # Its own argument list goes on, so that a call over several lines changes in one.
+        # Keep the argument list, so that a call over several lines changes in one line.
         only = call.args[0].with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
         if len(call.args) > 1:
             only = only.with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -79,7 +80,7 @@ def _replace(
 
 
 def _imported(tree: ast.Module, root: str) -> bool:
-    """Whether `import root`, or of something below it, binds the name when the file is imported."""
+    """Return whether `import root`, or of a submodule, binds the name at the module's top level."""
     return any(
         alias.asname in (None, root) and alias.name.split(".")[0] == root
         for statement in tree.body
@@ -90,7 +91,7 @@ def _imported(tree: ast.Module, root: str) -> bool:
 
 
 def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
-    """Put `import <module of target>` above the first import that is none of the future."""
+    """Insert `import <module of target>` before the first import that is not from __future__."""
     module = target.rpartition(".")[0]
     starts = line_starts(data)
     line = 1
@@ -103,7 +104,7 @@ def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
         if future or text:
             line = (statement.end_lineno or 0) + 1
     if line > len(starts):
-        return None  # one line that is docstring and program
+        return None  # docstring and code share one line
     at = starts[line - 1]
     newline = b"\r\n" if b"\r\n" in data else b"\n"
     return data[:at] + f"import {module}".encode() + newline + data[at:]

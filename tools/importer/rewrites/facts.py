@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of one file: few facts are kept of it, and its tree is dropped.
+"""Facts about one file: few are kept, and its syntax tree is dropped.
 
-The facts depend on the bytes and on what other files hand over, on nothing else. So they are learned
-once, however many trees and rules have the file: an import looks at upstream's tree and then at the
-patched one, where a dozen of 2,000 files differ.
+Facts depend only on the bytes and on the paths that other files hand over. So they are cached
+across trees and rules: an import checks upstream's tree and then the patched one, in which a dozen
+of 2,000 files differ.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from tools.importer.rewrites.module import Module
 from tools.importer.rewrites.sites import Site, sites_in
 from tools.importer.snapshot import blob_id
 
-# A tree takes forty times the bytes of its source. The few that are held are those in turn again.
+# An `ast` tree takes forty times the bytes of its source. The few cached trees are those used next.
 _HELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Facts:
-    """Where paths from `__file__` go in a file that was given some.
+    """The data flow of paths from `__file__` in a file, given those that it receives.
 
-    `exports` are its names for them, `passed` what it hands to others; `sites` are all calls on one.
+    `exports` are its names for such paths, `passed` are handed to other files, `sites` are calls on
+    one.
     """
 
     exports: frozenset[Export]
@@ -49,7 +50,7 @@ class Tree:
 
 
 class Modules:
-    """The facts of files by content, so that a second look at a tree parses only what changed."""
+    """The facts of files, cached by content: a second pass parses only changed files."""
 
     def __init__(self) -> None:
         self._facts: dict[tuple[str, str, frozenset[Given]], Facts | None] = {}
@@ -59,11 +60,11 @@ class Modules:
         self.count = 0
 
     def get(self, path: str, data: bytes) -> Module | None:
-        """Return the parsed file, or None where Python could not read it (see `readable`)."""
+        """Return the parsed file, or None if Python cannot read it (see `readable`)."""
         return self._module(path, data, blob_id(data))
 
     def facts(self, tree: Tree, path: str, given: frozenset[Given]) -> Facts | None:
-        """Return the facts of a file, or None where Python could not read it (see `readable`)."""
+        """Return the facts of a file, or None if Python cannot read it (see `readable`)."""
         key = (path, tree.ids[path], given)
         if key not in self._facts:
             data = tree.files[path]
@@ -72,7 +73,7 @@ class Modules:
         return self._facts[key]
 
     def naming(self, tree: Tree, words: Collection[bytes]) -> list[str]:
-        """Return the files that name at least one of the words."""
+        """Return the files that contain at least one of the words."""
         known = [self._naming.setdefault(word, {}) for word in words]
         found = []
         for path, data in tree.files.items():
@@ -88,7 +89,7 @@ class Modules:
     def _module(self, path: str, data: bytes, content: str) -> Module | None:
         key = (path, content)
         if key in self._held:
-            self._held[key] = self._held.pop(key)  # the last to go
+            self._held[key] = self._held.pop(key)  # most recently used: evicted last
             return self._held[key]
         self._held_bytes[key] = len(data)
         while self._held and sum(self._held_bytes.values()) > _HELD_BYTES:
@@ -100,7 +101,7 @@ class Modules:
 
 
 def readable(data: bytes) -> bool:
-    """Whether places in these bytes can be named: UTF-8, whatever its newlines."""
+    """Return whether positions in these bytes are well defined: UTF-8, with any newlines."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError:

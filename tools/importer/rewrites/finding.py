@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A place of a tree that a rule does not know: a person decides, and a line of data says how."""
+"""A place of a tree that no rule knows: a person decides, and a line of data records it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TABLE = "patches/torch/rewrites.txt"
 
 @dataclass(frozen=True)
 class Finding:
-    """`sites` are the calls: of one `function`, or (function is "") those of a file to be rewritten.
+    """`sites` are the calls of one `function`, or of a file to be rewritten (function is "").
 
-    `what` says what was found, `step` what the person may do.
+    `what` describes the problem, `step` the possible next steps.
     """
 
     rule: str
@@ -28,7 +28,7 @@ class Finding:
 
 
 def refuse(findings: Sequence[Finding], label: str) -> None:
-    """Raise UserError, one line, if there are findings."""
+    """Raise UserError with one line if there are findings."""
     told = []
     for head in dict.fromkeys((each.rule, each.step) for each in findings):
         alike = "; ".join(each.what for each in findings if (each.rule, each.step) == head)

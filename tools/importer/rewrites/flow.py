@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where in one file a path goes that was computed from `__file__`.
+"""The data flow of paths computed from `__file__` within one file.
 
-The flow is by names, not by order: a name is such a path if any assignment to it is. That is on the
-safe side: what it finds too much becomes an exception with a reason, what it missed would be found
-by nobody. Through a parameter the flow is weaker (`PASSED`), since other callers pass other paths.
+The flow goes by names, not by order: a name is such a path if any assignment to it is. This
+over-approximates on purpose: a false positive becomes an exception with a reason, but no test would
+show a missed call. Through a parameter the flow is weaker (`PASSED`): other callers pass other
+paths.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ PASSED, OWN = 1, 2
 
 SOURCE_TOKENS = (b"__file__", b"getfile", b"getsourcefile")
 
-# Of these calls no path comes back, whatever they were given.
+# These calls never return a path, whatever their arguments.
 _NO_PATH = frozenset(
     """open open_resource read read_text read_bytes read_file basename
     exists isfile isdir islink is_file is_dir stat getsize getmtime
@@ -35,7 +36,7 @@ _FILLS = frozenset(("append", "add", "extend", "insert", "update", "setdefault",
 
 @dataclass(frozen=True)
 class Passed:
-    """A path handed to a function of another file: by position, or by the parameter's name."""
+    """A path passed to a function of another file, by position or by parameter name."""
 
     target: Import
     parameter: int | str
@@ -43,7 +44,7 @@ class Passed:
 
 @dataclass(frozen=True)
 class Taken:
-    """A path that function (or class) `name` of this file is called with."""
+    """A path that function (or class) `name` of this file receives as an argument."""
 
     name: str
     parameter: int | str
@@ -51,7 +52,7 @@ class Taken:
 
 @dataclass(frozen=True)
 class Export:
-    """A name of a module that is such a path, or that returns one when `called`."""
+    """A module's name that is such a path, or that returns one when `called`."""
 
     name: str
     called: bool
@@ -59,7 +60,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Imported:
-    """What the file `maker` exports."""
+    """An export of the file `maker`."""
 
     maker: str
     export: Export
@@ -70,7 +71,7 @@ Given = Taken | Imported
 
 @dataclass
 class Flow:
-    """The marks of one file. `give` adds what other files know; the marks only ever grow."""
+    """The marks of one file. `give` adds facts from other files; marks are only ever added."""
 
     module: Module
     marks: dict[ast.AST, int] = field(default_factory=dict)
@@ -78,15 +79,15 @@ class Flow:
     exports: set[Export] = field(default_factory=set)
 
     def start(self) -> None:
-        """Mark `__file__`, `x.__file__` and what inspect tells about files."""
+        """Mark `__file__`, `x.__file__` and the file functions of inspect."""
         for node in self.module.own_files:
             self._mark(node, OWN)
         for name in ("getfile", "getsourcefile"):
             for call in self.module.calls.get(name, ()):
-                self._mark(call, PASSED)  # of whatever object: not always a file of this tree
+                self._mark(call, PASSED)  # of any object: not always a file of this tree
 
     def give(self, given: Given) -> None:
-        """Mark what is such a path because of another file."""
+        """Mark the names that are such a path because of another file."""
         if isinstance(given, Taken):
             for function in self._callees(given.name):
                 self._mark_parameter(function, given.parameter)
@@ -119,7 +120,7 @@ class Flow:
             pending += [(found, level) for found in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
-        """What is such a path because `node` is."""
+        """Return the nodes that are such a path because `node` is."""
         parent = self.module.parents[node]
         match parent:
             case ast.Call(func=func) if func is node:
@@ -237,7 +238,7 @@ class Flow:
         ]
 
     def _targets(self, target: ast.AST, level: int) -> list[ast.AST]:
-        """The reads of what is assigned to."""
+        """Return the reads of an assignment's target."""
         module = self.module
         match target:
             case ast.Name(id=name):
@@ -263,7 +264,7 @@ class Flow:
 
 
 def _gives_path(callee: ast.expr) -> bool:
-    """Whether a call may return a path that it was given: objects of other classes are none."""
+    """Return whether a call may return a path that it was given; most constructors do not."""
     name = _last(callee)
     return name not in _NO_PATH and (name in _PATH_CLASSES or not name.lstrip("_")[:1].isupper())
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that a person has looked at, as data: `rewrites.txt` beside the series, a line for each.
+"""Calls that a person has reviewed, as data: `rewrites.txt` next to the series, one line each.
 
-    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay as they are
-    RULE rewrite RELEASE PATH xN                from that release on, N calls of the file are rewritten
+    RULE keep PATH::FUNCTION [xN] -- REASON     up to N calls in the function (1) stay unchanged
+    RULE rewrite RELEASE PATH xN                from that release on, N calls of the file are
+    rewritten
 
-Empty lines and lines that begin with `#` are for people.
+Empty lines and lines that begin with `#` are comments.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _REWRITE_HINT = "to rewrite them all, delete the marker lines; else `keep` each 
 
 
 def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Rule, ...]:
-    """Return the rules with what the lines of `data` say. `where` names it in a UserError."""
+    """Return the rules with the lines of `data`. `where` names the file in a UserError."""
     kept: dict[str, list[Kept]] = {rule.name: list(rule.kept) for rule in rules}
     expected = {
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
@@ -75,12 +76,12 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
 
 
 def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> bytes:
-    """Return the file with a line proposed for each finding, between markers that a person removes."""
+    """Return the file with a proposed line for each finding, between markers to be removed."""
     lines = data.decode("utf-8").split("\n")
     for finding in findings:
         proposal = _proposal(finding, label)
         same = [at for at, line in enumerate(lines) if _key(line) == _key(proposal)]
-        if same and finding.function:  # its reason may hold for one call more
+        if same and finding.function:  # its reason may also cover one more call
             proposal += lines[same[0]].partition(" --")[2].rstrip()
         block = [
             f"<<<<<<< {finding.rule}, {label}: {finding.what}",
@@ -107,7 +108,7 @@ def _proposal(finding: Finding, label: str) -> str:
 
 
 def _key(line: str) -> tuple[str, ...]:
-    """What there may be one line of; () for a line without meaning."""
+    """Return a key that only one line may have; () for a comment or an invalid line."""
     keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
     if keep:
         return (keep["rule"], "keep", keep["path"], keep["function"])

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One Python source as data flow needs it: parents, scopes, who reads which name, what is imported.
+"""One Python source, prepared for data flow: parents, scopes, reads of names, imports.
 
-Built once per file with the standard `ast`, which is ten times as fast as a concrete tree and knows
-each node's place in bytes. Files are never run or imported. One pass over the nodes puts them under
-their names; what a name means is worked out for the few names that somebody asks for.
+Built once per file with the standard `ast`, which is ten times as fast as a concrete syntax tree
+and records each node's byte position. Files are never run or imported. One pass over the nodes
+indexes them by name. The meaning of a name is resolved lazily, for the few names that are queried.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cached_property
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 _Scope = Function | ast.Lambda | ast.Module
 
-# Below these are no nodes that a path flows through: texts, numbers, operators, contexts.
+# No path flows through these fields: texts, numbers, operators, contexts.
 _LEAVES = frozenset(
     ("arg", "attr", "ctx", "id", "kind", "level", "module", "op", "ops", "type_comment")
 )
@@ -37,9 +37,9 @@ _NAMED = frozenset(
 
 @dataclass(frozen=True)
 class Import:
-    """What a local name stands for: `name` of a module, or the module itself (`name` is empty).
+    """The target of a local name: `name` of a module, or the module itself (`name` is empty).
 
-    `module` is slashed, from the root that absolute imports begin at.
+    `module` is a path with slashes, from the root of absolute imports.
     """
 
     module: str
@@ -47,22 +47,22 @@ class Import:
 
     @property
     def files(self) -> tuple[str, str]:
-        """The places where the module may be, best first."""
+        """The possible paths of the module, best first."""
         return (f"{self.module}.py", f"{self.module}/__init__.py")
 
 
 class Module:
-    """A parsed file. `path` is slashed, from the root that its absolute imports begin at."""
+    """A parsed file. `path` has slashes and starts at the root of its absolute imports."""
 
     def __init__(self, path: str, data: bytes) -> None:
-        """Raises SyntaxError or ValueError where Python could not read the file."""
+        """Parse the file. Raises SyntaxError or ValueError if Python cannot read it."""
         self.path = path
         self.tree = ast.parse(data, path)
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.functions: dict[str, list[Function]] = defaultdict(list)  # methods too
+        self.functions: dict[str, list[Function]] = defaultdict(list)  # including methods
         self.classes: dict[str, ast.ClassDef] = {}
         self.calls: dict[str, list[ast.Call]] = defaultdict(list)  # by the callee's last name
-        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)  # those read
+        self.attributes: dict[str, list[ast.Attribute]] = defaultdict(list)  # reads only
         self._reads: dict[str, list[ast.Name]] = defaultdict(list)
         self._binders: dict[str, list[ast.AST]] = defaultdict(list)
         self._globals: dict[str, list[ast.Global]] = defaultdict(list)
@@ -72,7 +72,7 @@ class Module:
 
     @cached_property
     def imports(self) -> dict[str, Import]:
-        """Local names that imports bind, wherever in the file the import stands."""
+        """The local names that imports bind, anywhere in the file."""
         found: dict[str, Import] = {}
         for node in self._imports:
             if isinstance(node, ast.Import):
@@ -87,7 +87,7 @@ class Module:
 
     @property
     def own_files(self) -> Sequence[ast.AST]:
-        """Reads of `__file__`, this module's or another's."""
+        """The reads of `__file__`, of this module or of another."""
         return [*self._reads.get("__file__", ()), *self.attributes.get("__file__", ())]
 
     def is_method(self, function: Function) -> bool:
@@ -101,11 +101,11 @@ class Module:
         return ".".join(reversed(names)) or "<module>"
 
     def scope_of(self, name: str, node: ast.AST) -> _Scope:
-        """Return the function that binds `name` as seen from `node`, else the module."""
+        """Return the function that binds `name` as seen from `node`, or the module."""
         binders = self._binders_of(name)
         inner: ast.AST = node
         for step in self._ancestors(node):
-            # Defaults, annotations and decorators belong to what is around the function.
+            # Defaults, annotations and decorators belong to the scope around the function.
             inside = not isinstance(step, Function | ast.Lambda) or not _is_outside(step, inner)
             if isinstance(step, Function | ast.Lambda) and inside and step in binders:
                 return step
@@ -113,16 +113,16 @@ class Module:
         return self.tree
 
     def is_local(self, name: str, node: ast.AST) -> bool:
-        """Whether a function around `node` binds `name` for itself."""
+        """Return whether a function around `node` binds `name` as a local."""
         return self.scope_of(name, node) is not self.tree
 
     def loads(self, scope: _Scope, name: str) -> list[ast.Name]:
-        """Return where the value that `scope` binds to `name` is read."""
+        """Return the reads of the value that `scope` binds to `name`."""
         reads = self._reads.get(name, ())
         return [node for node in reads if self.scope_of(name, node) is scope]
 
     def target_of(self, callee: ast.expr) -> Import | None:
-        """Return the file and name of a callee that was imported; None where it was not."""
+        """Return the file and name of an imported callee; None if it was not imported."""
         if isinstance(callee, ast.Name):
             bound = self.imports.get(callee.id)
             return bound if bound is not None and bound.name else None
@@ -130,12 +130,12 @@ class Module:
         if dotted is None or dotted[0] not in self.imports:
             return None
         bound = self.imports[dotted[0]]
-        # `from package import module`: the rest is below that module.
+        # `from package import module`: the remaining names are below that module.
         below = [bound.name] if bound.name else []
         return Import(_slashed([*bound.module.split("/"), *below, *dotted[1:-1]]), dotted[-1])
 
     def _walk(self) -> None:
-        """Note each node's parent, and put under their names those that have one."""
+        """Record each node's parent, and index named nodes by name."""
         parents, reads = self.parents, self._reads
         pending: list[ast.AST] = [self.tree]
         while pending:
@@ -146,7 +146,7 @@ class Module:
             for field in _FIELDS[kind]:
                 value = getattr(node, field)
                 for child in value if type(value) is list else (value,):
-                    # Of 500,000 in torch, each third is a name that is read, and nothing is below.
+                    # A third of torch's 500,000 nodes are reads of names; they have no children.
                     if type(child) is ast.Name and type(child.ctx) is ast.Load:
                         parents[child] = node
                         reads[child.id].append(child)
@@ -176,7 +176,7 @@ class Module:
                 self._globals[name].append(node)
 
     def _binders_of(self, name: str) -> set[ast.AST]:
-        """Return the functions, and perhaps the module, that bind a name for themselves."""
+        """Return the functions, and possibly the module, that bind a name."""
         if name not in self._holders:
             bound = {self._holder(node) for node in self._binders.get(name, ())}
             self._holders[name] = bound - {
@@ -205,7 +205,7 @@ class Module:
 
 
 def last_name(node: ast.AST) -> str:
-    """Return the name of a variable or, of an attribute, what stands behind the last dot."""
+    """Return the name of a variable, or the part of an attribute after the last dot."""
     return node.id if isinstance(node, ast.Name) else getattr(node, "attr", "")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a rewrite is, as data: which calls it looks for, what becomes of them, what it leaves, how many.
+"""A rewrite rule, as data: the calls to match, their replacement, exceptions, and expected counts.
 
-A rule without a `target` rewrites nothing and only guards: it says of a tree, with all its patches
-in, that no such call is left but those with a reason.
+A rule without a `target` rewrites nothing. It is a guard: in a tree with all patches, only calls
+with a recorded reason may be left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PATH = "path"
 
 @dataclass(frozen=True)
 class Operation:
-    """One way to spell the call. `call` saves its path argument as PATH; `suffix` follows the new call."""
+    """One form of the call. `call` saves its path as PATH; `suffix` is put after the new call."""
 
     name: str
     call: m.Call
@@ -38,10 +38,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class Rule:
-    """`guarded` are callees that may not be left on a path from `__file__`, except as `kept` says.
+    """`guarded` are callees that may not be called on a path from `__file__`, except for `kept`.
 
-    `expected` has how many calls of a file the rule rewrites, from the release on that it is listed
-    under. Both are data (see known_calls.py). `header` is the patch's, less its Subject.
+    `expected` has the number of rewritten calls per file, by the first release with that number.
+    Both are data (see known_calls.py). `header` is the patch's, without its Subject.
     """
 
     name: str
@@ -56,15 +56,15 @@ class Rule:
     expected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def covers(self, path: str) -> bool:
-        """Whether the rule looks at a file; `*` of a pattern stands for slashes too."""
+        """Return whether the rule applies to a file; `*` of a pattern also matches slashes."""
         return any(fnmatchcase(path, pattern) for pattern in self.scope) and not any(
             fnmatchcase(path, pattern) for pattern in self.outside
         )
 
     def matches_in(self, label: str) -> Mapping[str, int]:
-        """Return the expected matches by file: what the releases up to this one say, one by one.
+        """Return the expected matches by file, merged over all releases up to this one.
 
-        What is no release, or older than all of them, has the numbers of all, or of the oldest.
+        A label that is not a release uses all releases; one older than all uses the oldest.
         """
         order = sorted(self.expected, key=_age)
         upto = [name for name in order if _age(name) <= _age(label)] or order[:1]
@@ -78,7 +78,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
 
 
 def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
-    """Order releases by their numbers, candidates before them, branches and commits last."""
+    """Order releases by number, candidates before them, branches and commits last."""
     found = _RELEASE.fullmatch(label)
     if found is None:
         return (True, (), True, "")

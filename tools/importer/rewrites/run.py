@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run a rule on a tree: the changed files, and findings: what is not as the rule expects.
+"""Run a rule on a tree; return the changed files and findings, the deviations from the rule.
 
-The result is made anew from every tree, never merged, so a call that upstream added is found: it is
-either rewritten (and its file's number of matches must be right) or a finding of the guard. `examine`,
-`look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` refuse them.
+The result is generated from every tree, never merged. So a call that upstream added is either
+rewritten, and the file's number of matches must be right, or it is a finding of the guard.
+`examine`, `look` and `decide` return findings; `run_rule`, `check_guards` and `decisions` refuse
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _RULES_FILE = "tools/importer/rewrites/torch_rules.py"
 
 @dataclass(frozen=True)
 class Rewritten:
-    """`files` has only what changed; `unread` the files in scope that Python could not parse."""
+    """`files` has only changed files; `unread` the files in scope that Python could not parse."""
 
     rule: Rule
     files: Mapping[str, Blob]
@@ -42,7 +43,7 @@ class Rewritten:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A look at a patched tree; of `unread` files, which name a path, nothing is known."""
+    """The findings in a patched tree; `unread` files name a path but could not be checked."""
 
     findings: tuple[Finding, ...]
     unread: tuple[str, ...]
@@ -63,7 +64,7 @@ def regenerate(
 def run_rule(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite a tree. Raises UserError where matches are not as expected, or a guarded call is left."""
+    """Rewrite a tree. Raises UserError for unexpected match counts and remaining guarded calls."""
     done = examine(rule, snapshot, label, modules=modules)
     refuse(done.findings, label)
     return done
@@ -72,7 +73,7 @@ def run_rule(
 def examine(
     rule: Rule, snapshot: Snapshot, label: str, *, modules: Modules | None = None
 ) -> Rewritten:
-    """Rewrite what the rule can rewrite of a tree, and say what it does not know."""
+    """Rewrite all matching calls of a tree, and return the other ones as findings."""
     modules = Modules() if modules is None else modules
     files = _files(rule, snapshot)
     reached = reach(files, modules)
@@ -110,10 +111,10 @@ def examine(
 def check_guards(
     snapshot: Snapshot, label: str, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> tuple[str, ...]:
-    """Check a tree with all its patches in: no guarded call is left without a reason. UserError.
+    """Check a tree with all patches: no guarded call is left without a reason. Raises UserError.
 
-    Returns the files that name a path and that Python could not read: of those nothing is known.
-    With the `modules` of `decisions`, only what the patches changed is parsed.
+    Return the files that name a path but that Python could not read: they are not checked. With the
+    `modules` of `decisions`, only files that the patches changed are parsed.
     """
     seen = look(snapshot, rules=rules, modules=modules)
     refuse(seen.findings, label)
@@ -123,7 +124,7 @@ def check_guards(
 def look(
     snapshot: Snapshot, *, rules: Sequence[Rule] = RULES, modules: Modules | None = None
 ) -> Guarded:
-    """Look at a tree with all its patches in for guarded calls without a reason."""
+    """Return the guarded calls without a reason in a tree with all patches."""
     modules = Modules() if modules is None else modules
     trees: dict[tuple[str, ...], Reached] = {}
     findings: list[Finding] = []
@@ -159,9 +160,9 @@ def decide(
     rules: Sequence[Rule] = RULES,
     modules: Modules | None = None,
 ) -> tuple[dict[str, Decision], tuple[Finding, ...]]:
-    """Return, for a carry of `series` to `snapshot`, the rewritten files of its generated patches.
+    """Return the rewritten files of the generated patches, for a carry of `series` to `snapshot`.
 
-    A file that such a patch changed before, and does no more, is there as it is upstream.
+    A file that such a patch no longer changes is returned with upstream's content.
     """
     made: dict[str, Decision] = {}
     findings: list[Finding] = []
@@ -177,7 +178,7 @@ def decide(
 
 
 def generated(series: Series) -> list[Patch]:
-    """Return the patches that rules make. Raises UserError where one stands behind a written one."""
+    """Return the generated patches. Raises UserError if one follows a hand-written patch."""
     found = [patch for patch in series.patches if HEADER in patch.header]
     for place, patch in zip(series.patches, found, strict=False):
         if place is not patch:
@@ -203,7 +204,7 @@ def _files(rule: Rule, snapshot: Snapshot) -> dict[str, bytes]:
 
 
 def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site, ...]], list[Site]]:
-    """Set apart what the rule keeps; a function with more such calls than it keeps, keeps none."""
+    """Separate the kept calls. A function with more calls than it may keep keeps none of them."""
     kept = {}
     taken: set[Site] = set()
     for each in rule.kept:

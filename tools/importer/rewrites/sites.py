@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single calls in a file: which read a path from `__file__`, and which bytes they are."""
+"""Calls of a file that read a path from `__file__`, with their bytes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _WRITES = frozenset("wax+")
 
 @dataclass(frozen=True)
 class Site:
-    """One call: its place, what it calls, and its bytes (from `start` up to `end` of the file).
+    """One call: its place, its callee, and its bytes (from `start` up to `end` of the file).
 
-    `column` is in bytes of its line, as `ast` counts. A site holds no node: that would hold a tree.
+    `column` counts bytes of its line, as in `ast`. A site holds no node, which would keep a whole
+    tree.
     """
 
     path: str
@@ -37,9 +38,9 @@ class Site:
 
 
 def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
-    """Return the calls whose first argument, or what is before the dot, is such a path.
+    """Return the calls on such a path: as the first argument, or before the dot.
 
-    A call that writes is none: to write beside the sources is wrong wherever they are.
+    Calls that write are excluded: writing next to the sources is wrong with or without a PAR.
     """
     module = flow.module
     calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}
@@ -56,13 +57,13 @@ def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
 
 
 def line_starts(data: bytes) -> list[int]:
-    """Return where each line begins, as Python counts lines; it does not count a byte order mark."""
+    """Return the offsets of lines, as Python counts them; a byte order mark is skipped."""
     mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     return [mark, *(found.end() for found in _NEWLINE.finditer(data))]
 
 
 def _on(flow: Flow, node: ast.AST) -> Iterator[ast.Call]:
-    """The call that has `node` as its first argument, by place or keyword, or before its dot."""
+    """Yield the call that has `node` as its first argument, or before its dot."""
     parent = flow.module.parents.get(node)
     match parent:
         case ast.Call(args=[first, *_]) if first is node:

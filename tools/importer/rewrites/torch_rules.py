@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rewrites of torch: what a program inside one file needs, wherever upstream does it.
+"""The rewrite rules of torch: changes that programs in one file need at every such place.
 
-Which calls stay, and how many are rewritten, is data: patches/torch/rewrites.txt (known_calls.py).
+Exceptions and match counts are data: patches/torch/rewrites.txt (known_calls.py).
 """
 
 from __future__ import annotations

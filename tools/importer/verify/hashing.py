@@ -35,7 +35,7 @@ class WheelContents:
 
 
 def hash_tree(root: Path, report: Report) -> dict[str, Entry]:
-    """Return an entry for every file and link below `root`. Raises UserError, EnvironmentProblem."""
+    """Return an entry for each file and link below `root`. Raises UserError, EnvironmentProblem."""
     if not root.is_dir():
         raise UserError(f"{root}: no such directory. Name the tree to compare")
     paths = [path for _, path in sorted(_sizes(root, ""), reverse=True)]  # large files first
