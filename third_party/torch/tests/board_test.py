@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks answer as upstream until somebody plugs in, and entry points plug in before torch starts."""
+"""Tests of hooks: upstream's behaviour by default, and plugs from entry points before torch starts."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the patches for files are for: each place asks its hook, and is upstream's until one is plugged.
+"""Tests of the patches for files: each place calls its hook, and without one behaves as upstream.
 
 A dictionary keeps the files here, under `kept://`.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's logs and traces ask the board where they go, and importing torch touches no root handler."""
+"""Tests of the hooks for torch's logs and traces; importing torch leaves the root handlers alone."""
 
 from __future__ import annotations
 

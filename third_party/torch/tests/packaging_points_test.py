@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What packing torch needs no patch for: one test for each place, which fails without what serves it.
+"""Tests of places in torch that packing needs no patch for: one test for each extension point.
 
-Each runs inside a PAR and from a directory, like those of the patches. `torch._utils_internal` is the
-seam, which is this build's and no patch.
+Each runs inside a PAR and from a directory, like those of the patches. `torch._utils_internal` is
+the seam, which is this build's and no patch.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_dynamo_skips_its_own_code_and_no_other() -> None:
 
 
 def test_the_shared_memory_manager_starts() -> None:
-    """What `torch._C` was told at import is a program that runs: it names the file that is shared."""
+    """`torch._C` received the path of a runnable program at import: it names the shared file."""
     storage = torch.arange(4.0).untyped_storage()
     manager, handle, size = storage._share_filename_cpu_()
     assert os.path.exists(manager)
@@ -84,7 +84,7 @@ def test_the_shared_memory_manager_starts() -> None:
 
 
 def test_entry_points_are_found() -> None:
-    """Backends, rendezvous handlers and log specifications are found in metadata of distributions."""
+    """Backends, rendezvous handlers and log specifications come from distribution metadata."""
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 
@@ -188,7 +188,7 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """Upstream's Bazel rules of v2.6.0 write 'None' for None, which is true. This file is a wheel's."""
+    """Upstream's Bazel rules of v2.6.0 write 'None' (truthy) for None. This file is a wheel's."""
     for found in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert found is None or found[0].isdigit()
 

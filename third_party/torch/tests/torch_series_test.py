@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed series: well formed, within its budgets, and each patch names a test that exists."""
+"""Tests of the committed series: valid, within budgets, and each patch names an existing test."""
 
 from __future__ import annotations
 

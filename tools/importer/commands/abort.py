@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""abort: take back what was half published and forget what is under way; the workspace is as before."""
+"""abort: roll back a half-published command and discard the stopped one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ACCESS = Access.UNDOES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

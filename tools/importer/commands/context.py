@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command is given: the project, where to report, and how the caller called."""
+"""The context of every command: the project, the report, and the caller's directory."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ class Context:
 
 
 class Access(enum.Enum):
-    """What a command does to the workspace: the optional ACCESS of its module, WRITES without one."""
+    """A command's access to the workspace: ACCESS of its module, WRITES by default."""
 
-    READS = "reads"  # others may run beside it
-    WRITES = "writes"  # alone, on a tree in which nothing is half published
-    UNDOES = "undoes"  # alone; what is half published is its business
+    READS = "reads"  # other commands may run at the same time
+    WRITES = "writes"  # exclusive; a half-published tree is completed first
+    UNDOES = "undoes"  # exclusive; handles a half-published tree itself
 
 
 class Command(Protocol):
-    """The shape of a module in this package that is a command."""
+    """The interface of a command module in this package."""
 
     NAME: str
     HELP: str
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Declare the command's own arguments."""
+        """Add the command's own arguments."""
 
     def run(self, args: argparse.Namespace, context: Context) -> ExitCode:
-        """Do it. Raises UserError or EnvironmentProblem."""
+        """Run the command. Raises UserError or EnvironmentProblem."""

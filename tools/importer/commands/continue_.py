@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""continue: take the files that a person settled as the decision on the stopped patch, and go on."""
+"""continue: accept the resolved files as the decision on the stopped patch, and continue."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`import.py drift`: what would become of each patch on each of several releases. Changes nothing."""
+"""drift: show the outcome of each patch on each of several releases. Changes nothing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     report, project = context.report, context.project
     series = _series(project, args.series)
     base = read_base(series.root)
-    # A document on standard output stands there alone.
+    # A document on standard output must be the only output there.
     alone = args.format != "text" and args.output is None
     origins = _Quiet(report) if alone else report
 
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
-    # Late: rules need libcst, and only series that have some.
+    # Imported here: rules need libcst, and only some series have rules.
     from tools.importer.session import decide_rewrites, read_known_calls
 
     known = read_known_calls(project)
@@ -89,7 +89,7 @@ class _Quiet:
         self._below = below
 
     def say(self, line: str) -> None:
-        """Standard output belongs to the document."""
+        """Do nothing: standard output is for the document."""
 
     def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
         return self._below.progress(label, total)
@@ -101,7 +101,7 @@ class _Quiet:
 def _target(
     context: Context, options: str, name: Mapping[str, str], origin: str | None, report: Report
 ) -> Target:
-    # Late: origins bring git, pip and apt, which other commands do not need.
+    # Imported here: origins load git, pip and apt, which other commands do not need.
     from tools.importer.origins import resolve
 
     if origin is not None:
@@ -124,7 +124,7 @@ def _series(project: Project, label: str | None) -> Series:
 
 
 def _pinned(project: Project) -> str:
-    """The release that the build is pinned to."""
+    """Return the release that the build is pinned to."""
     try:
         return str(json.loads(project.pin.read_text(encoding="utf-8"))["tag"])
     except (OSError, ValueError, KeyError, TypeError) as error:

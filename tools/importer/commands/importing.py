@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import`, `continue` and `skip` share: play the import, then publish it or stop at a patch."""
+"""The shared part of `import`, `continue` and `skip`: replay the import, then publish or stop."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMMAND = "import"
 
 @dataclass(frozen=True)
 class Import:
-    """The inputs of an import: all that it is played again from."""
+    """The inputs of an import, sufficient to replay it."""
 
     source: str
     digest: str
@@ -53,11 +53,11 @@ class Import:
     pin: Mapping[str, object]
     overwrite: bool
     acknowledge_licence: bool
-    known_calls: str = ""  # the sha256 of the rules' data; "" from a version that had none
+    known_calls: str = ""  # the sha256 of the rules' data; "" in states without it
 
 
 def resume(context: Context, unfinished: Unfinished) -> tuple[Import, Source, Snapshot]:
-    """Return the inputs of an unfinished import, unchanged since it began. Raises UserError."""
+    """Return the inputs of an unfinished import, checked to be unchanged. Raises UserError."""
     project = context.project
     work = Import(**unfinished.inputs)  # type: ignore[arg-type]
     source = load_source(project, work.source)
@@ -78,7 +78,7 @@ def go_on(
     new: Snapshot,
     decisions: Mapping[str, Decision],
 ) -> ExitCode:
-    """Carry, and publish or stop. Says all of it; the exit code says it again."""
+    """Carry, then publish or stop; report everything and return the exit code."""
     project, report = context.project, context.report
     heading = f"{project.name}: {work.source} -> {new.label}"
     report.say(heading + (" (dry run)" if context.dry_run else ""))
@@ -115,7 +115,7 @@ def _stop(
     assert stopped is not None
     there = project.series_of(work.label)
     if there.is_dir() and work.label != work.source and not work.overwrite:
-        # Now, and not once a person has settled it all.
+        # Fail now, not after a person has resolved all conflicts.
         raise UserError(
             f"{there}: is there already, and {stopped.patch.name} would stop here for a decision. "
             f"Carry that series with --from {work.label}, or write over it with --overwrite"
@@ -200,7 +200,7 @@ def _known_calls(context: Context, work: Import) -> bytes:
 
 
 def _old_tree(context: Context, source: Source) -> Snapshot | None:
-    """The tree that the series was made against, where this machine still has it."""
+    """Return the tree of the old base, if this machine still has it."""
     from tools.importer.origins import at_hand
 
     return at_hand(context.project, context.report, source.base.pin) if source.base else None
@@ -209,7 +209,7 @@ def _old_tree(context: Context, source: Source) -> Snapshot | None:
 def _check_licence(
     context: Context, work: Import, old: Snapshot | None, new: Snapshot
 ) -> dict[str, bytes]:
-    """Return the licence record to publish. Raises UserError for a change that nobody has read."""
+    """Return the licence record to publish. Raises UserError for an unacknowledged change."""
     from tools.importer.metadata import check_licence, licence_file, load_record
 
     record = check_licence(

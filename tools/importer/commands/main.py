@@ -30,11 +30,11 @@ Loader = Callable[[], Command]
 
 
 def _in(module: str) -> Loader:
-    """Loaded when it is called: rules need libcst, others git or pip, and `status` none of them."""
+    """A command, imported on use: rules need libcst, others git or pip, and `status` none."""
     return lambda: cast(Command, importlib.import_module(f"tools.importer.commands.{module}"))
 
 
-# By the word that people type, in the order of the help.
+# By command word, in the order of the help.
 COMMANDS: Mapping[str, Loader] = {
     "import": _in("import_"),
     "continue": _in("continue_"),
@@ -57,7 +57,7 @@ COMMANDS: Mapping[str, Loader] = {
 _DEFAULT = "import"
 _HELP = ("-h", "--help")
 
-# What a machine does to any program; every other OSError here is a bug.
+# Errors that the machine can cause in any program; every other OSError here is a bug.
 _MACHINE = (
     errno.ENOSPC,
     errno.EDQUOT,
@@ -114,7 +114,7 @@ def _main(arguments: list[str], commands: Mapping[str, Loader]) -> int:
 def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
     shared, words = _shared_parser().parse_known_args(argv)
     words = _with_command(words, commands)
-    # Help lists all; to call one, no other is loaded.
+    # The help imports all commands; a call imports only its own.
     called = {name: load() for name, load in commands.items() if words[0] in (name, *_HELP)}
     args = _parser(called).parse_args(words)
     command = called[args.command]
@@ -127,7 +127,7 @@ def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> Exi
 
 
 def _guarded(command: Command, args: argparse.Namespace, context: Context) -> ExitCode:
-    """Run a command on a whole tree, alone if it writes."""
+    """Run a command on a whole tree; exclusively if it writes."""
     root, state = context.project.workspace, context.project.state
     access = getattr(command, "ACCESS", Access.WRITES)
     alone = access is not Access.READS and not context.dry_run
@@ -136,7 +136,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if alone:
             held.enter_context(lock(state))
         if access is not Access.UNDOES and pending(state):
-            # Also for a dry run: what it would show is worth nothing on half a tree.
+            # Also for a dry run: its output would be wrong on a half-published tree.
             with nullcontext() if alone else lock(state):
                 said = recover(root, state)
             if said:
@@ -145,7 +145,7 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
 
 
 def _called_from() -> Path:
-    """The caller's directory: tools/import.py and Bazel start this program in another one."""
+    """Return the caller's directory: tools/import.py and Bazel change the current one."""
     told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
     return Path(next(filter(None, told), None) or os.getcwd())
 
@@ -161,7 +161,7 @@ def _with_command(words: list[str], commands: Mapping[str, Loader]) -> list[str]
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse ends with 2 after a bad argument, which means a conflict here."""
+    """Exit with 1 after a bad argument: argparse's 2 means a conflict here."""
 
     def error(self, message: str) -> NoReturn:
         raise UserError(f"{message}. See {self.prog} --help")
@@ -190,7 +190,7 @@ def _parser(commands: Mapping[str, Command]) -> argparse.ArgumentParser:
 
 
 def _shared_parser() -> argparse.ArgumentParser:
-    """Return the options that stand before or after the command word, as people like."""
+    """Return the options that are accepted both before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
     parser.add_argument("--project", default="torch", help="third_party/PROJECT (torch)")
     parser.add_argument("--json", action="store_true", help="the answer as one JSON document")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `metadata`: METADATA files and the bill of materials, as the pins make them."""
+"""metadata: write or check METADATA files and the bill of materials, from the pins."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""new: begin a patch anywhere in the series, with a header that asks for what it has to state."""
+"""new: start a patch anywhere in the series, with a header template to fill in."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What edit, new, refresh and drop share: change one patch, rebase the later ones, publish or stop."""
+"""The shared part of edit, new, refresh and drop: change one patch, rebase, publish or stop."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def resume(context: Context, unfinished: Unfinished) -> tuple[Release, SeriesEdi
 
 
 def inputs_of(edit: SeriesEdit) -> dict[str, object]:
-    """Return the inputs to remember; `source` is what people are told."""
+    """Return the inputs to store; `source` is the name shown to people."""
     return {**edit.as_json(), "source": edit.name}
 
 
 def go_on(
     context: Context, release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision]
 ) -> ExitCode:
-    """Rebase the patches behind `edit`, and publish all of it or stop at a conflict."""
+    """Rebase the patches after `edit`; publish everything or stop at a conflict."""
     project, report = context.project, context.report
     with report.progress("Rebasing the later patches"):
         rebased = rebase(release, edit, decisions)
@@ -76,7 +76,7 @@ def go_on(
 def publish(
     context: Context, edit: SeriesEdit, carried: Carry | None, result: Publication
 ) -> ExitCode:
-    """Publish, and say what changed. The desk goes with it."""
+    """Publish, report the changes, and delete the desk."""
     project, report = context.project, context.report
     what = f"{edit.kind.value} {edit.name} in {edit.label}"
     transaction = Transaction(project.workspace, project.state, what=what)
@@ -97,7 +97,7 @@ def publish(
 def begin(
     context: Context, release: Release, edit: SeriesEdit, count: int, header: bytes, only: list[str]
 ) -> ExitCode:
-    """Lay out the desk for `edit` and say what to do there."""
+    """Write the desk for `edit` and print the next steps."""
     project, report = context.project, context.report
     desk = Desk(project.state)
     shown = desk.root.relative_to(project.workspace)
@@ -124,7 +124,7 @@ def begin(
 
 
 def _lines(carried: Carry) -> Iterator[str]:
-    """One line for each later patch that is not simply as it was."""
+    """Return one line for each later patch that changed."""
     for each in carried.results:
         if each.outcome is Outcome.LANDED:
             yield f"contained in it now, leaves the series: {each.patch.name}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""refresh: take what was changed at the desk into its patch, and rebase the later ones."""
+"""refresh: write the changes of `.import/edit` to their patch, and rebase the later ones."""
 
 from __future__ import annotations
 

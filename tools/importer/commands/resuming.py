@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How `continue` and `skip` go on: each command that stops at conflicts has a row here."""
+"""The resumption of `continue` and `skip`: each command that can stop has a row here."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tools.importer.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Resumed:
-    """An unfinished command with its inputs at hand: `new` is the tree that patches go onto."""
+    """An unfinished command with its inputs: `new` is the tree that patches are carried to."""
 
     new: Snapshot
     go_on: Callable[[Mapping[str, Decision]], ExitCode]
 
 
 def resume(context: Context, unfinished: Unfinished) -> Resumed:
-    """Get the inputs of an unfinished command again. Raises UserError where they have changed."""
+    """Return the inputs of an unfinished command. Raises UserError if they have changed."""
     if unfinished.project != context.project.name:
         raise UserError(
             f"{unfinished.command} of {unfinished.project} is under way. Name it: "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command `rewrites`: are the generated patches what their rules make of upstream's tree?"""
+"""rewrites: check or update the patches that rules generate from upstream's tree."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
-    # Late: libcst takes half a second to import, and no other command should wait for it.
+    # Imported here: libcst takes half a second, and no other command needs it.
     from tools.importer import rewrites
 
     report = context.report
@@ -98,7 +98,7 @@ def _refuse(stale: list[str], release: Release) -> None:
 def _check_guards(
     series: Series, release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[str, ...]:
-    """Raise UserError where the patched tree escapes a rule. Returns what nobody could read."""
+    """Raise UserError for places that no rule knows. Return files that could not be read."""
     from tools.importer.rewrites import check_guards
 
     snapshot = release.snapshot
@@ -115,7 +115,7 @@ def _updated(
     """Return the files of the new series, where the others fit as they are, and what is unread."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
-    # A patch that is new is made from upstream itself, so it comes before all that are written.
+    # A new patch is generated from upstream itself, so it precedes all hand-written ones.
     files["series"] = "".join(f"{name}\n" for name in stale if name not in files).encode()
     files["series"] += listed.encode()
     files |= stale
@@ -128,7 +128,7 @@ def _updated(
 
 
 def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> ExitCode:
-    """Write the patches, and what the series was made against."""
+    """Write the patches and their recorded base."""
     project = context.project
     transaction = Transaction(
         project.workspace, project.state, what=f"the rewrites of {release.label}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An import stops at calls that no rule knows as at any conflict, and goes on with a line of data."""
+"""Tests of imports that stop at calls that no rule knows, and continue with a line of data."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a small workspace with a series, releases of its upstream as trees, and import.py on it."""
+"""For tests: a small workspace with a series, upstream releases as trees, and import.py on it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def edited(text: str, **lines: str) -> str:
 
 @dataclass(frozen=True)
 class SampleWorkspace:
-    """A workspace below `root`, with upstream's releases beside it in `upstream`."""
+    """A workspace below `root`, with upstream's releases next to it in `upstream`."""
 
     root: Path
     upstream: Path
 
     def release(self, label: str, files: Mapping[str, str]) -> Path:
-        """Lay out a release of upstream as a tree."""
+        """Write a release of upstream as a tree."""
         for path, text in files.items():
             target = self.upstream / label / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -65,11 +65,11 @@ class SampleWorkspace:
         return directory
 
     def run(self, *arguments: str) -> int:
-        """Run import.py on it, in this process."""
+        """Run import.py on the workspace, in this process."""
         return main(["--workspace", str(self.root), *arguments])
 
     def files(self) -> dict[str, bytes]:
-        """Every file of the workspace, but for git's and the state of an unfinished command."""
+        """Return all files of the workspace, except git's and the importer's state."""
         return {
             path.relative_to(self.root).as_posix(): path.read_bytes()
             for path in sorted(self.root.rglob("*"))
@@ -80,7 +80,7 @@ class SampleWorkspace:
         return self.root / ".import/conflict" / path
 
     def git(self, *arguments: str) -> None:
-        """Run git in it, whatever the user's configuration."""
+        """Run git in the workspace, without the user's configuration."""
         subprocess.run(
             ["git", "-c", "user.name=A", "-c", "user.email=a@example.com", *arguments],
             cwd=self.root,
@@ -91,7 +91,7 @@ class SampleWorkspace:
 
 
 def make_workspace(directory: Path) -> SampleWorkspace:
-    """Make a workspace without a series, whose build is at v1."""
+    """Create a workspace without a series, whose build is at v1."""
     sample = SampleWorkspace(directory / "workspace", directory / "upstream")
     torch = sample.root / "third_party/torch"
     torch.mkdir(parents=True)

@@ -16,7 +16,7 @@ HELP = "leave the stopped patch out of the new series, and go on"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none: the patch is the one that is stopped at."""
+    """Add no arguments: it skips the stopped patch."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""status: what is under way, which patch waits, which files are not settled, and the next step."""
+"""status: show the unfinished command, the waiting patch, its open files and the next step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ACCESS = Access.READS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """Add no arguments."""
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:

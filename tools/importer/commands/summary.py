@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a carry did, told to people in lines and to machines as data."""
+"""Report the result of a carry: lines for people, data for machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEPT = (Outcome.CLEAN, Outcome.OFFSET, Outcome.THREE_WAY, Outcome.RESOLVED)
 
 
 def carry_lines(result: Carry) -> Iterator[str]:
-    """One line per patch with its outcome, then what left the series or was only kept, and why."""
+    """Return one line per patch with its outcome, then dropped and kept ones with the reason."""
     width = max((len(each.outcome.value) for each in result.results), default=0)
     for each in result.results:
         note = f"  ({_note(each)})" if _note(each) else ""
@@ -22,7 +22,7 @@ def carry_lines(result: Carry) -> Iterator[str]:
         for file in each.files if each.outcome.stops else ():
             if file.outcome.stops:
                 yield f"{'':{width}}    {file.new_path}: {file.note or file.outcome.value}"
-    # The rules' own data may be among the results, as what the carry stops at.
+    # The results may include the rules' own data, as the stop of the carry.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
     told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome])
@@ -40,14 +40,14 @@ def carry_lines(result: Carry) -> Iterator[str]:
 
 
 def waiting_lines(waiting: Sequence[PatchResult]) -> Iterator[str]:
-    """One line per patch that will stop later, so that nobody takes the first stop for the only one."""
+    """Return one line per later stop, so that the first does not look like the only one."""
     for each in waiting:
         files = ", ".join(file.new_path for file in each.files if file.outcome.stops)
         yield f"later: {each.outcome.value}  {each.patch.name}  ({files})"
 
 
 def unread_lines(unread: Sequence[str]) -> Iterator[str]:
-    """One line on files that rules should look at and could not read, if there are any."""
+    """Return one line about files that rules should check and could not read, if any."""
     if unread:
         few = ", ".join(unread[:3]) + (", ..." if len(unread) > 3 else "")
         yield (
@@ -57,7 +57,7 @@ def unread_lines(unread: Sequence[str]) -> Iterator[str]:
 
 
 def change_lines(changes: Changes) -> Iterator[str]:
-    """One line per file of the workspace that changes."""
+    """Return one line per changed file of the workspace."""
     for word, paths in (
         ("new", changes.added),
         ("changed", changes.changed),
@@ -68,7 +68,7 @@ def change_lines(changes: Changes) -> Iterator[str]:
 
 
 def carry_data(result: Carry) -> dict[str, object]:
-    """The same as JSON data."""
+    """Return the same as JSON data."""
     stopped = result.stopped
     return {
         "patches": [_patch_data(each) for each in result.results],
@@ -80,7 +80,7 @@ def carry_data(result: Carry) -> dict[str, object]:
 
 
 def changes_data(changes: Changes) -> dict[str, object]:
-    """The same as JSON data."""
+    """Return the same as JSON data."""
     return {
         "added": list(changes.added),
         "changed": list(changes.changed),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""verify: rebuild the pinned tree from nothing and name every path that is not as it has to be."""
+"""verify: rebuild the pinned tree and name every path that differs."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""patches/torch/drift.json is what the releases give: the one at hand always, the others where they are."""
+"""Test that drift.json matches the releases: the pinned one always, others if a network exists."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ _GAP = "  "
 
 
 def to_text(table: Table) -> str:
-    """Return the table, a line per release that counts, and a line per patch that needs a person."""
+    """Return the table, the counts of each release, and a line per patch that needs a person."""
     return "\n".join([*_grid(table), "", *summary(table), *attention_lines(table)]) + "\n"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The desk: the directory `.import/edit`, where a person edits one patch, its tree and its header."""
+"""The desk: the directory `.import/edit`, where a person edits one patch: tree and header."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tools.importer.session import Transaction, check_rewrites, read_known_calls
 
 @dataclass(frozen=True)
 class Publication:
-    """Files by their path in the workspace, None to delete; `pinned` is the build's new tree hash."""
+    """Files by path in the workspace, None to delete; `pinned` is the build's new tree hash."""
 
     files: Mapping[str, bytes | None]
     last: tuple[str, ...]

@@ -78,7 +78,7 @@ class Rebased:
 def rebase(
     release: Release, edit: SeriesEdit, decisions: Mapping[str, Decision] | None = None
 ) -> Rebased:
-    """Do `edit` in memory. Raises UserError if the new patch does not apply or its header is bad."""
+    """Do `edit` in memory. Raises UserError if the patch does not apply or its header is bad."""
     if release.series.digest != edit.digest:
         raise UserError(
             f"{release.directory}: the series is another one than when {edit.name} was begun. "
@@ -122,7 +122,7 @@ def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
 
 
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
-    """Return the index of the first later patch, and the number of patches before the changed one."""
+    """Return the index of the first later patch, and the count of patches before the change."""
     if edit.kind is Kind.INSERT:
         at = 0 if edit.after is None else position_of(series, edit.after) + 1
         return at, at

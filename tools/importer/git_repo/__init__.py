@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Destination repositories: vendor a patched tree into one, offer patches to one, take from one."""
+"""Destination repositories: vendor a patched tree, offer patches, take upstream changes."""
 
 from tools.importer.git_repo.cherry_pick import Header, PickConflictError, Picked, cherry_pick
 from tools.importer.git_repo.commit_snapshot import CommitSnapshot

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Store many blobs in a repository as one pack: 15,000 files in a second, where loose ones take ten."""
+"""Store many blobs in one pack: 15,000 files take a second; as loose objects they take ten."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tools.importer.git_repo.repository import Repository
 _COMMAND = (
     "fast-import",
     "--quiet",  # no statistics on standard error
-    "--depth=0",  # no search for deltas: twice as fast; `git gc` finds them later
-    "--date-format=now",  # no commit passes here; the default reads the time zone
+    "--depth=0",  # no delta search: twice as fast; `git gc` finds deltas later
+    "--date-format=now",  # no commits are sent; the default reads the time zone
 )
 
 
@@ -38,8 +38,8 @@ class BlobWriter:
             self._process.stdin.write(data)
             self._process.stdin.write(b"\n")
         except BrokenPipeError:
-            self._finish()  # it ended early: its words say why
-            raise  # it said that all is well, with blobs to come
+            self._finish()  # git ended early: raise with its error output
+            raise  # git exited with 0 before the last blob
         self.count += 1
 
     def __enter__(self) -> BlobWriter:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let the index and the working tree follow a branch that moved.
+"""Update the index and the working tree after a branch moved.
 
 A file is written only when it is what the old commit has, and only when the new one differs: local
-edits stay, and so do the times of unchanged files. Each file is written aside and renamed. It can be
-killed anywhere and done again: files that are new already are passed over.
+edits stay, and so do the times of unchanged files. Each file is written aside and renamed. It can
+be killed anywhere and done again: files that are new already are passed over.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BUSY = {
     "rebase-apply": "rebase or am",
 }
 
-# Attributes by which a working tree's file differs from its blob.
+# Attributes that make a file of the working tree differ from its blob.
 _CONVERTING = ("text", "crlf", "eol", "ident", "filter", "working-tree-encoding")
 
 Change = tuple[TreeEntry | None, TreeEntry | None]
@@ -37,7 +37,7 @@ _Seen = tuple[int, int, int, int] | None
 
 @dataclass(frozen=True)
 class Step:
-    """One file to write or delete; `seen` is how it looked when it was judged."""
+    """One file to write or delete; `seen` is its status when it was checked."""
 
     path: str
     entry: TreeEntry | None
@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a working tree needs to follow: files, and entries of the index."""
+    """The planned update of a working tree: files, and entries of the index."""
 
     steps: tuple[Step, ...]
     index: Mapping[str, TreeEntry | None]
@@ -64,7 +64,7 @@ class Checkout:
         self._made: set[str] = set()
 
     def check_clean(self, at: str, keep: Globs) -> None:
-        """Refuse local edits below `at`, and a repository in the middle of something."""
+        """Refuse local edits below `at`, and a repository in the middle of a merge or rebase."""
         lock = self.repository.git_dir / "index.lock"
         if lock.exists():
             raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
@@ -92,7 +92,7 @@ class Checkout:
             )
 
     def plan(self, changes: Mapping[str, Change]) -> Plan:
-        """Judge every file before any is written. Raises UserError, which names local edits."""
+        """Check every file before any is written. Raises UserError, which names local edits."""
         self._check_index(changes)
         links = self._links(changes)
         self._converted = self._find_converted(changes)
@@ -120,10 +120,10 @@ class Checkout:
         return Plan(tuple(steps), {path: new for path, (_, new) in changes.items()})
 
     def follow(self, plan: Plan, report: Report) -> None:
-        """Write the files, then the index. Raises UserError at a file that changed since the plan."""
+        """Write the files, then the index. Raises UserError if a file changed since the plan."""
         writes = [step for step in plan.steps if step.entry]
         with report.progress("files", len(plan.steps)) as progress:
-            # Deepest first, so that a directory is empty when a file takes its name.
+            # Deepest first, so that a directory is empty when a file replaces it.
             for step in sorted(plan.steps, key=lambda step: step.path, reverse=True):
                 if step.entry is None:
                     self._delete(step)
@@ -163,7 +163,7 @@ class Checkout:
             )
 
     def _links(self, changes: Mapping[str, Change]) -> set[str]:
-        """Return links where directories are, were or will be: nothing is looked at through them."""
+        """Return links at past, present or future directories: nothing is read through them."""
         parents = {parent for path in changes for parent in _parents(path)}
         links = {parent for parent in parents if os.path.islink(os.path.join(self._top, parent))}
         for parent in sorted(links - changes.keys()):
@@ -192,7 +192,7 @@ class Checkout:
         return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
-        """Return what git would call each file of the working tree."""
+        """Return the entries that git would record for the working tree's files."""
         entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
         for path, seen in looks.items():
             if seen is None:
@@ -201,7 +201,7 @@ class Checkout:
             if stat.S_ISLNK(seen[0]):
                 entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
             elif not stat.S_ISREG(seen[0]):
-                entries[path] = TreeEntry(GITLINK, "")  # a socket or such: equals nothing
+                entries[path] = TreeEntry(GITLINK, "")  # a socket, for example: equals no entry
             else:
                 mode = EXECUTABLE if seen[0] & stat.S_IXUSR else REGULAR
                 oid = "" if path in self._converted else blob_id(_bytes(file))
@@ -235,12 +235,12 @@ class Checkout:
         }
 
     def _trust_mode(self) -> bool:
-        """Whether the file system keeps the executable bit, as the repository says."""
+        """Return whether the repository is set to trust the executable bit of files."""
         out = self.repository.git.run("config", "--bool", "--get", "core.fileMode", accept=(0, 1))
         return out.strip() != b"false"
 
     def _stage(self, writes: Iterable[Step], aside: Path) -> None:
-        """Let git write the files that it converts, aside."""
+        """Let git write the files that it converts to a staging directory."""
         entries = {step.path: step.entry for step in writes if step.path in self._converted}
         if not entries:
             return
@@ -248,7 +248,7 @@ class Checkout:
         self.repository.git.run(
             "update-index", "-z", "--index-info", data=index_info(entries), variables=index
         )
-        # --all: everything of that temporary index; --prefix: below the staging directory
+        # --all: all files of the temporary index; --prefix: below the staging directory
         self.repository.git.run(
             "checkout-index", "--all", "--quiet", f"--prefix={aside}/files/", variables=index
         )
@@ -267,7 +267,7 @@ class Checkout:
         if entry.mode == SYMLINK:
             os.symlink(data, os.fsencode(file))
             return
-        mode = 0o777 if entry.mode == EXECUTABLE else 0o666  # less the person's umask, as git's
+        mode = 0o777 if entry.mode == EXECUTABLE else 0o666  # the umask applies, as in git
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with open(handle, "wb", buffering=0) as out:
             view = memoryview(data)
@@ -295,7 +295,7 @@ class Checkout:
         git.run("update-index", "-z", "--index-info", data=index_info(entries))
         written = [path for path, entry in entries.items() if entry]
         if written:
-            # The entries have no times yet; without --refresh (which adds nothing) the next
+            # Without --refresh (which adds no entry) the index has no times, and the next
             # `git status` would read every file.
             git.run("add", "--refresh", "--", *_tops(written))
 
@@ -303,7 +303,7 @@ class Checkout:
 def changes_between(
     old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], at: str
 ) -> dict[str, Change]:
-    """Return the paths, from the top of the repository, in which two trees at `at` differ."""
+    """Return the paths, from the root of the repository, at which two trees at `at` differ."""
     return {
         f"{at}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
@@ -312,7 +312,7 @@ def changes_between(
 
 
 def names(paths: Iterable[str], limit: int = 20) -> str:
-    """Return paths for one line of an error."""
+    """Return paths as one line for an error."""
     every = sorted(paths)
     more = f" and {len(every) - limit} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
@@ -337,13 +337,13 @@ def _parents(path: str) -> list[str]:
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """Return the one directory that holds all of the paths, as a list of arguments."""
+    """Return the directory that contains all of the paths, as a list of arguments."""
     common = os.path.commonpath(list(paths) or ["."])
     return [common] if common and common != "." else []
 
 
 def _line(path: str) -> bytes:
-    r"""Return a line for --stdin-paths, quoted as git reads it where a path needs it."""
+    r"""Return a line for --stdin-paths, with git's quoting if the path needs it."""
     raw = os.fsencode(path)
     if b"\n" not in raw and not raw.startswith(b'"'):
         return raw + b"\n"

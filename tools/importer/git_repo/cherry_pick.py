@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Take one change of upstream into the series, by reference.
 
-Its diff is merged onto the patched tree, file by file. What comes out is a patch like any other, which
-leaves the series by itself at an import whose base has it.
+Its diff is merged onto the patched tree, file by file. What comes out is a patch like any other,
+which leaves the series by itself at an import whose base has it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MARKERS = (b"<<<<<<< ", b"||||||| ", b">>>>>>> ")
 
 @dataclass(frozen=True)
 class Header:
-    """What a person says about the patch; None where the change tells it."""
+    """The patch's header fields that a person gives; None takes the value from the change."""
 
     owner: str
     subject: str | None = None
@@ -47,12 +47,12 @@ class Header:
 
 @dataclass(frozen=True)
 class Picked:
-    """`files` are all of the series directory; empty when the patched tree has the change already."""
+    """`files` is the whole series directory; empty if the patched tree already has the change."""
 
     name: str
     files: Mapping[str, bytes]
     paths: tuple[str, ...]
-    left_out: tuple[str, ...]  # the origin of the tree does not hold such files
+    left_out: tuple[str, ...]  # the origin of the tree lacks these files
 
 
 class PickConflictError(UserError):
@@ -142,7 +142,7 @@ def cherry_pick(
 
 
 def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touched]:
-    # -M: a file that moved is one change; --no-ext-diff and such do not apply to raw output
+    # -M: a moved file is one change; --no-ext-diff and similar do not apply to raw output
     out = repository.git.run(
         "diff-tree", "-r", "-z", "-M", "--raw", "--abbrev=40", "--no-commit-id",
         change.base, change.commit,
@@ -163,7 +163,7 @@ def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touche
 
 
 def _where(touched: _Touched, ours: Snapshot) -> str:
-    """Return where the file is in our tree: it may have moved as upstream moved it."""
+    """Return the path of the file in our tree, following upstream's renames."""
     if touched.before and ours.read(touched.path) is None and ours.read(touched.new_path):
         return touched.new_path
     return touched.path if touched.before else touched.new_path
@@ -226,7 +226,7 @@ def _refuse_second(series: Series, change: UpstreamChange) -> None:
 
 
 def _series_files(series: Series, snapshot: Snapshot, name: str, data: bytes) -> dict[str, bytes]:
-    """Return the new files of the series: checked as any series is, with its base recorded."""
+    """Return the new files of the series, after the usual checks, with its base recorded."""
     index = (series.root / "series").read_bytes()
     index += b"\n" if index and not index.endswith(b"\n") else b""
     files = {patch.name: (series.root / patch.name).read_bytes() for patch in series.patches}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run git so that only the repository itself decides what happens.
+"""Run git with a fixed configuration: only the repository itself affects the result.
 
 The person's configuration, locale, hooks and environment have no influence: the same call gives the
 same bytes on every machine. git 2.39 is the oldest that is supported.
@@ -17,36 +17,36 @@ from tools.importer.errors import EnvironmentProblem
 
 SETTINGS = (
     "core.hooksPath=/dev/null",  # a hook could change what is committed, or refuse a ref
-    "core.fsmonitor=false",  # may name a program, and would be asked about our temporary index
-    "core.autocrlf=false",  # the tree's bytes, not the machine's idea of line ends
-    "core.safecrlf=false",  # upstream mixes line ends, and that is no news
-    "core.attributesFile=/dev/null",  # its default is below the home directory, configured or not
+    "core.fsmonitor=false",  # may name a program, which git would ask about our temporary index
+    "core.autocrlf=false",  # keep the tree's bytes, not the machine's line ends
+    "core.safecrlf=false",  # upstream mixes line ends; do not warn
+    "core.attributesFile=/dev/null",  # the default is a file in the home directory
     "core.excludesFile=/dev/null",  # the same
     "core.splitIndex=false",  # a temporary index must be one file
     "core.packedRefsTimeout=10000",  # ms to wait for a lock of another git, instead of failing
     "core.filesRefLockTimeout=10000",  # the same
-    "pack.compression=1",  # thrice as fast to write as 6; `git gc` compresses again
-    "gc.auto=0",  # nothing repacks while we write
-    "maintenance.auto=false",  # the same, by its newer name
-    "i18n.commitEncoding=UTF-8",  # else commits get an `encoding` line
+    "pack.compression=1",  # three times as fast as 6; `git gc` compresses again
+    "gc.auto=0",  # no repacking while we write
+    "maintenance.auto=false",  # the same, under its newer name
+    "i18n.commitEncoding=UTF-8",  # otherwise commits get an `encoding` line
     "i18n.logOutputEncoding=UTF-8",
-    "log.showSignature=false",  # would mix gpg's words into what is read here
-    "protocol.version=2",  # servers hand out a commit by its id, and only the refs asked for
-    "submodule.recurse=false",  # a submodule is an id to us
+    "log.showSignature=false",  # would mix gpg's output into the log that we parse
+    "protocol.version=2",  # servers send a commit by its id, and only the requested refs
+    "submodule.recurse=false",  # a submodule is only an id here
 )
 
 _NOBODY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_COUNT": "0",  # settings by environment
-    "GIT_CONFIG_PARAMETERS": "",  # `git -c` of a git that started us
+    "GIT_CONFIG_COUNT": "0",  # settings in the environment
+    "GIT_CONFIG_PARAMETERS": "",  # `git -c` of a git that started this process
 }
 
 _ENVIRONMENT = {
     "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_LITERAL_PATHSPECS": "1",  # `*` in an upstream file name is a star
-    "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show objects that are not there
-    "GIT_OPTIONAL_LOCKS": "0",  # looking takes no lock from the person's own git
+    "GIT_LITERAL_PATHSPECS": "1",  # `*` in an upstream file name is literal
+    "GIT_NO_REPLACE_OBJECTS": "1",  # refs/replace would show substitute objects
+    "GIT_OPTIONAL_LOCKS": "0",  # reading takes no lock from the user's own git
     "GIT_TERMINAL_PROMPT": "0",  # a password prompt would hang a job
     "GIT_ASKPASS": "true",
     "GIT_NAMESPACE": "",
@@ -78,7 +78,7 @@ class Client:
         variables: Mapping[str, str] | None = None,
         accept: Sequence[int] = (0,),
     ) -> bytes:
-        """Return what git prints. A status that is not in `accept` raises EnvironmentProblem."""
+        """Return git's output. A status that is not in `accept` raises EnvironmentProblem."""
         status, out, words = self.attempt(*arguments, data=data, variables=variables)
         if status not in accept:
             raise problem(arguments, self.directory, status, words)
@@ -87,7 +87,7 @@ class Client:
     def attempt(
         self, *arguments: str, data: bytes = b"", variables: Mapping[str, str] | None = None
     ) -> tuple[int, bytes, str]:
-        """Return status, output and what git said on standard error."""
+        """Return git's exit status, output and error output."""
         process = self.start(*arguments, variables=variables)
         out, words = process.communicate(data)
         return process.returncode, out, words.decode("utf-8", "replace").strip()
@@ -108,7 +108,7 @@ class Client:
 def problem(
     arguments: Sequence[str], directory: Path, status: int, words: str
 ) -> EnvironmentProblem:
-    """Return the error of a git that failed: its subcommand, its status and its first words."""
+    """Return the error of a failed git: its subcommand, exit status and first error lines."""
     lines = [line for line in words.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
@@ -116,9 +116,9 @@ def problem(
 
 
 def person_setting(directory: Path, key: str) -> str | None:
-    """Return one setting as the person's own git has it: the one place where that counts."""
+    """Return one setting of the user's own git: the only place that reads it."""
     process = _runner(directory).execute(
-        # --null: a value may hold line ends; --includes: as a commit of theirs would read it
+        # --null: a value may contain newlines; --includes: as the user's own commits read it
         ["git", "config", "--null", "--includes", "--get", key],
         as_process=True,
         istream=-1,
@@ -136,7 +136,7 @@ def _runner(directory: Path) -> Any:
 @functools.cache
 def _git_class() -> Any:
     try:
-        from git.cmd import Git  # here, since GitPython starts git when it is imported
+        from git.cmd import Git  # imported here: GitPython starts git on import
     except ImportError as error:
         words = str(error).strip().splitlines() or ["no reason given"]
         raise EnvironmentProblem(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A commit of a repository on this machine, as a Snapshot: what the engine merges onto."""
+"""A commit of a local repository as a Snapshot, onto which the engine merges."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.importer.snapshot import Blob
 
 
 class CommitSnapshot:
-    """The files of one commit; submodules are not among them."""
+    """The files of one commit, without submodules."""
 
     def __init__(self, repository: Repository, commit: str) -> None:
         self._repository = repository

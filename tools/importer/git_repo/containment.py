@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing leaves the destination: not its path, no file's path, no symbolic link in it."""
+"""Refuse everything that would leave the destination: its path, file paths, symbolic links."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.importer.errors import UserError
 from tools.importer.git_repo.repository import TREE, Repository
 from tools.importer.snapshot import SYMLINK
 
-_LINKS = 40  # as many as Linux follows
+_LINKS = 40  # the limit of Linux
 
 
 def check_destination(at: str, repository: Repository, commit: str | None) -> str:
@@ -52,7 +52,7 @@ def check_destination(at: str, repository: Repository, commit: str | None) -> st
 
 
 def path_fault(path: str) -> str | None:
-    """Say what keeps `path` from being a plain path below a directory, or None."""
+    """Return why `path` is not a plain path below a directory, or None."""
     if not path:
         return "it is empty"
     if path.startswith("/"):
@@ -68,7 +68,7 @@ def path_fault(path: str) -> str | None:
 
 
 def check_paths(paths: Iterable[str], origin: str) -> None:
-    """Refuse upstream paths that would be written elsewhere. Raises UserError."""
+    """Refuse upstream paths that would be written outside. Raises UserError."""
     for path in paths:
         fault = path_fault(path)
         if fault:
@@ -78,7 +78,7 @@ def check_paths(paths: Iterable[str], origin: str) -> None:
 
 
 def check_links(links: Mapping[str, str], origin: str) -> None:
-    """Refuse links, path to target, that lead out of the tree they stand in. Raises UserError."""
+    """Refuse links, path to target, that lead out of their tree. Raises UserError."""
     for path in sorted(links):
         fault = _escape(path, links)
         if fault:
@@ -89,7 +89,7 @@ def check_links(links: Mapping[str, str], origin: str) -> None:
 
 
 class Globs:
-    """Globs of paths: `*` stays in one directory, `**` does not."""
+    """Globs of paths: `*` does not match slashes, `**` does."""
 
     def __init__(self, globs: Sequence[str]) -> None:
         self.globs = tuple(globs)
@@ -124,7 +124,7 @@ def _expression(glob: str) -> str:
 
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
-    """Follow a link as the kernel does; links on its way count, so text alone does not tell."""
+    """Follow a link as the kernel does, through other links: its text alone is not enough."""
     at: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One importer at a time in a repository, and what a killed one left behind is swept away."""
+"""Allow one importer at a time in a repository, and delete the leftovers of a killed one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MACHINE = (
     errno.EIO,
     errno.EMFILE,
     errno.ENFILE,
-    errno.EXDEV,  # the working tree has another file system below it
+    errno.EXDEV,  # another file system is mounted below the working tree
 )
 
 
@@ -40,7 +40,7 @@ def exclusive(repository: Repository) -> Iterator[None]:
             yield
     except OSError as error:
         if error.errno not in _MACHINE:
-            raise  # a bug of ours
+            raise  # a bug of the importer
         raise EnvironmentProblem(
             f"{error.filename or repository.place}: {error.strerror}. "
             "Put it right and run it again: it goes on where it stopped"

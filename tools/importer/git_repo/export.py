@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Offer patches to upstream: one clean branch each in a checkout of upstream, mail for the others."""
+"""Offer patches to upstream: one branch each in a checkout of upstream, mail for the others."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Exported:
-    """One patch: `ref` and `commit` of its branch, or the `file` it was written to."""
+    """One patch: `ref` and `commit` of its branch, or the `file` that it was written to."""
 
     patch: str
     title: str
@@ -47,7 +47,7 @@ class Exported:
 
 @dataclass(frozen=True)
 class Offer:
-    """Patches of `series` for upstream; `base` is what it was made against."""
+    """Patches of `series` for upstream; `base` is the recorded tree that it applies to."""
 
     project: str
     series: Series
@@ -184,7 +184,7 @@ class _Branches:
 
 
 def _start(repository: Repository, offer: Offer) -> str:
-    """Return the commit that branches begin at."""
+    """Return the commit on which branches start."""
     if offer.onto:
         found = repository.find(offer.onto)
         if found is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real repositories for the tests of this room: offline, and with nobody's configuration."""
+"""For tests: real repositories, offline and without the user's configuration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Test: some_test.py::test_it
 
 
 def git(directory: Path, *arguments: str, data: bytes | None = None) -> str:
-    """Run git as a person would, and return what it prints; a failure shows its words."""
+    """Run git as a user would, and return its output; a failure shows its error output."""
     done = subprocess.run(
         ["git", *arguments],
         cwd=directory,
@@ -50,7 +50,7 @@ def git(directory: Path, *arguments: str, data: bytes | None = None) -> str:
 
 
 def new_repository(directory: Path, *, bare: bool = False) -> Path:
-    """Make an empty repository whose branch is `main`."""
+    """Create an empty repository whose branch is `main`."""
     directory.mkdir(parents=True)
     git(directory, "init", "--quiet", "--initial-branch=main", *(["--bare"] if bare else []))
     return directory
@@ -118,7 +118,7 @@ def make_series(
 
 @contextmanager
 def opened(directory: Path) -> Iterator[Repository]:
-    """Open a repository for the length of a test's step."""
+    """Open a repository during one step of a test."""
     repository = Repository.open(directory)
     try:
         yield repository
@@ -127,7 +127,7 @@ def opened(directory: Path) -> Iterator[Repository]:
 
 
 class Lines:
-    """A report that keeps its lines."""
+    """A report that records its lines."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -146,4 +146,4 @@ class Lines:
 
 class _Step:
     def advance(self, n: int = 1) -> None:
-        """Nobody looks."""
+        """Do nothing."""

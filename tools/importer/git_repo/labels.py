@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labels by which a vendored commit says what it holds, and how to find the last one.
+"""The labels that describe a vendored commit's content, and the search for the last such commit.
 
     GitOrigin-RevId: cf30153c4c131c8164ee7798e5022d810682e2cb
     Imported-Project: torch
@@ -24,7 +24,7 @@ _LINE = re.compile(r"([A-Z][A-Za-z-]+): (.*)")
 
 @dataclass(frozen=True)
 class Labels:
-    """`revision` is None where the origin does not tell upstream's commit."""
+    """`revision` is None if the origin does not record upstream's commit."""
 
     project: str
     tag: str
@@ -35,7 +35,7 @@ class Labels:
     revision: str | None
 
     def text(self) -> str:
-        """Return the lines that end a commit message."""
+        """Return the last lines of a commit message."""
         rows = [("GitOrigin-RevId", self.revision)] if self.revision else []
         rows += [
             ("Imported-Project", self.project),
@@ -49,7 +49,7 @@ class Labels:
 
 
 def parse_labels(message: str) -> Labels | None:
-    """Return the labels of a commit message, None where they are not complete."""
+    """Return the labels of a commit message, or None if they are incomplete."""
     found: dict[str, list[str]] = {}
     for line in message.splitlines():
         match = _LINE.fullmatch(line.rstrip())
@@ -82,8 +82,8 @@ def last_vendored(repository: Repository, commit: str, at: str) -> Vendored | No
     out = repository.git.run(
         "log",
         "--format=%H%n%B",
-        "-z",  # messages hold empty lines
-        "--fixed-strings",  # a path is no expression
+        "-z",  # messages contain empty lines
+        "--fixed-strings",  # a path is not a regular expression
         f"--grep=Imported-At: {at}",
         "--max-count=50",  # messages that only quote a label are skipped; there are not many
         commit,

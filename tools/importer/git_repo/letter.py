@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A patch as it is told to others: a title, why, and how it was tested; as a commit or as mail."""
+"""A patch for readers upstream: title, reason and test plan, as a commit or as mail."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tools.importer.engine import header_of
 from tools.importer.git_repo.repository import Person
 from tools.importer.series import Patch
 
-# What `git format-patch --zero-commit` writes, so that equal patches give equal files.
+# As written by `git format-patch --zero-commit`, so that equal patches give equal files.
 _SEPARATOR = b"From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001\n"
 _DATE = "Mon, 17 Sep 2001 00:00:00 +0000"
 
-# Lines that a reader of mail would take for a header, for another mail, or for the diff.
+# Lines that a mail reader would take for a header, for another mail, or for the diff.
 _SPECIAL = re.compile(
     r"(?=>?From[ :]|Subject:|Date:|Content-|MIME-|diff -|Index: |---|-- $|\[PATCH)"
 )
@@ -33,11 +33,11 @@ class Letter:
 
     @property
     def body(self) -> str:
-        """Reason and test plan: what a pull request says below its title."""
+        """The reason and test plan: the text of a pull request below its title."""
         return "\n\n".join(part for part in (self.reason, f"Test plan:\n{self.test}") if part)
 
     def commit_message(self, person: Person) -> str:
-        """Return a message for upstream: nothing in it is ours but the sign-off."""
+        """Return a message for upstream, without our own headers except the sign-off."""
         return f"{self.title}\n\n{self.body}\n\nSigned-off-by: {person}\n"
 
 
@@ -82,7 +82,7 @@ def _guarded(line: str) -> str:
 
 
 def _sender(owner: str) -> str:
-    """Return an owner as mail wants one; teams have no address, and mail needs one."""
+    """Return an owner as a mail address; teams have none, and mail needs one."""
     match = re.fullmatch(r"\s*(.*?)\s*<([^<>@\s]+@[^<>@\s]+)>\s*", owner)
     name, address = (match[1], match[2]) if match else (owner, "")
     if not address and re.fullmatch(r"[^<>@\s]+@[^<>@\s]+", owner):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a vendoring notes before it publishes, so that a killed one can be completed."""
+"""The note that vendoring writes before it publishes, so that a killed run can be completed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Pending:
 
 
 def write_pending(repository: Repository, pending: Pending) -> None:
-    """Note it, durably: the ref must not be on disk before this is."""
+    """Write the note durably, before the ref can be on disk."""
     aside = repository.git_dir / f"{_FILE}.new"
     with aside.open("w", encoding="utf-8") as out:
         json.dump(dataclasses.asdict(pending), out)
@@ -36,7 +36,7 @@ def write_pending(repository: Repository, pending: Pending) -> None:
 
 
 def read_pending(repository: Repository) -> Pending | None:
-    """Return the note of a run that did not end, if any."""
+    """Return the note of an interrupted run, if any."""
     try:
         return Pending(**json.loads(_path(repository).read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -44,7 +44,7 @@ def read_pending(repository: Repository) -> Pending | None:
 
 
 def clear_pending(repository: Repository) -> None:
-    """Forget the note: all is done."""
+    """Delete the note of a completed run."""
     _path(repository).unlink(missing_ok=True)
 
 

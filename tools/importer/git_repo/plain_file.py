@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write one file outside git: whole or not at all, and not when it is the same."""
+"""Write one file outside git atomically, and only if it changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.importer.errors import EnvironmentProblem
 
 
 def write_file(file: Path, data: bytes, *, executable: bool = False) -> bool:
-    """Return whether it was written. Raises EnvironmentProblem."""
+    """Write the file; return whether it changed. Raises EnvironmentProblem."""
     try:
         if file.is_file() and file.read_bytes() == data:
             return False

@@ -23,8 +23,8 @@ from tools.importer.snapshot import Blob
 ZERO = "0" * 40
 GITLINK = "160000"
 TREE = "040000"
-_ASKED = 500  # questions at once: 20 KB, which fit in a pipe whoever waits for whom
-STAGING = "import-"  # temporary directories below the git directory begin so
+_ASKED = 500  # questions per batch: 20 KB fit in a pipe, so neither side can deadlock
+STAGING = "import-"  # the prefix of temporary directories below the git directory
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TreeEntry:
 
 @dataclass(frozen=True)
 class Person:
-    """Whom a commit names."""
+    """The author of a commit."""
 
     name: str
     email: str
@@ -54,7 +54,7 @@ class Repository:
         self.work_tree = work_tree
         self.common_dir = _common_dir(git_dir)
         variables = {
-            # By name, so that neither the caller's variables nor its directory choose another one.
+            # Named explicitly, so that the caller's variables and directory have no effect.
             "GIT_DIR": os.fspath(git_dir),
             "GIT_COMMON_DIR": os.fspath(self.common_dir),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.common_dir / "objects"),
@@ -85,13 +85,13 @@ class Repository:
 
     @property
     def place(self) -> Path:
-        """The directory that people know it by."""
+        """The directory to show in messages."""
         return self.work_tree or self.git_dir
 
     def find(self, name: str, kind: str = "commit") -> str | None:
-        """Return the id of what `name` means, peeled to `kind`; None where it means nothing."""
+        """Return the id that `name` resolves to, peeled to `kind`; None if it does not resolve."""
         status, out, _ = self.git.attempt(
-            # --end-of-options: a name that starts with a dash is a name
+            # --end-of-options: a name may start with a dash
             "rev-parse",
             "--verify",
             "--quiet",
@@ -101,7 +101,7 @@ class Repository:
         return out.decode().strip() if status == 0 else None
 
     def current_branch(self) -> str | None:
-        """Return the full ref that HEAD names, even an unborn one; None when HEAD is detached."""
+        """Return the full ref of HEAD, even if unborn; None if HEAD is detached."""
         status, out, _ = self.git.attempt("symbolic-ref", "--quiet", "HEAD")
         return _text(out).strip() if status == 0 else None
 
@@ -123,12 +123,12 @@ class Repository:
         return self._list(treeish, "-r")
 
     def files_at(self, commit: str | None, at: str) -> dict[str, TreeEntry]:
-        """Return the files below directory `at` of a commit; none where there is none of it."""
+        """Return the files below directory `at` of a commit; {} if it does not exist."""
         tree = self.directory(commit, at) if commit else None
         return self.files(tree) if tree else {}
 
     def directory(self, commit: str, path: str) -> str | None:
-        """Return the tree of a directory of a commit, None where it has no such directory."""
+        """Return the tree of a directory of a commit, or None if it does not exist."""
         if not path:
             return self.find(commit, "tree")
         # -d: directories only
@@ -146,7 +146,7 @@ class Repository:
         return data
 
     def blobs(self, oids: Sequence[str]) -> Iterator[bytes]:
-        """Give the bytes of blobs in order; a running `git cat-file --batch` is kept for the next."""
+        """Yield the bytes of blobs in order; a running `git cat-file --batch` is reused."""
         if self._reader is None:
             self._reader = self.git.start("cat-file", "--batch")
         done = False
@@ -159,7 +159,7 @@ class Repository:
                     yield self._answer(oid)
             done = True
         finally:
-            if not done:  # answers are left, which nobody may take for those of the next question
+            if not done:  # unread answers would be taken for those of the next question
                 self._reader.proc.kill()
                 self._reader.proc.communicate()
                 self._reader = None
@@ -178,17 +178,17 @@ class Repository:
         return out.decode().strip()
 
     def write_tree(self, files: Mapping[str, TreeEntry]) -> str:
-        """Store the tree of these files, which exist as objects, by a temporary index."""
+        """Store the tree of these existing blobs, with a temporary index."""
         with self.staging() as directory:
             index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
-            # -z: names as they are; --index-info: the index is made of ids, no file is looked at
+            # -z: unquoted names; --index-info: the index is built from ids, without files
             self.git.run(
                 "update-index", "-z", "--index-info", data=index_info(files), variables=index
             )
             return self.git.run("write-tree", variables=index).decode().strip()
 
     def changed_tree(self, commit: str, changes: Mapping[str, TreeEntry | None]) -> str:
-        """Store the tree of `commit` with some files changed; None removes one."""
+        """Store the tree of `commit` with some files changed; None removes a file."""
         with self.staging() as directory:
             index = {"GIT_INDEX_FILE": os.fspath(directory / "index")}
             self.git.run("read-tree", commit, variables=index)
@@ -240,14 +240,14 @@ class Repository:
         }
         options = [word for parent in parents for word in ("-p", parent)]
         data = message.encode("utf-8", "surrogateescape")
-        # --no-gpg-sign: a key that asks for a word would hang a job
+        # --no-gpg-sign: a key with a passphrase would hang a job
         out = self.git.run(
             "commit-tree", "--no-gpg-sign", *options, tree, data=data, variables=variables
         )
         return out.decode().strip()
 
     def move(self, ref: str, new: str, old: str | None, reason: str) -> None:
-        """Point `ref` at `new` if it still points at `old` (None: does not exist). Raises UserError.
+        """Point `ref` at `new` if it still points at `old` (None: no ref). Raises UserError.
 
         This is the one step that publishes; git does it by renaming a lock file.
         """
@@ -266,7 +266,7 @@ class Repository:
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """Give a temporary directory on the repository's file system, removed at the end."""
+        """Yield a temporary directory on the repository's file system; delete it at the end."""
         directory = Path(tempfile.mkdtemp(prefix=STAGING, dir=self.git_dir))
         try:
             yield directory
@@ -274,7 +274,7 @@ class Repository:
             shutil.rmtree(directory)
 
     def close(self) -> None:
-        """End the reader of blobs, if one runs."""
+        """Stop the blob reader, if one runs."""
         if self._reader is not None:
             self._reader.stdin.close()
             self._reader.wait()
@@ -291,7 +291,7 @@ class Repository:
         return data[:-1]
 
     def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
-        # --full-tree: the same from every directory; -z: names as they are
+        # --full-tree: independent of the current directory; -z: unquoted names
         out = self.git.run("ls-tree", *options, "--full-tree", "-z", treeish)
         found: dict[str, TreeEntry] = {}
         for line in out.split(b"\0")[:-1]:
@@ -301,7 +301,7 @@ class Repository:
         return found
 
     def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
-        # --missing: siblings that a partial clone has not fetched are none of our business
+        # --missing: siblings may be absent in a partial clone
         out = self.git.run("mktree", "-z", "--missing", data=_mktree_lines(level))
         return out.decode().strip()
 
@@ -316,12 +316,12 @@ class Repository:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether `path` is the top of a repository, with or without a working tree."""
+    """Return whether `path` is the top of a repository, with or without a working tree."""
     return (path / ".git").exists() or ((path / "HEAD").is_file() and (path / "objects").is_dir())
 
 
 def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
-    """Return what `git update-index -z --index-info` reads; None removes a path.
+    """Return the input of `git update-index -z --index-info`; None removes a path.
 
     Removals come first, since a file may take the name of a directory that goes away.
     """
@@ -345,7 +345,7 @@ def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
 
 
 def _common_dir(git_dir: Path) -> Path:
-    """Linked worktrees have HEAD and an index of their own and share the rest."""
+    """Return the shared git directory: linked worktrees only have their own HEAD and index."""
     file = git_dir / "commondir"
     return (git_dir / file.read_text().strip()).resolve() if file.is_file() else git_dir
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's repository with its history, and the change that a reference means in it.
+"""Upstream's repository with its history, and the change that a reference names.
 
 One on this disk is read where it is. Of one across a network a bare copy is kept in the cache, with
 commits only; git fetches the few trees and files of a change when they are read.
@@ -28,7 +28,7 @@ _COMMIT = re.compile(r"(?:(https?://[^\s?#]+?)/commit/)?([0-9a-fA-F]{4,40})(?:[?
 
 @dataclass(frozen=True)
 class UpstreamChange:
-    """From tree-ish `base` to `commit`. `link` is what people follow; `pull` the pull request."""
+    """From tree-ish `base` to `commit`. `link` is its web page; `pull` the pull request."""
 
     base: str
     commit: str
@@ -38,7 +38,7 @@ class UpstreamChange:
 
 
 class UpstreamHistory:
-    """`url` is what people call it; `fetches` where `repository` is only a copy of it."""
+    """`url` is shown to people; `fetches` is the fetch URL if `repository` is only a copy."""
 
     def __init__(self, repository: Repository, url: str, *, fetches: bool, report: Report) -> None:
         self.repository = repository
@@ -76,7 +76,7 @@ class UpstreamHistory:
         return self._change(full, f"{web}/commit/{full}" if web else f"commit {full}")
 
     def _expand(self, prefix: str) -> str:
-        # --disambiguate lists objects of every kind; only commits are meant
+        # --disambiguate lists objects of every kind; keep only commits
         out = self.repository.git.run("rev-parse", f"--disambiguate={prefix}")
         kinds = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
         commits = [line.split()[0] for line in kinds.splitlines() if line.split()[1] == "commit"]
@@ -112,12 +112,12 @@ class UpstreamHistory:
         base = out.decode().strip()
         if base == head:
             raise UserError(f"{self.url}: {ref} is in main and changes nothing. Give the commit")
-        # What the request was begun with names it best; later commits answer reviews.
+        # The first commit of a request has the best title; later ones answer reviews.
         first = self._log("--reverse", "--format=%s", f"{base}..{head}", "--").splitlines()[0]
         return UpstreamChange(base, head, _title(first), link, number)
 
     def _landed(self, number: int, mains: Sequence[str]) -> str | None:
-        """Return the newest commit of main that says that it is this pull request."""
+        """Return the newest commit of main whose message names this pull request."""
         if not mains:
             return None
         out = self._log(
@@ -134,7 +134,7 @@ class UpstreamHistory:
         return None
 
     def _change(self, commit: str, link: str, pull: int | None = None) -> UpstreamChange:
-        # A merge is what it brought to its first parent.
+        # The change of a merge is its diff to the first parent.
         base = self.repository.find(f"{commit}^") or EMPTY_TREE
         subject = self._log("--max-count=1", "--format=%s", commit, "--").strip()
         return UpstreamChange(base, commit, _title(subject), link, pull)
@@ -179,7 +179,7 @@ def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:
         raise UserError(f"{plain}: no such directory. Give upstream's repository with --origin")
     directory = cache / f"history-{hashlib.sha256(plain.encode()).hexdigest()[:16]}.git"
     directory.mkdir(parents=True, exist_ok=True)
-    # Both may be done any number of times: a killed one is done again.
+    # Both steps are idempotent: after a kill they run again.
     Client(directory, {"GIT_DIR": str(directory)}).run("init", "--bare", "--quiet", "--template=")
     repository = Repository(directory, None, network=True)
     repository.git.run("config", "remote.origin.url", plain)
@@ -195,5 +195,5 @@ def _local(url: str) -> Path | None:
 
 
 def _title(subject: str) -> str:
-    """Return a subject without the number that upstream's merge puts behind it."""
+    """Return a subject without the number that upstream's merge appends."""
     return re.sub(r"\s*\(#\d+\)\s*$", "", subject).strip()

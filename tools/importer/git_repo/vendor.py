@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit a patched upstream tree into a monorepo, as one commit with labels.
 
-Objects are written first, which nobody sees; moving one ref publishes. Killed anywhere, the branch has
-the old tree or the new one, and the next run lets a half-written working tree catch up.
+Objects are written first, which nobody sees; moving one ref publishes. Killed anywhere, the branch
+has the old tree or the new one, and the next run lets a half-written working tree catch up.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Files = Mapping[str, TreeEntry]
 
 @dataclass(frozen=True)
 class Source:
-    """What to vendor: `tree` has the patches in it."""
+    """The tree to vendor: `tree` has the patches applied."""
 
     project: str
     tag: str
@@ -45,7 +45,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Place:
-    """Where to: `branch` is a full ref, None for the one that is checked out."""
+    """The destination: `branch` is a full ref, None for the one that is checked out."""
 
     at: str
     keep: Sequence[str] = ()
@@ -60,7 +60,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Difference:
-    """Paths from the destination, sorted."""
+    """Paths relative to the destination, sorted."""
 
     added: tuple[str, ...]
     changed: tuple[str, ...]
@@ -69,7 +69,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Result:
-    """`commit` is None unless one was made; `caught_up`: a killed run was completed first."""
+    """`commit` is None if none was needed; `caught_up`: an interrupted run was completed first."""
 
     outcome: Outcome
     ref: str
@@ -88,7 +88,7 @@ class Edit:
 
 
 class LocalEditsError(UserError):
-    """Committed edits that no patch holds. `edits` is what a fix-up patch needs."""
+    """Committed edits that are in no patch. `edits` is the input of a fix-up patch."""
 
     def __init__(self, message: str, edits: tuple[Edit, ...]) -> None:
         super().__init__(message)
@@ -105,7 +105,7 @@ def vendor(
     report: Report,
     dry_run: bool = False,
 ) -> Result:
-    """Bring `source` to its place. Raises UserError before anything moved, LocalEditsError too."""
+    """Vendor `source`. Raises UserError or LocalEditsError before anything is changed."""
     with exclusive(repository):
         return _Vendoring(repository, source, place, report).run(author, when, dry_run)
 
@@ -158,7 +158,7 @@ class _Vendoring:
         return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
 
     def _branch(self, place: Place) -> tuple[str, Checkout | None]:
-        """Return the ref to move, and the working tree that has to follow it."""
+        """Return the ref to move, and the working tree that must be updated with it."""
         where = self.repository.place
         current = self.repository.current_branch()
         ref = place.branch or current
@@ -190,7 +190,7 @@ class _Vendoring:
         return followed
 
     def _check_edits(self, ours: Files, last: Vendored | None) -> None:
-        """Find what a person committed below the destination without a patch."""
+        """Return edits that were committed below the destination and are in no patch."""
         if last:
             if last.labels.project != self.source.project:
                 raise UserError(
@@ -224,11 +224,11 @@ class _Vendoring:
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
-        """Return what the last vendored commit wrote, which its label proves."""
+        """Return the tree of the last vendored commit, checked against its label."""
         tree = last.labels.tree
         if self.repository.find(tree, "tree"):
             return self.repository.files(tree)
-        # Written apart from kept files, that tree is no part of a commit, and git drops it in time.
+        # Without kept files this tree is in no commit, and git gc deletes it in time.
         kept = Globs(last.labels.keep)
         files = {
             path: entry for path, entry in self._files(last.commit).items() if path not in kept
@@ -244,7 +244,7 @@ class _Vendoring:
     def _wanted(
         self, have: set[str], writer: BlobWriter | None, dry_run: bool
     ) -> dict[str, TreeEntry]:
-        """Read the whole source once: return its entries, and store blobs that are not in `have`."""
+        """Read the whole source once: return its entries, and store blobs missing in `have`."""
         tree, have = self.source.tree, set(have)
         paths = sorted(path for path in tree.paths() if path not in self.keep)
         check_paths(paths, self.origin)
@@ -266,7 +266,7 @@ class _Vendoring:
         return wanted
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
-        """Judge the working tree while nothing has moved yet."""
+        """Check the working tree before anything is changed."""
         if self.checkout is None:
             return None
         return self.checkout.plan(changes_between(old, new, self.at))
@@ -309,7 +309,7 @@ def _difference(old: Files, new: Files) -> Difference:
 
 
 def _check_kept(wanted: Files, kept: Files, origin: str) -> None:
-    """Refuse an upstream file in the place of a directory that holds kept files, and the reverse."""
+    """Refuse an upstream file that replaces a directory with kept files, and the reverse."""
     for inner, outer in ((kept, wanted), (wanted, kept)):
         for path in inner:
             parts = path.split("/")

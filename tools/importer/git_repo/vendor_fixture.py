@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vendor small trees into real monorepos, and look at what came of it: for the tests of this room."""
+"""For tests: vendor small trees into real monorepos, and inspect the results."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bring(
 
 
 def new_monorepo(directory: Path) -> Path:
-    """Make a monorepo with a few files of its own."""
+    """Create a monorepo with a few files of its own."""
     repo = new_repository(directory)
     commit_files(repo, {"README": b"ours\n", "third_party/py/BUILD": b"# ours\n"})
     return repo

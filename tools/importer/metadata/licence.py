@@ -46,11 +46,11 @@ class LicenceRecord:
 def check_licence(
     old: Snapshot | None, new: Snapshot, *, recorded: LicenceRecord | None, acknowledged: bool
 ) -> LicenceRecord:
-    """Return what to record for `new`. Raises UserError where a text changed and nobody has read it.
+    """Return the record for `new`. Raises UserError for a changed text that is not acknowledged.
 
-    `old` is the tree that the project is at now, if it is at hand: it stands in where nothing is
-    recorded, and its lines show what changed. A file that the origin of `new` does not carry keeps
-    its record. A file seen for the first time is recorded, and said, where no tree could have had
+    `old` is the current tree of the project, if available: it replaces a missing record, and its
+    lines show the change. A file that the origin of `new` does not contain keeps its
+    record. A file seen for the first time is recorded and reported, if no tree could have had
     it.
     """
     digests = dict(recorded.digests) if recorded else {}

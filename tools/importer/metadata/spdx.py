@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bill of materials of the workspace: an SPDX 2.3 document in JSON, with the same bytes each time.
+"""The bill of materials of the workspace: a deterministic SPDX 2.3 document in JSON.
 
 Its date is that of the last upgrade of a vendored dependency, and its namespace has a hash of its
-content: neither a clock nor chance has a part in it.
+content: it depends neither on a clock nor on random numbers.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pins that stand in Starlark files, read without Bazel: constants and calls with constant arguments.
+"""Read pins from Starlark files without Bazel: constants and calls with constant arguments.
 
 Starlark's syntax is Python's, so Python's own parser reads it; nothing is run. Only literals count:
 texts, numbers, lists, dictionaries, and `dict(name = ...)`.
