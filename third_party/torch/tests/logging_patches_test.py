@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the hooks for torch's logs and traces; importing torch leaves the root handlers alone."""
+"""Tests of the hooks for torch's logs and traces; importing torch leaves root handlers alone."""
 
 from __future__ import annotations
 
