@@ -112,7 +112,7 @@ def _check_guards(
 def _updated(
     stale: Mapping[str, bytes], release: Release, rules: Sequence[Rule], modules: Modules
 ) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """Return the files of the new series, where the others fit as they are, and what is unread."""
+    """Return the files of the new series, if the others still apply, and the unread files."""
     files = {name: (release.directory / name).read_bytes() for name in _names(release.series)}
     listed = (release.directory / "series").read_text(encoding="utf-8")
     # A new patch is generated from upstream itself, so it precedes all hand-written ones.

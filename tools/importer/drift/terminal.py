@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table for people at a terminal: colours beside the words, and columns that fit its width."""
+"""The table for a terminal: coloured outcomes, and columns that fit its width."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def to_text(table: Table) -> str:
 
 
 def title(table: Table) -> str:
-    """What the table is of."""
+    """Return the title of the table."""
     count = len(table.rows)
     return f"{count} {_plural(count, 'patch', 'patches')} of {table.series}"
 
@@ -31,7 +31,7 @@ def summary(table: Table) -> list[str]:
 
 
 def attention_lines(table: Table) -> list[str]:
-    """The lines below the table, with a heading; none where nothing stops."""
+    """Return the lines below the table, with a heading; none if no patch stops."""
     found = attention(table)
     if not found:
         return []
@@ -40,7 +40,7 @@ def attention_lines(table: Table) -> list[str]:
 
 
 def shown(text: str) -> str:
-    """Return text of upstream's or a patch's so that a terminal shows it and obeys none of it."""
+    """Return untrusted text for a terminal, without control sequences."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape", "backslashreplace").decode()
         for char in text

@@ -37,10 +37,10 @@ class Desk:
         *,
         only: Collection[str] = (),
     ) -> int:
-        """Lay out upstream's text files with the first `count` patches in; returns how many.
+        """Write upstream's text files with the first `count` patches applied; return their number.
 
-        What those patches touch is there whatever it is. `only` are paths to have instead of all.
-        The desk appears whole, and what lay there before is gone.
+        Files that those patches touch are included even if they are not text. `only` limits the
+        paths. The desk appears atomically and replaces an old one.
         """
         touched = tree_up_to(release, count)
         tree = OverlaySnapshot(release.snapshot, touched)

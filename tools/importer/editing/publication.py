@@ -42,8 +42,8 @@ def publication(
 ) -> Publication:
     """Work out everything for the new series `files`; `wheel` is called when the build's pin moves.
 
-    `as_it_lies`: the files are those that are there, and nobody knows what the pin was made from.
-    Raises UserError where the series is not one that a build would take.
+    `as_it_lies` means that the files are the current ones, edited by hand, so the pin may be stale.
+    Raises UserError if a build would refuse the series.
     """
     out: dict[str, bytes | None] = {}
     directory = release.directory.relative_to(project.workspace).as_posix()
@@ -80,9 +80,9 @@ def anew(project: Project, release: Release, wheel: Callable[[], Path]) -> Publi
 
 
 def _concerns_rules(release: Release, files: Mapping[str, bytes]) -> bool:
-    """Whether a changed patch has to do with paths of sources, which rules of rewrites guard.
+    """Return whether a changed patch concerns paths of sources, which rules of rewrites guard.
 
-    They read all of upstream for that, which takes longer than all the rest.
+    Checking the rules reads all of upstream, which takes longer than everything else.
     """
     changed: list[bytes] = []
     for name in {*files, *(patch.name for patch in release.series.patches)}:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One change of a series: a patch replaced, put in or taken out, and the later ones rebased on it.
+"""Change a series: replace, insert or drop one patch, and rebase the later ones on it.
 
-The later patches are carried by the engine, as in an import: the old side is the series as it was,
-the new tree is upstream with the changed patch in. So a later patch that now says nothing is known
-to be contained, and one that meets other lines stops for a person.
+The engine carries the later patches, as in an import: the old side is the old series, the new tree
+is upstream with the changed patch. So a later patch that is now contained is dropped as landed, and
+one that conflicts stops for a person.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True)
 class SeriesEdit:
-    """What to do to the series whose digest is `digest`, in the release `label`.
+    """A change of the series with the hash `digest`, in the release `label`.
 
-    `data` is the new patch file. An inserted patch comes behind `after`, first where that is None.
+    `data` is the new patch file. An inserted patch follows `after`; None means first.
     """
 
     kind: Kind
@@ -133,7 +133,7 @@ def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
     earlier = release.series.patches[:before]
     if edit.data is None:
-        # What the patch touched is as before it, which the snapshot below knows.
+        # Files of a dropped patch revert to the snapshot below.
         return _apply(release, earlier)
     files = {INDEX: edit.name.encode(), edit.name: edit.data}
     with staged(files, release.directory) as alone:

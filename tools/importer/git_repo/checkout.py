@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Update the index and the working tree after a branch moved.
 
-A file is written only when it is what the old commit has, and only when the new one differs: local
-edits stay, and so do the times of unchanged files. Each file is written aside and renamed. It can
-be killed anywhere and done again: files that are new already are passed over.
+A file is written only if it has the old commit's content and the new commit's differs. So local
+edits and the times of unchanged files are kept. Each file is written to a temporary name and
+renamed. The update is idempotent after a kill: files that are already new are skipped.
 """
 
 from __future__ import annotations

@@ -61,8 +61,8 @@ _ENVIRONMENT = {
 class Client:
     """git in one directory, with variables that say which repository.
 
-    `network`: how a network is reached (proxies, certificates, credentials) is the person's to say,
-    so settings count there, but for those of SETTINGS.
+    With `network`, git reads the user's configuration (proxies, certificates, credentials), except
+    for the values in SETTINGS.
     """
 
     def __init__(

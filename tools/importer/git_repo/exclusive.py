@@ -32,7 +32,7 @@ _MACHINE = (
 def exclusive(repository: Repository) -> Iterator[None]:
     """Hold the repository against other importers. Raises UserError when one is at work.
 
-    What the machine refuses inside, such as a full disk, becomes an EnvironmentProblem.
+    An OSError of the machine inside, such as a full disk, becomes an EnvironmentProblem.
     The lock is the kernel's: a killed process holds none, so there is no stale one to remove.
     """
     try:

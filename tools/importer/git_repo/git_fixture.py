@@ -88,7 +88,7 @@ def make_series(
 ) -> Series:
     """Make a series against `commit` with git's own diffs: name -> (reason, changed files).
 
-    The base is recorded beside it. The branch of `upstream` stays where it is.
+    The base is recorded with it. The branch of `upstream` does not move.
     """
     commit = git(upstream, "rev-parse", commit)
     branch = git(upstream, "symbolic-ref", "--short", "HEAD")

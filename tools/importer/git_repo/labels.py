@@ -9,7 +9,7 @@
     Imported-Tree: <git's tree id of what was written, kept files not counted>
     Series-Digest: <sha256 of the patch series>
 
-They are all the state there is: nothing is stored beside the repository.
+They are the only state: nothing is stored outside the repository.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upstream's repository with its history, and the change that a reference names.
 
-One on this disk is read where it is. Of one across a network a bare copy is kept in the cache, with
+A repository on this disk is read in place. The cache keeps a bare copy of a remote one, with
 commits only; git fetches the few trees and files of a change when they are read.
 """
 

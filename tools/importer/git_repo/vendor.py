@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commit a patched upstream tree into a monorepo, as one commit with labels.
 
-Objects are written first, which nobody sees; moving one ref publishes. Killed anywhere, the branch
-has the old tree or the new one, and the next run lets a half-written working tree catch up.
+Objects are written first, and no ref points to them; moving one ref publishes. After a kill at any
+point the branch has the old tree or the new one. The next run completes a half-written working
+tree.
 """
 
 from __future__ import annotations

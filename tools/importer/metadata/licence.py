@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether upstream changed its licence: an import stops until a person has read the new text.
+"""Detect changes of upstream's licence: an import stops until a person has read the new text.
 
-What is compared is the sha256 of a text's words: white space may change, nothing else, not even a
+The sha256 of a text's words is compared: white space may change, but nothing else, not even a
 year. The texts themselves are not kept here. licence.json beside METADATA has the hash of each
 file.
 """

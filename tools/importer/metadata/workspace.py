@@ -45,7 +45,7 @@ def render_all(
 ) -> dict[str, bytes]:
     """Return METADATA of the project and the bill of materials as they are after such a build pin.
 
-    `today` is the date of an upgrade, where the version differs. Raises UserError.
+    `today` is the date of an upgrade, if the version differs. Raises UserError.
     """
     files = render_workspace(project.workspace, pins={project.name: pin}, today=today)
     own = project.metadata.relative_to(project.workspace).as_posix()
