@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this machine gets Debian packages from: its own apt sources, in both of apt's formats.
+"""The archives that this machine gets Debian packages from: its apt sources, in both formats.
 
-`apt-get indextargets` would tell the same, but only for sources whose lists were fetched already; a
-fresh container has none.
+`apt-get indextargets` lists them too, but only those whose lists have been fetched, and a fresh
+container has none.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from pathlib import Path
 
 from tools.bazel import command
 
-# A Debian archive is known by the suites taken from it. Other archives have names of their own
-# there.
+# A Debian archive is recognised by its suites. Other archives use other names for theirs.
 _MOVING_SUITES = ("stable", "oldstable", "testing", "unstable", "sid")
 _ONE_LINE = re.compile(r"^deb\s+(?:\[(?P<options>[^\]]*)\]\s+)?(?P<uri>\S+)\s+(?P<rest>.+)$")
 
 
 @dataclass(frozen=True)
 class Origin:
-    """One archive: its address, and the keyring (or key) and trust that the machine gives it."""
+    """One archive: its address, its keyring or key, and whether the machine trusts it unsigned."""
 
     uri: str
     signed_by: str = ""
@@ -37,18 +36,18 @@ class _Entry:
 
 
 def origins(*, codename: str, etc: Path | None = None) -> list[Origin]:
-    """The archives that give the machine `main` of `codename` or of a moving suite, in order."""
+    """Return the archives of component `main` of `codename` or of a moving suite, in order."""
     directory = etc or Path("/etc/apt")
     known = {codename, *_MOVING_SUITES} - {""}
-    found: dict[str, Origin] = {}
+    by_uri: dict[str, Origin] = {}
     for entry in _entries(directory):
         if "main" in entry.components and known & set(entry.suites):
-            found.setdefault(entry.origin.uri, entry.origin)
-    return list(found.values())
+            by_uri.setdefault(entry.origin.uri, entry.origin)
+    return list(by_uri.values())
 
 
 def codename(os_release: Path = Path("/etc/os-release")) -> str:
-    """The machine's release name, or "" where it has none (Debian testing, other systems)."""
+    """Return the machine's release name, or "" if it has none (Debian testing, other systems)."""
     if not os_release.exists():
         return ""
     match = re.search(r'^VERSION_CODENAME="?([^"\n]*)', os_release.read_text(), re.MULTILINE)
@@ -56,17 +55,17 @@ def codename(os_release: Path = Path("/etc/os-release")) -> str:
 
 
 def apt_directory() -> Path:
-    """apt's own configuration directory: /etc/apt unless the machine's apt says otherwise."""
+    """Return apt's configuration directory: /etc/apt unless the machine's apt says otherwise."""
     dump = command.run(["apt-config", "dump", "--format", "%F=%v%n", "Dir"], seconds=10)
     values = dict(line.split("=", 1) for line in dump.splitlines() if "=" in line)
     return Path(values.get("Dir") or "/") / values.get("Dir::Etc", "etc/apt")
 
 
 def stanza(origin: Origin, *, suite: str, sources: bool = False) -> str:
-    """The deb822 source for `main` of another suite at the same archive: packages, or sources."""
+    """Return a deb822 source for `main` of another suite of the archive: packages or sources."""
     kind, index = ("deb-src", "Sources") if sources else ("deb", "Packages")
     lines = [f"Types: {kind}", f"URIs: {origin.uri}", f"Suites: {suite}", "Components: main"]
-    # Only the one index: apt-file and others may have asked this machine's apt for much more.
+    # Only one index: tools such as apt-file may have configured apt to fetch many more.
     lines.append(f"Targets: {index}")
     if origin.signed_by:
         lines.append(f"Signed-By: {origin.signed_by}")
@@ -103,7 +102,7 @@ def _one_line_entries(text: str) -> Iterator[_Entry]:
 def _deb822_entries(text: str) -> Iterator[_Entry]:
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
-        # A field continues on lines that start with a blank; a key block keeps its line breaks.
+        # A field continues on lines that start with a space; a key block keeps its line breaks.
         fields = {
             name.lower(): value.strip()
             for name, value in re.findall(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apt sources in both formats, and the source made from them, as the machine's apt reads it."""
+"""Tests of apt sources in both formats, and of the source made from them, read by a real apt."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def _etc(tmp_path: Path, *, one_line: str = "", deb822: str = "") -> Path:
 
 
 def test_deb822(tmp_path: Path) -> None:
-    found = apt_origin.origins(codename="bookworm", etc=_etc(tmp_path, deb822=_DEB822))
+    origins = apt_origin.origins(codename="bookworm", etc=_etc(tmp_path, deb822=_DEB822))
     key = "/usr/share/keyrings/archive.gpg"
-    assert found == [
+    assert origins == [
         Origin("http://one.example/debian", key),
         Origin("http://two.example/debian", key),
     ]
 
 
 def test_one_line(tmp_path: Path) -> None:
-    found = apt_origin.origins(codename="bookworm", etc=_etc(tmp_path, one_line=_ONE_LINE))
-    assert found == [
+    origins = apt_origin.origins(codename="bookworm", etc=_etc(tmp_path, one_line=_ONE_LINE))
+    assert origins == [
         Origin("http://plain.example/debian"),
         Origin("http://options.example/debian", "/k.gpg", "yes"),
     ]
@@ -80,8 +80,8 @@ def test_no_sources(tmp_path: Path) -> None:
 
 
 def test_unknown_codename_still_finds_moving_suites(tmp_path: Path) -> None:
-    found = apt_origin.origins(codename="", etc=_etc(tmp_path, one_line=_ONE_LINE))
-    assert [origin.uri for origin in found] == ["http://options.example/debian"]
+    origins = apt_origin.origins(codename="", etc=_etc(tmp_path, one_line=_ONE_LINE))
+    assert [origin.uri for origin in origins] == ["http://options.example/debian"]
 
 
 def test_inline_key_survives(tmp_path: Path) -> None:

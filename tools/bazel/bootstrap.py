@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds or makes the Bazel that .bazelversion names, writes its launcher, and becomes it."""
+"""Find or install the Bazel version in .bazelversion, write its launcher, and exec it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Provider = Callable[[], Launcher]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Becomes the launcher; returns only where there is none, with the exit status."""
-    # Not left to argparse: Bazel's own words may hold another "--".
+    """Exec the launcher. Return, with an exit status, only if it cannot be written."""
+    # argparse cannot split this, because Bazel's arguments may contain another "--".
     end = argv.index("--")
-    words = argv[end + 1 :]
-    parser = argparse.ArgumentParser(description=__doc__, epilog="After --: the words for Bazel.")
+    bazel_arguments = argv[end + 1 :]
+    parser = argparse.ArgumentParser(description=__doc__, epilog="After --: Bazel's arguments.")
     parser.add_argument("--root", type=Path, required=True, help="the workspace")
     parser.add_argument("--launcher", type=Path, required=True, help="the launcher to write")
     options = parser.parse_args(argv[:end])
@@ -36,17 +36,17 @@ def main(argv: Sequence[str]) -> int:
     except OSError as error:
         _say(
             f"cannot set up Bazel {version}: {error}. "
-            "Repair that, or let XDG_CACHE_HOME name a directory with 1 GB to spare, and run again"
+            "Repair that, or set XDG_CACHE_HOME to a directory with 1 GB of free space, and run again"
         )
         return 1
     except KeyboardInterrupt:
-        _say("stopped; run it again to go on")
+        _say("interrupted; run it again to continue")
         return 130
-    os.execv(options.launcher, [str(options.launcher), str(options.root), *words])
+    os.execv(options.launcher, [str(options.launcher), str(options.root), *bazel_arguments])
 
 
 def set_up(*, root: Path, launcher: Path, version: str) -> None:
-    """Writes `launcher`; one process at a time, the others wait and use its result."""
+    """Write `launcher`. One process at a time does so; others wait and use its result."""
     cache = launcher.parent
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(cache / "lock") as lock:
@@ -54,7 +54,7 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             return
         _say(
             f"setting up Bazel {version} in {cache}, once "
-            "(a minute or two: 60 to 100 MB to fetch, 300 MB on disk)"
+            "(a minute or two: 60 to 100 MB to download, 300 MB on disk)"
         )
         start = time.monotonic()
         providers: dict[str, Provider] = {
@@ -63,16 +63,16 @@ def set_up(*, root: Path, launcher: Path, version: str) -> None:
             "from Debian": lambda: debian_bazel.provide(version=version, cache=cache, lock=lock),
         }
         if debian_bazel.is_set_up(cache):
-            del providers["from npm"]  # it failed before, and asking again takes longer
-        found = first_available(providers, version=version)
+            del providers["from npm"]  # it failed before, and trying it again takes longer
+        bazel = first_available(providers, version=version)
         rc = cache / "bazelrc"
         write_atomically(rc, shared_rc(cache.parent))
-        write_atomically(launcher, found.script(rc=rc), mode=0o755)
-        _say(f"Bazel {version} is {found.source}, ready in {time.monotonic() - start:.0f} s")
+        write_atomically(launcher, bazel.script(rc=rc), mode=0o755)
+        _say(f"Bazel {version} is {bazel.source}, ready in {time.monotonic() - start:.0f} s")
 
 
 def first_available(providers: dict[str, Provider], *, version: str) -> Launcher:
-    """The first provider's launcher; raises Unavailable with every reason when there is none."""
+    """Return the first launcher that a provider gives. Raises Unavailable with every reason."""
     reasons = []
     for name, provide in providers.items():
         try:
@@ -83,28 +83,28 @@ def first_available(providers: dict[str, Provider], *, version: str) -> Launcher
     raise Unavailable(
         f"no way to get Bazel {version}. Tried:\n{tried}\n"
         f"Put a Bazel {version} (or a bazelisk that can download it) on PATH, or give this machine "
-        "a network that reaches one of these, and run bazelw again."
+        "network access to one of these, and run bazelw again."
     )
 
 
 def shared_rc(directory: Path) -> str:
-    """What bazelw adds to .bazelrc, which cannot name the user's cache directory."""
+    """Return the options that name the user's cache directory, which .bazelrc cannot."""
     return (
         "# Written by tools/bazel. Results are shared between clones and survive `bazel clean`.\n"
         f"common --disk_cache={directory / 'disk'}\n"
-        "# Old entries go while the server is idle.\n"
+        "# The server evicts old entries while it is idle.\n"
         "common --experimental_disk_cache_gc_max_size=20G\n"
     )
 
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Holds the lock; it is free when this process and the tools that hold it too are gone."""
+    """Hold the lock. It is released when this process and the tools that inherit it have ended."""
     with path.open("a") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            _say(f"waiting for another bazelw that sets up Bazel (lock {path})")
+            _say(f"waiting for another bazelw to set up Bazel (lock {path})")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield file.fileno()
 

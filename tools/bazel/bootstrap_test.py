@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""bazelw itself in a small workspace, with a bazel on PATH that prints what it got."""
+"""Tests of bazelw in a small workspace, with a bazel on PATH that prints its arguments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ANSWER = f'[ "$1" != --version ] || {{ echo "bazel {_VERSION}"; exit; }}\n'
 
 
 class Door:
-    """A workspace with bazelw, an empty cache, and a directory of tools first on PATH."""
+    """A workspace with bazelw, an empty cache, and a tools directory first on PATH."""
 
     def __init__(self, directory: Path) -> None:
         assert _RECIPE is not None
@@ -149,5 +149,6 @@ def test_the_first_provider_that_works_is_used() -> None:
     def never() -> Launcher:
         raise AssertionError
 
-    found = bootstrap.first_available({"one": lambda: launcher, "two": never}, version="7")
-    assert found is launcher
+    assert (
+        bootstrap.first_available({"one": lambda: launcher, "two": never}, version="7") is launcher
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Child processes with a time limit, and the error that says which tool failed and how."""
+"""Child processes with a time limit and one-line errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class CommandError(Exception):
-    """A tool is missing, failed, or ran past its time; the text is one line."""
+    """An error of a tool that is missing, failed or timed out. The text is one line."""
 
 
 def run(
@@ -21,11 +21,11 @@ def run(
     env: Mapping[str, str] | None = None,
     hold: Sequence[int] = (),
 ) -> str:
-    """Returns what `argv` prints on stdout, or raises CommandError.
+    """Return the stdout of `argv`, or raise CommandError.
 
-    The limit is kept by coreutils' timeout(1) in a process of its own, so that a child also ends
-    when this process was killed. File descriptors in `hold` (a lock) stay open in the child: the
-    lock is then free only when nothing works under it any more.
+    coreutils' timeout(1) enforces the limit in a separate process, so a child ends even if this
+    process is killed. The child inherits the file descriptors in `hold` (a lock), so the lock stays
+    held until the last process that works under it ends.
     """
     command = [str(word) for word in argv]
     result = subprocess.run(
@@ -51,5 +51,5 @@ def _reason(result: subprocess.CompletedProcess[str], seconds: int) -> str:
         return "not found on PATH"
     lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
     lines = [line for line in lines if not line.lower().startswith(("w:", "npm warn"))]
-    found = "; ".join(lines[:3])
-    return f"exit {result.returncode}: {found[:400]}" if found else f"exit {result.returncode}"
+    text = "; ".join(lines[:3])
+    return f"exit {result.returncode}: {text[:400]}" if text else f"exit {result.returncode}"

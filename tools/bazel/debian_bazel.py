@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel from Debian's archive, on a Debian machine of any release: fetch, unpack, check."""
+"""Bazel from Debian's archive, on a Debian machine of any release: download, unpack, check."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from tools.bazel import apt_origin, command, debian_prefix, private_apt
 from tools.bazel.launcher import Launcher, Unavailable
 
-# Debian's Bazel is newer than any stable release.
+# No stable release of Debian has this Bazel yet.
 _SUITES = ("testing", "unstable")
 _TOOLS = ("apt-get", "apt-cache", "apt-config", "dpkg-deb", "timeout")
 
 
 def is_set_up(cache: Path) -> bool:
-    """Whether an earlier start made the prefix."""
+    """Return whether an earlier start has built the prefix."""
     return _prefix(cache).is_dir()
 
 
 def provide(*, version: str, cache: Path, lock: int) -> Launcher:
-    """A launcher for Debian's `version` in a private prefix below `cache`; raises Unavailable."""
+    """Return a launcher of Debian's Bazel in a prefix below `cache`. Raises Unavailable."""
     prefix = _prefix(cache)
     try:
         if not prefix.is_dir():
@@ -55,7 +55,7 @@ def _prefix(cache: Path) -> Path:
 
 
 def _work(prefix: Path) -> Path:
-    """Apt's state, the .debs, the unfinished prefix: kept after a failure, for the next start."""
+    """Return the directory of apt's state, .debs and partial prefix. It survives a failure."""
     return prefix.with_name("debian.work")
 
 
@@ -67,7 +67,7 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
     for origin in origins:
         for suite in _SUITES:
             state = work / f"apt-{suite}"
-            # The index is small and may be of a day long ago; the .debs, kept, are the costly part.
+            # Fetch the index again: it is small and may be outdated. The large .debs are kept.
             shutil.rmtree(state, ignore_errors=True)
             apt = private_apt.PrivateApt(state, origin=origin, suite=suite, lock=lock)
             try:
@@ -79,10 +79,10 @@ def _fetch(work: Path, *, version: str, lock: int) -> list[Path]:
 
 def _fetch_from(apt: private_apt.PrivateApt, *, version: str, debs: Path) -> list[Path]:
     apt.update()
-    wanted = debian_prefix.wanted_packages()
-    index = apt.index(wanted=wanted)
-    found = index.packages["bazel-bootstrap"].version
-    if not re.match(rf"{re.escape(version)}(?![0-9.])", found):
-        raise Unavailable(f"bazel-bootstrap is {found}, not {version}")
+    names = debian_prefix.wanted_packages()
+    index = apt.index(wanted=names)
+    available = index.packages["bazel-bootstrap"].version
+    if not re.match(rf"{re.escape(version)}(?![0-9.])", available):
+        raise Unavailable(f"bazel-bootstrap is {available}, not {version}")
     libraries = index.libraries_below(debian_prefix.LIBRARY_ROOTS)
-    return apt.download(sorted({*wanted, *libraries}), into=debs)
+    return apt.download(sorted({*names, *libraries}), into=debs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NETWORK: makes a real prefix from the machine's own Debian mirror and builds with it.
+"""Test with a NETWORK: create a real prefix from the machine's Debian mirror and build with it.
 
-Not part of the test suite, which runs without a network: a Debian machine, 100 MB to fetch, about a
-minute. Run it after a change of the recipe, and when Debian's packages have moved on.
+It is not part of the test suite, which runs without a network. It needs a Debian machine, downloads
+100 MB and takes about a minute. Run it after a change of the recipe or of Debian's packages.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def test_it_builds_and_tests_with_the_modules_of_the_workspace(
         assert label == f"release {_VERSION}\n"
     finally:
         subprocess.run([*start, "shutdown"], cwd=workspace, env=environment, check=False)
-        # Bazel takes the write permission from its outputs.
+        # Bazel makes its outputs read-only.
         subprocess.run(["chmod", "-R", "u+w", output], check=False)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Debian's Bazel in a private prefix: its packages, and how their files become a Bazel that runs.
+"""Debian's Bazel in a private prefix: its packages, and the steps that make them runnable.
 
-The programs run on a C library of their own, newer than the machine's, so the prefix holds the
-loader and every library they need. Actions still run on the machine's own userland. A prefix is
-made for its final path and cannot be moved.
+The programs need a newer C library than the machine's, so the prefix contains the loader and every
+library they need. Actions still run on the machine's own userland. A prefix is built for its final
+path and cannot be moved.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ PROGRAM_PACKAGES = (
     "openjdk-21-jre-headless",
     "patchelf",
 )
-# Packages whose shared libraries are wanted. The JRE's are not: the server loads no fonts, images
+# Packages whose shared libraries are needed. The JRE's are not: the server loads no fonts, images
 # or smart cards.
 LIBRARY_ROOTS = ("bazel-bootstrap", "libzstd-jni1", "patchelf")
 
-# The server's class path in its order, with the package of each jar. Debian's own list names every
-# jar that Bazel was built with; these are the ones that the server's classes link to and that
+# The server's class path, in order, with the package of each jar. Debian's own list has every jar
+# that Bazel was built with. These are the ones that the server's classes link to and that
 # A-server.jar lacks.
 JARS: Mapping[str, str] = {
     "grpc-api": "libgrpc-java",
@@ -92,16 +92,16 @@ _UNUSED = (
 
 
 class PrefixError(Exception):
-    """The packages do not make a Bazel that runs; the text is one line."""
+    """An error of packages that do not form a runnable Bazel. The text is one line."""
 
 
 def wanted_packages() -> list[str]:
-    """The packages to fetch, beside the shared libraries below LIBRARY_ROOTS."""
+    """Return the packages to download, in addition to the shared libraries of LIBRARY_ROOTS."""
     return sorted({*PROGRAM_PACKAGES, *JARS.values()})
 
 
 def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lock: int) -> None:
-    """Makes `prefix` from `debs`, complete or not at all; `staging` is on its file system."""
+    """Create `prefix` from `debs` atomically. `staging` must be on the same file system."""
     for directory in (staging, prefix):
         shutil.rmtree(directory, ignore_errors=True)
     staging.mkdir(parents=True)
@@ -117,32 +117,32 @@ def build(debs: Sequence[Path], *, staging: Path, prefix: Path, version: str, lo
 
 
 def client(prefix: Path) -> Path:
-    """The program to start."""
+    """Return the path of Bazel's client."""
     return prefix / _CLIENT
 
 
 def startup_options(prefix: Path) -> tuple[str, ...]:
-    """What Debian's client must be told on every start."""
+    """Return the startup options that Debian's client always needs."""
     return (
-        "--nosystem_rc",  # a Bazel on the machine may have an rc there
+        "--nosystem_rc",  # the system rc may belong to another Bazel
         f"--bazelrc={prefix / _RC}",
         f"--install_base={prefix / _INSTALL_BASE}",
-        "--trust_install_base",  # Debian's client carries no sums of the install base
+        "--trust_install_base",  # Debian's client has no hashes of the install base
         f"--server_javabase={prefix / _JAVA}",
     )
 
 
 def check(prefix: Path, *, version: str) -> None:
-    """Raises PrefixError unless every program finds all its libraries inside `prefix`."""
+    """Raise PrefixError unless every program finds all its libraries inside `prefix`."""
     label = (prefix / _INSTALL_BASE / "build-label.txt").read_text().strip()
     if label != version:
         raise PrefixError(f"Debian's package is Bazel {label}, .bazelversion says {version}")
     for program in _programs(prefix):
         listing = command.run([prefix / _LOADER, "--list", program], seconds=10)
         for line in listing.splitlines():
-            name, arrow, place = line.strip().partition(" => ")
-            if arrow and not place.startswith(f"{prefix}/"):
-                raise PrefixError(f"{program}: {name} is {place}, outside the prefix")
+            name, arrow, path = line.strip().partition(" => ")
+            if arrow and not path.startswith(f"{prefix}/"):
+                raise PrefixError(f"{program}: {name} is {path}, outside the prefix")
 
 
 def _programs(prefix: Path) -> list[Path]:
@@ -152,7 +152,7 @@ def _programs(prefix: Path) -> list[Path]:
 
 
 def relink(staging: Path) -> None:
-    """Makes absolute links between packages (/etc/java-21-openjdk, /usr/share/java) relative."""
+    """Make absolute links between packages (/etc/java-21-openjdk, /usr/share/java) relative."""
     for directory, names, files in os.walk(staging):
         for path in (Path(directory, name) for name in (*names, *files)):
             if not path.is_symlink():
@@ -165,9 +165,9 @@ def relink(staging: Path) -> None:
 
 
 def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
-    """Points the programs to the prefix's loader and libraries.
+    """Make the programs use the prefix's loader and libraries.
 
-    An rpath, not a runpath: libraries that Java loads later must inherit it.
+    This sets an rpath, not a runpath, because libraries that Java loads later must inherit it.
     """
     patchelf: list[str | Path] = [
         staging / _LOADER,
@@ -186,12 +186,12 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
-    """Completes the install base: the client reads the server's class path from a file there."""
+    """Complete the install base: the client reads the server's class path from a file there."""
     absent = [jar for jar in JARS if not (staging / f"usr/share/java/{jar}.jar").exists()]
     if absent:
         raise PrefixError(f"no {absent[0]}.jar in package {JARS[absent[0]]}")
     base = staging / _INSTALL_BASE
-    # Debian's server jar has no release label; without one native.bazel_version is empty.
+    # Debian's server jar has no release label, and without one native.bazel_version is empty.
     (base / "label").mkdir()
     (base / "label/build-data.properties").write_text(
         f"build.label={version}\nbuild.target=bazel-bootstrap\nbuild.timestamp.as.int=0\n"
@@ -199,7 +199,7 @@ def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:
     jars = [f"{prefix}/usr/share/java/{jar}.jar" for jar in JARS]
     entries = [*jars, f"{prefix / _INSTALL_BASE}/label/"]
     (base / "bazel_classpath_debian_depends.txt").write_text("\n".join(entries) + "\n")
-    # Bazel loads it from its install base to unpack .tar.zst files.
+    # Bazel loads this library from its install base to unpack .tar.zst files.
     native = staging / _INSTALL_BASE / "libzstd-jni.so"
     native.symlink_to(os.path.relpath(staging / _LIBRARIES / "libzstd-jni.so", native.parent))
 

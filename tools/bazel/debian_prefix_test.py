@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a prefix that need no packages: links, the class path, and the table of jars."""
+"""Tests of the parts of a prefix that need no packages: the final check and the links."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ def test_a_library_of_the_machine_is_refused(tmp_path: Path) -> None:
     prefix = _prefix(tmp_path, label="7.7.1")
     programs = ["usr/bin/bazel", "usr/libexec/x86_64-linux-gnu/bazel/daemonize"]
     loader = prefix / "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
-    for path in [*(prefix / program for program in programs), loader]:
-        path.parent.mkdir(parents=True)
-        path.touch()
+    for file in [*(prefix / program for program in programs), loader]:
+        file.parent.mkdir(parents=True)
+        file.touch()
     inside = f"libz.so.1 => {prefix}/usr/lib/libz.so.1 (0x1)"
     loader.write_text(f"#!/bin/sh\necho 'linux-vdso.so.1 (0x2)'\necho '{inside}'\n")
     loader.chmod(0o755)
     debian_prefix.check(prefix, version="7.7.1")
-    for place in ("/lib/libssl.so.3 (0x3)", "not found"):
-        loader.write_text(f"#!/bin/sh\necho 'libssl.so.3 => {place}'\n")
+    for path in ("/lib/libssl.so.3 (0x3)", "not found"):
+        loader.write_text(f"#!/bin/sh\necho 'libssl.so.3 => {path}'\n")
         with pytest.raises(debian_prefix.PrefixError, match=r"bazel: libssl\.so\.3 is .* outside"):
             debian_prefix.check(prefix, version="7.7.1")
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a build did, by the file that `--build_event_json_file` names."""
+"""Facts about a build from the file that `--build_event_json_file` writes."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-# In Bazel's own process, and the sum of all.
+# Rows that are no strategy: Bazel's internal actions, and the total.
 _NO_ACTION = ("internal", "total")
 
 
 def runners(events: Path) -> dict[str, int]:
-    """How many actions each way of running them had, by Bazel's names of these; empty if none ran."""
+    """Return the number of actions by strategy, as Bazel names it. Empty if no action ran."""
     for line in events.read_text().splitlines():
         summary = json.loads(line).get("buildMetrics", {}).get("actionSummary", {})
         if "runnerCount" in summary:

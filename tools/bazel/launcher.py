@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launcher: the small script that `bazelw` becomes once a Bazel was found."""
+"""The launcher: the small script that `bazelw` execs once a Bazel has been set up."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _USER_HAS_DISK_CACHE = (
 
 
 class Unavailable(Exception):
-    """A provider cannot give the wanted Bazel here; the text is one line that says why."""
+    """An error of a provider that cannot supply Bazel on this machine. The text is one line."""
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """How to start one Bazel: program, startup options, defaults for the environment."""
+    """The command of one Bazel: program, startup options, defaults for the environment."""
 
     program: Path
     version: str
@@ -29,19 +29,19 @@ class Launcher:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def script(self, *, rc: Path) -> str:
-        """The text of the launcher, which is called with the workspace and the words for Bazel.
+        """Return the launcher's text. Its arguments are the workspace and Bazel's arguments.
 
-        `rc` sets the shared disk cache. Bazel reads it after the user's own files, so it is left
-        out where one of them names a disk cache.
+        `rc` sets the shared disk cache. Bazel reads it after the user's own files, so it is omitted
+        if one of those sets a disk cache.
         """
-        words = [str(self.program), *self.startup_options]
+        command = [str(self.program), *self.startup_options]
         defaults = [
             f'export {name}="${{{name}:-{value}}}"'
             for name, value in sorted(self.environment.items())
         ]
         program = shlex.quote(str(self.program))
         gone = shlex.quote(
-            f"bazelw: {self.program} is gone. Delete this launcher and run bazelw again:"
+            f"bazelw: {self.program} no longer exists. Delete this launcher and run bazelw again:"
         )
         return "\n".join(
             [
@@ -54,14 +54,14 @@ class Launcher:
                 f"if ! {_USER_HAS_DISK_CACHE}; then",
                 f'  set -- {shlex.quote(f"--bazelrc={rc}")} "$@"',
                 "fi",
-                f'exec {shlex.join(words)} "$@"',
+                f'exec {shlex.join(command)} "$@"',
                 "",
             ]
         )
 
 
 def write_atomically(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Makes `path` hold `text`: readers see the old file or the new one, never a part."""
+    """Write `text` to `path` atomically: readers see the old file or the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(text)

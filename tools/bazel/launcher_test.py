@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script that bazelw becomes, run by a real shell around programs that print what they got."""
+"""Tests of the launcher, run by a real shell, with programs that print their arguments."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def test_version_starts_nothing(program: Path, tmp_path: Path) -> None:
     assert _start(program, tmp_path, "--version").stdout == "bazel 7.7.1\n"
 
 
-@pytest.mark.parametrize("place", ["workspace/.bazelrc.user", "home/.bazelrc"])
-def test_a_disk_cache_of_the_user_wins(program: Path, tmp_path: Path, place: str) -> None:
-    path = tmp_path / place
+@pytest.mark.parametrize("file", ["workspace/.bazelrc.user", "home/.bazelrc"])
+def test_a_disk_cache_of_the_user_wins(program: Path, tmp_path: Path, file: str) -> None:
+    path = tmp_path / file
     path.parent.mkdir()
     path.write_text("# build --disk_cache=/commented\n")
     assert f"--bazelrc={tmp_path}/rc|" in _start(program, tmp_path, "build").stdout
@@ -70,7 +70,7 @@ def test_a_program_that_is_gone(program: Path, tmp_path: Path) -> None:
     program.unlink()
     answer = _start(program, tmp_path, "build")
     assert answer.returncode == 1
-    assert answer.stderr.startswith(f"bazelw: {program} is gone.")
+    assert answer.stderr.startswith(f"bazelw: {program} no longer exists.")
     assert str(tmp_path / "launch") in answer.stderr
 
 

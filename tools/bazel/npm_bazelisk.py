@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel through bazelisk from npm, with the npm client and settings that the user has."""
+"""Bazel through bazelisk from npm, with the user's npm client and settings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NPM_SECONDS = 90
 
 
 def provide(*, root: Path, version: str, cache: Path) -> Launcher:
-    """bazelisk from npm, kept in `cache` only if it can then fetch Bazel; raises Unavailable."""
+    """Return a launcher of npm's bazelisk, kept only if it can fetch Bazel. Raises Unavailable."""
     program = cache / f"bazelisk-{BAZELISK.version}"
     if not program.exists():
         _fetch(program)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""npm clients that hand out wrong bytes, fail or are absent."""
+"""Tests with npm clients that return wrong bytes, fail or are missing."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How Debian's Bazel finds modules with no registry: overrides, stubs, and the rc that names them.
+"""Modules for Debian's Bazel without a registry: overrides, stubs, and the rc with the options.
 
-`--override_module` ignores versions, so the one MODULE.bazel of the workspace serves an official
-Bazel (exact versions from the public registry) and this one (the rule sets that Debian ships).
-These options stay in the prefix's own rc: an official Bazel must never see them.
+`--override_module` ignores versions. So the workspace's single MODULE.bazel works with an official
+Bazel (exact versions from the public registry) and with this one (the rule sets that Debian ships).
+The options are in the prefix's own rc, because an official Bazel must never see them.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ DEBIAN_MODULES: Mapping[str, str] = {
     "rules_shell": "rules/shell",
 }
 
-# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads
-# from.
+# Modules that Bazel's own MODULE file or Debian's rule sets name, but that no build here loads.
 _STUBS = ("apple_support", "buildozer", "protobuf", "zlib")
 
-# @bazel_tools uses this extension by name even where nobody runs buildozer.
+# @bazel_tools uses this extension even if buildozer never runs.
 _BUILDOZER_EXTENSION = """\
 def _empty(ctx):
     ctx.file("BUILD.bazel", "")
@@ -43,13 +42,13 @@ buildozer_binary = module_extension(implementation = _extension)
 
 
 def module_directories(install_base: Path) -> dict[str, Path]:
-    """Every module that the prefix serves, with its directory."""
+    """Return every module in the prefix with its directory."""
     stubs = {name: install_base / "stubs" / name for name in _STUBS}
     return {**{name: install_base / path for name, path in DEBIAN_MODULES.items()}, **stubs}
 
 
 def write_stubs(install_base: Path) -> None:
-    """Writes the stub modules into a prefix that is being made."""
+    """Write the stub modules into a prefix under construction."""
     for name in _STUBS:
         directory = install_base / "stubs" / name
         directory.mkdir(parents=True, exist_ok=True)
@@ -59,16 +58,16 @@ def write_stubs(install_base: Path) -> None:
 
 
 def rc(install_base: Path, *, registry: Path) -> str:
-    """The rc for a prefix that will be at `install_base`; `registry` has no module."""
+    """Return the rc of a prefix with this final `install_base`. `registry` is an empty registry."""
     lines = [
         "# Written by tools/bazel. Modules come from this prefix; no version is looked up.",
         *(
             f"common --override_module={name}={path}"
             for name, path in module_directories(install_base).items()
         ),
-        "# An unknown module is then an error that names it, not a wait for a network.",
+        "# An empty registry: an unknown module fails at once instead of waiting for a network.",
         f"common --registry=file://{registry}",
-        "# MODULE.bazel.lock is of the public registry, which these modules do not come from.",
+        "# MODULE.bazel.lock pins the public registry, which these modules do not come from.",
         "common --lockfile_mode=off",
     ]
     return "\n".join(lines) + "\n"

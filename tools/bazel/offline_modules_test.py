@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules that Debian's Bazel gets are those that the workspace names."""
+"""Tests that Debian's Bazel gets every module of the workspace, and that the lock is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_every_dependency_of_the_workspace_is_served() -> None:
 
 
 def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
-    """Of each module: its MODULE.bazel, and its source.json, which has the hashes of its sources."""
+    """It has each module's MODULE.bazel and source.json, which has the hashes of the sources."""
     text = (_WORKSPACE / "MODULE.bazel").read_text()
     named = re.findall(r'^bazel_dep\(name = "(.+?)", version = "(.+?)"\)$', text, re.MULTILINE)
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
@@ -29,21 +29,21 @@ def test_the_lock_pins_every_dependency_of_the_workspace() -> None:
     assert len(named) == text.count("\nbazel_dep(")
     for name, version in named:
         for file in ("MODULE.bazel", "source.json"):
-            found = [
+            pinned = [
                 hashes[url] for url in hashes if url.endswith(f"/modules/{name}/{version}/{file}")
             ]
-            assert found, (
+            assert pinned, (
                 f"MODULE.bazel.lock: no hash of {name} {version}'s {file}. Run an official Bazel"
             )
-            assert re.fullmatch("[0-9a-f]{64}", found[0])
+            assert re.fullmatch("[0-9a-f]{64}", pinned[0])
 
 
 def test_the_lock_is_of_this_bazel() -> None:
-    """An official Bazel ignores a lock of another version, without a word."""
+    """An official Bazel silently ignores a lock of another format version."""
     version = (_WORKSPACE / ".bazelversion").read_text().strip()
     lock = json.loads((_WORKSPACE / "MODULE.bazel.lock").read_text())
     assert (version.rpartition(".")[0], lock["lockFileVersion"]) == ("7.7", 13)
-    # As an official Bazel writes and reads it: with each of these.
+    # An official Bazel requires each of these keys.
     assert [*lock] == [
         "lockFileVersion",
         "registryFileHashes",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages of one suite by name and by dependency."""
+"""The packages of one suite, by name and by dependency."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIELD = re.compile(r"^(Package|Version|Section|Depends|Pre-Depends|Provides): (
 
 @dataclass(frozen=True)
 class Package:
-    """What apt's index says of one package: alternatives of a dependency stand in their order."""
+    """One package in apt's index. The alternatives of a dependency keep their order."""
 
     name: str
     version: str
@@ -23,27 +23,27 @@ class Package:
 
 @dataclass(frozen=True)
 class PackageIndex:
-    """The wanted packages and every shared library of a suite."""
+    """The requested packages and every shared library of a suite."""
 
     packages: Mapping[str, Package]
     providers: Mapping[str, str] = field(default_factory=dict)
 
     def libraries_below(self, roots: Iterable[str]) -> list[str]:
-        """Every shared-library package that `roots` depend on, at any depth, sorted.
+        """Return every shared-library package that `roots` depend on, at any depth, sorted.
 
-        Only packages of section `libs` are followed: Bazel's other dependencies (compilers, a whole
-        JDK, documentation) are not needed to run it. What is missing after all shows when the
-        prefix is checked.
+        Only packages of section `libs` are followed, because Bazel's other dependencies (compilers,
+        a JDK, documentation) are not needed to run it. The check of the prefix detects any library
+        that this misses.
         """
-        found: set[str] = set()
+        libraries: set[str] = set()
         queue = list(roots)
         while queue:
             for alternatives in self.packages[queue.pop()].depends:
                 library = next(filter(None, map(self._library, alternatives)), None)
-                if library is not None and library not in found:
-                    found.add(library)
+                if library is not None and library not in libraries:
+                    libraries.add(library)
                     queue.append(library)
-        return sorted(found)
+        return sorted(libraries)
 
     def _library(self, name: str) -> str | None:
         real = name if name in self.packages else self.providers.get(name, "")
@@ -52,7 +52,7 @@ class PackageIndex:
 
 
 def parse(dump: str, *, wanted: Iterable[str]) -> PackageIndex:
-    """The index in `dump` (apt-cache dumpavail) reduced to `wanted` and the shared libraries."""
+    """Return the index in `dump` (apt-cache dumpavail), reduced to `wanted` and all libraries."""
     names = set(wanted)
     packages: dict[str, Package] = {}
     providers: dict[str, str] = {}
@@ -87,5 +87,5 @@ def _package(paragraph: str) -> Package:
 
 
 def _bare(dependency: str) -> str:
-    """`libc6` of `libc6:any (>= 2.38)`."""
+    """Return the bare name, such as `libc6` for `libc6:any (>= 2.38)`."""
     return re.split(r"[\s:(\[]", dependency.strip(), maxsplit=1)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bazel from a `bazelisk` or `bazel` that is on PATH already."""
+"""Bazel from a `bazelisk` or `bazel` on PATH."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from tools.bazel import command
 from tools.bazel.launcher import Launcher, Unavailable
 
-# bazelisk may have to fetch Bazel (60 MB) before it can tell its version.
+# bazelisk may have to download Bazel (60 MB) before it can print the version.
 _PROBE_SECONDS = 180
-# Set while a candidate is asked for its version: a `bazel` on PATH may be a link to bazelw itself.
+# Set while a candidate prints its version, because a `bazel` on PATH may be a link to bazelw.
 _PROBING = "BAZELW_PROBING"
 
 
 def provide(*, root: Path, version: str) -> Launcher:
-    """The first of bazelisk and bazel on PATH that runs `version`; raises Unavailable."""
+    """Return the first of bazelisk and bazel on PATH that runs `version`. Raises Unavailable."""
     reasons = []
     for name in ("bazelisk", "bazel"):
         program = shutil.which(name)
@@ -31,9 +31,9 @@ def provide(*, root: Path, version: str) -> Launcher:
 
 
 def probe(program: Path, *, root: Path, version: str) -> Launcher:
-    """A launcher for `program` if it really starts `version` in this workspace; raises Unavailable.
+    """Return a launcher of `program` if it really runs `version` here. Raises Unavailable.
 
-    `--version` starts no server; bazelisk answers it by fetching and running the right Bazel.
+    `--version` starts no server. bazelisk downloads and runs the right Bazel to answer it.
     """
     environment = {"USE_BAZEL_VERSION": version}
     try:
@@ -45,7 +45,7 @@ def probe(program: Path, *, root: Path, version: str) -> Launcher:
         )
     except command.CommandError as error:
         raise Unavailable(str(error)) from error
-    found = answer.strip() or "nothing"
-    if found != f"bazel {version}":
-        raise Unavailable(f"{program} is '{found}'")
+    answer = answer.strip() or "nothing"
+    if answer != f"bazel {version}":
+        raise Unavailable(f"{program} is '{answer}'")
     return Launcher(program=program, version=version, source=str(program), environment=environment)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates on PATH: scripts that answer as a bazel of some version does."""
+"""Tests of candidates on PATH: scripts that print the version of some Bazel."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An apt of our own: the machine's programs, keys and proxies, with state in this cache.
+"""A private apt: the machine's programs, keys and proxies, with separate state in this cache.
 
-Nothing of the machine's apt or dpkg state is read or written, so no rights are needed and nothing
-can break.
+It neither reads nor writes the machine's apt and dpkg state, so it needs no privileges and cannot
+break the machine.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _URI_LINE = re.compile(
     r"^'(?P<uri>[^']+)' (?P<file>\S+) (?P<size>\d+) SHA256:(?P<sha256>[0-9a-f]{64})$"
 )
 
-# Read after the machine's own settings, which may have hooks: a container's clean-up hook would
-# delete from the machine's package cache.
+# apt reads this after the machine's own settings and clears their hooks: a container's clean-up
+# hook would delete files from the machine's package cache.
 _CONFIG = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -50,21 +50,22 @@ Dir::Log "{state}/log";
 
 
 class MissingPackageError(Exception):
-    """The suite has no package of a wanted name; the text is one line."""
+    """An error of a suite without a requested package. The text is one line."""
 
 
 @dataclass(frozen=True)
 class Archive:
-    """One .deb as the signed index describes it."""
+    """The name and hash of one .deb, from the signed index."""
 
     name: str
     sha256: str
 
 
 class PrivateApt:
-    """One suite of one archive, with state below `state`; `lock` stays held while apt works.
+    """One suite of one archive, with state below `state`.
 
-    With `sources` it knows the suite's source packages, and none of its packages.
+    lock: a file descriptor that every apt process inherits, so that its lock stays held.
+    sources: whether this is about the suite's source packages instead of its binary packages.
     """
 
     def __init__(
@@ -88,13 +89,13 @@ class PrivateApt:
         self._config.write_text(_CONFIG.format(state=state))
 
     def update(self) -> None:
-        """Fetches and verifies the suite's package index."""
-        # Without the option a failed fetch is a warning only, and an old or empty index would be
-        # used.
+        """Download and verify the suite's package index."""
+        # Without --error-on=any a failed download is only a warning, and apt would use an old or
+        # empty index.
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """The suite's index; raises MissingPackageError where it lacks a package of `wanted`."""
+        """Return the suite's index. Raises MissingPackageError if a package of `wanted` is absent."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, wanted=wanted)
         missing = [name for name in wanted if name not in index.packages]
@@ -103,7 +104,7 @@ class PrivateApt:
         return index
 
     def download(self, names: Sequence[str], *, into: Path) -> list[Path]:
-        """The .deb files of `names`, in `into`; one that is there with the right sum is kept."""
+        """Download the .debs of `names` to `into`, unless they are there with the right hash."""
         into.mkdir(parents=True, exist_ok=True)
         listing = self._run("apt-get", "download", "--print-uris", *names, seconds=60)
         archives = dict(self._archive(line) for line in listing.splitlines())
@@ -118,13 +119,13 @@ class PrivateApt:
         for archive in archives.values():
             if not _matches(into / archive.name, archive):
                 raise command.CommandError(
-                    f"apt-get: {archive.name} does not have the sum in the index"
+                    f"apt-get: {archive.name} does not have the hash in the index"
                 )
         return sorted(into / archive.name for archive in archives.values())
 
     def source_versions(self, name: str) -> list[str]:
-        """The versions of a source package in the suite; raises MissingPackageError without any."""
-        # The option: `name` may also be that of a binary package of another source.
+        """Return the versions of a source package. Raises MissingPackageError if it has none."""
+        # --only-source, because a binary package of another source may have the same name.
         records = self._run("apt-cache", "showsrc", "--only-source", name, seconds=60)
         versions = re.findall(r"^Version: (\S+)$", records, re.MULTILINE)
         if not versions:
@@ -132,7 +133,7 @@ class PrivateApt:
         return versions
 
     def source_files(self, name: str, version: str) -> dict[str, Archive]:
-        """The files of one version of a source package, by address."""
+        """Return the files of one version of a source package, by address."""
         listing = self._run(
             "apt-get",
             "source",

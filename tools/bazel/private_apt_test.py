@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real apt on a small local archive that the test makes."""
+"""Tests with a real apt on a small local archive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 def archive() -> Iterator[Path]:
     """An archive in apt's layout: suite `testing` with the packages one and two.
 
-    Its path is short, because apt makes one file name of an archive's whole address.
+    Its path is short, because apt turns an archive's whole address into one file name.
     """
     with tempfile.TemporaryDirectory(prefix="apt.", dir="/tmp") as directory:
         yield _make_archive(Path(directory))
@@ -74,7 +74,7 @@ def _package(root: Path, name: str, architecture: str) -> str:
 
 
 def _apt(tmp_path: Path, archive: Path, lock: int, *, suite: str = "testing") -> PrivateApt:
-    # apt's copy: method behaves as http does; file: would hand out the archive's own files.
+    # apt's copy: method copies files, as http does. file: would return the archive's own files.
     origin = Origin(f"copy:{archive}", trusted="yes")
     return PrivateApt(tmp_path / "state", origin=origin, suite=suite, lock=lock)
 
@@ -89,7 +89,7 @@ def test_update_index_download(tmp_path: Path, archive: Path, lock: int) -> None
 
 
 def _publish_source(root: Path) -> dict[str, str]:
-    """One source package, `three`, in suite `testing`; returns the hashes of its files."""
+    """Add source package `three` to suite `testing`. Return the hashes of its files."""
     files = {"three_1.0.orig.tar.xz": b"upstream", "three_1.0-1.dsc": b"description"}
     sums = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
     for name, data in files.items():
@@ -118,9 +118,9 @@ def test_source_packages(tmp_path: Path, archive: Path, lock: int) -> None:
     apt.update()
     assert apt.source_versions("three") == ["1.0-1"]
     files = apt.source_files("three", "1.0-1")
-    assert {found.name: found.sha256 for found in files.values()} == sums
+    assert {file.name: file.sha256 for file in files.values()} == sums
     assert f"copy:{archive}/pool/three_1.0-1.dsc" in files
-    # `one` is a binary package of `three`, and no source.
+    # `one` is a binary package of `three`, not a source package.
     with pytest.raises(MissingPackageError, match=r"^no source package one$"):
         apt.source_versions("one")
 
@@ -133,7 +133,7 @@ def test_a_good_file_is_kept_and_a_part_is_fetched_again(
     one, two = apt.download(["one", "two"], into=tmp_path / "debs")
     two.write_bytes(two.read_bytes()[:100])
     before = one.stat()
-    (archive / "pool/one.deb").unlink()  # fetching it again would fail
+    (archive / "pool/one.deb").unlink()  # downloading it again would fail
     apt.download(["one", "two"], into=tmp_path / "debs")
     assert one.stat().st_mtime_ns == before.st_mtime_ns
     assert two.read_bytes() == (archive / "pool/two.deb").read_bytes()

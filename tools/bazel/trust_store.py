@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The machine's certificate authorities as a Java key store, for downloads by Bazel's own server.
 
-Debian makes this file in a package's install script, which a private prefix does not run. The
-format is JKS, which every Java reads for its `cacerts`: java.base's
-sun.security.provider.JavaKeyStore has the layout.
+Debian creates this file in a package's install script, which a private prefix does not run. The
+format is JKS, which every Java accepts as `cacerts`. The class sun.security.provider.JavaKeyStore
+of java.base documents the layout.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-# The bundle of Debian's ca-certificates; a company's own authority gets there by
-# update-ca-certificates.
+# The bundle of Debian's ca-certificates. update-ca-certificates adds a company's own authority.
 _BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 _PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
 
 _MAGIC, _VERSION, _TRUSTED = 0xFEEDFEED, 2, 2
-# Part of the format: Java's default password, and a word that it adds before it takes the digest.
+# Part of the format: Java's default password, and a constant that goes into the digest.
 _PASSWORD, _WHITENER = "changeit", b"Mighty Aphrodite"
 
 
 def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
-    """The authorities in $SSL_CERT_FILE or the system's bundle, in DER; none without a file."""
+    """Return the authorities of $SSL_CERT_FILE or the system's bundle, in DER; [] if no file."""
     bundle = Path(environment.get("SSL_CERT_FILE") or _BUNDLE)
     if not bundle.is_file():
         return []
@@ -40,11 +39,11 @@ def certificates(environment: Mapping[str, str] = os.environ) -> list[bytes]:
 
 
 def key_store(certificates: Sequence[bytes]) -> bytes:
-    """The bytes of a key store that trusts `certificates`."""
+    """Return a key store that trusts `certificates`."""
     body = struct.pack(">III", _MAGIC, _VERSION, len(certificates))
     for number, certificate in enumerate(certificates):
         body += struct.pack(">I", _TRUSTED) + _text(f"authority-{number}")
-        body += struct.pack(">Q", 0)  # no time: same certificates, same bytes
+        body += struct.pack(">Q", 0)  # a fixed time: same certificates, same bytes
         body += _text("X.509") + struct.pack(">I", len(certificate)) + certificate
     return body + hashlib.sha1(_PASSWORD.encode("utf-16-be") + _WHITENER + body).digest()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key store, read back by its layout; the network test has Java itself read one."""
+"""Tests that read the key store back by its layout. In the network test, Java reads one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_broken_bundle_is_named(tmp_path: Path) -> None:
 def test_key_store_layout() -> None:
     store = trust_store.key_store([b"first", b"second!"])
     assert struct.unpack(">III", store[:12]) == (0xFEEDFEED, 2, 2)
-    position, found = 12, []
+    position, certificates = 12, []
     for _ in range(2):
         tag, length = struct.unpack_from(">IH", store, position)
         position += 6 + length + 8
@@ -51,8 +51,8 @@ def test_key_store_layout() -> None:
         assert store[position + 2 : position + 2 + length] == b"X.509"
         position += 2 + length
         (length,) = struct.unpack_from(">I", store, position)
-        found.append(store[position + 4 : position + 4 + length])
+        certificates.append(store[position + 4 : position + 4 + length])
         position += 4 + length
-    assert found == [b"first", b"second!"]
+    assert certificates == [b"first", b"second!"]
     salted = "changeit".encode("utf-16-be") + b"Mighty Aphrodite" + store[:position]
     assert store[position:] == hashlib.sha1(salted).digest()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The build-time half of the wheel rules. Nothing that is shipped imports it."""
+"""The build-time half of the wheel rules. No shipped code imports it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel as a file: the same bytes for the same content.
+"""The wheel writer. The same content gives the same bytes.
 
 See packaging.python.org, "Binary distribution format" (version 1.0).
 """
@@ -13,31 +13,31 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-# The first instant that a zip file can hold.
+# The earliest time that a zip file can store.
 _TIME = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o644
 
 
 class WheelError(Exception):
-    """Files that make no wheel; the message is one line for who named them."""
+    """An error of files that cannot be in a wheel. The message is one line."""
 
 
 def write(output: Path, *, tag: str, files: Mapping[str, bytes], info: str) -> None:
-    """Write a wheel, complete or not at all.
+    """Write a wheel atomically.
 
-    `files` are the contents by path in the wheel, those of the directory `info` (NAME.dist-info)
-    included; WHEEL and RECORD are added.
+    files: contents by path in the wheel, including the directory `info` (NAME.dist-info). WHEEL and
+        RECORD are added.
     """
     foreign = [path for path in files if path.startswith("/") or ".." in path.split("/")]
     if foreign:
         raise WheelError(
-            f"{output.name}: '{foreign[0]}' is no path in a wheel; name files below it"
+            f"{output.name}: '{foreign[0]}' is not a path in a wheel; use a relative path without '..'"
         )
     contents = dict(files)
     contents[f"{info}/WHEEL"] = _wheel(tag)
     record = f"{info}/RECORD"
     rows = [_row(path, content) for path, content in sorted(contents.items())]
-    # The specification wants the metadata at the end of the archive, and RECORD has no hash.
+    # The specification asks for the metadata at the end, and RECORD has no hash of itself.
     order = sorted(contents, key=lambda path: (path.startswith(f"{info}/"), path))
     partial = output.with_name(f"{output.name}.partial")
     try:

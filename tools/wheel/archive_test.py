@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A wheel: its members, its RECORD, its bytes."""
+"""Tests of a wheel's members, its RECORD and its bytes."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def test_same_content_same_bytes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "hello/../../x"])
 def test_a_path_outside_is_refused(tmp_path: Path, path: str) -> None:
-    with pytest.raises(archive.WheelError, match=f"'{path}' is no path in a wheel"):
+    with pytest.raises(archive.WheelError, match=f"'{path}' is not a path in a wheel"):
         _write(tmp_path, {path: b""})
     assert list(tmp_path.iterdir()) == []

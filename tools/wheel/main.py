@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the rules run: `metadata DESCRIPTION LOCK PIN OUT...` or `wheel DESCRIPTION MANIFEST OUT`.
+"""The rules' tool: `metadata DESCRIPTION LOCK PIN OUT...` or `wheel DESCRIPTION MANIFEST OUT`.
 
-DESCRIPTION is the rule's JSON; MANIFEST has a line "path in the wheel<tab>path on disk" for each file.
+DESCRIPTION is the rule's JSON. MANIFEST has a line "path in the wheel<tab>path on disk" per file.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _wheel(about: dict[str, str], manifest: Path, output: Path) -> None:
     archive.write(
         output,
         tag=about["tag"],
-        files={place: Path(disk).read_bytes() for place, disk in rows},
+        files={path: Path(disk).read_bytes() for path, disk in rows},
         info=f"{about['name']}-{about['version']}.dist-info",
     )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What describes a distribution: METADATA and entry_points.txt, in their published formats.
+"""A distribution's METADATA and entry_points.txt, in their published formats.
 
 See packaging.python.org, "Core metadata specifications" (version 2.4) and "Entry points".
 """
@@ -13,12 +13,16 @@ from typing import Any
 
 
 class MetadataError(Exception):
-    """A description that cannot be; the message is one line for who wrote it."""
+    """An error of an invalid description. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """`exact` are names with the locked version, `requires` requirements that are passed on."""
+    """A distribution's metadata.
+
+    exact: names of requirements at the locked version.
+    requires: requirements that are written unchanged.
+    """
 
     name: str
     version: str
@@ -34,12 +38,12 @@ def described(description: Mapping[str, Any]) -> Distribution:
     """Return the distribution of a rule's JSON."""
     groups: dict[str, dict[str, str]] = {}
     for line in description["entry_points"]:
-        found = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
-        if found is None:
+        match = re.fullmatch(r"([\w.]+): *([\w.-]+) *= *([\w.]+(?::[\w.]+)?)", line)
+        if match is None:
             raise MetadataError(
                 f"entry_points: found '{line}'; write 'group: name = module:function'"
             )
-        groups.setdefault(found[1], {})[found[2]] = found[3]
+        groups.setdefault(match[1], {})[match[2]] = match[3]
     return Distribution(
         description["name"],
         description["version"],
@@ -55,7 +59,7 @@ def described(description: Mapping[str, Any]) -> Distribution:
 def locked(lock: Mapping[str, Any], torch_pin: Mapping[str, Any]) -> dict[str, str]:
     """Return normalised name -> version of everything that the workspace pins.
 
-    Without local versions: torch is pinned to "+cpu", and what runs on it runs on its other builds.
+    Local versions are removed: torch is pinned to "+cpu", but its other builds work equally well.
     """
     versions = {name: package["version"] for name, package in lock["packages"].items()}
     versions["torch"] = torch_pin["version"]

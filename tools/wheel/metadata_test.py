@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What describes a distribution, as importlib.metadata reads it back."""
+"""Tests of a distribution's metadata, read back with importlib.metadata."""
 
 from __future__ import annotations
 

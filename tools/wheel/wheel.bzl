@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door of this room: a library as a distribution, in a PAR and as a wheel."""
+"""Public rules: a library as a distribution, in a PAR and as a wheel."""
 
 load("@rules_python//python:defs.bzl", "PyInfo", "py_library")
 
@@ -23,16 +23,16 @@ def python_distribution(
 
     Args:
       name: of the targets.
-      distribution: the name that pip knows.
+      distribution: its name for pip.
       version: of the distribution.
       summary: one line.
-      library: the py_library to ship, with what it depends on in this workspace.
-      packages: top-level packages of it: the only files of this workspace that go into the wheel.
+      library: the py_library to ship, with its dependencies in this workspace.
+      packages: its top-level packages; only their files go into the wheel.
       licence: the licence file, Apache-2.0.
-      exact: requirements at the version that the workspace pins, and no other.
+      exact: requirements at exactly the version that the workspace pins.
       requires: requirements at any version.
       entry_points: lines `group: name = module:function`.
-      python_tag: of the Python that it is for.
+      python_tag: the Python version that it is for.
       native_code: False if it has no native code.
       target_compatible_with: of `NAME.whl`.
       visibility: of both targets.
@@ -68,15 +68,15 @@ def installed_distribution(
         entry_points,
         python_tag = "cp311",
         visibility = None):
-    """Declares `NAME.installed` alone: a part of a distribution, for PARs that hold only that part.
+    """Declares only `NAME.installed`: a part of a distribution, for PARs with only that part.
 
     Args:
       name: of the target, without `.installed`.
-      distribution: the name that importlib.metadata knows.
+      distribution: its name for importlib.metadata.
       version: of the distribution.
       summary: one line.
       entry_points: lines `group: name = module:function`.
-      python_tag: of the Python that it is for.
+      python_tag: the Python version that it is for.
       visibility: of the target.
     """
     _installed(name, {
@@ -104,7 +104,7 @@ def _directory(ctx):
     return "%s-%s.dist-info" % (ctx.attr.distribution, ctx.attr.version)
 
 def _description(ctx, **more):
-    """Writes what the rules tell the builder of the distribution."""
+    """Write the description of the distribution, the builder's input."""
     file = ctx.actions.declare_file(ctx.label.name + ".json")
     major, minor = ctx.attr.python_tag[2], ctx.attr.python_tag[3:]
     ctx.actions.write(file, json.encode(dict(
@@ -158,7 +158,7 @@ def _wheel_impl(ctx):
             ctx.attr.library[PyInfo].transitive_sources,
             ctx.attr.library[DefaultInfo].default_runfiles.files,
         ]).to_list()
-        # What other distributions say of themselves stays with them.
+        # Leave out the metadata of other distributions.
         if ".dist-info/" not in file.short_path and
            [p for p in packages if file.short_path.startswith(p)]
     ]
@@ -194,7 +194,7 @@ _ABOUT = {
     "_builder": attr.label(
         default = Label("//tools/wheel:builder.par"),
         executable = True,
-        # The interpreter that programs have: building a second one would buy nothing.
+        # "target", so that CPython is built only once.
         cfg = "target",
     ),
 }
