@@ -199,5 +199,5 @@ def test_a_static_build_that_is_broken_is_no_matter_of_caches(clone: pathlib.Pat
     assert code == 1
     assert "ERROR: no such target" in lines
     assert lines[-1].startswith("static: //torch_google/tpu/csrc:extensions: ")
-    assert lines[-1].endswith(": not to be built, exit status 1; the errors are above")
+    assert lines[-1].endswith(": cannot be built, exit status 1; the errors are above")
     assert not [line for line in _asked(lines) if line.startswith("test")]
