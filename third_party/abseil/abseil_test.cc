@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flags from the command line, log lines in a sink, and what carries errors.
+// Tests flags from the command line, log lines in a sink, and Status.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -66,10 +66,10 @@ absl::StatusOr<int> Half(int value) {
 int main(int argc, char** argv) {
   const std::vector<char*> rest = absl::ParseCommandLine(argc, argv);
   Expect(rest.size() == 2 && std::string(rest[1]) == "rest",
-         "other arguments are not those that were given");
+         "the remaining arguments are wrong");
   Expect(absl::GetFlag(FLAGS_answer) == 42, "--answer is not 42");
   Expect(absl::FindCommandLineFlag("stderrthreshold") != nullptr,
-         "the flags of the log are not there");
+         "the flags of the log are missing");
   Expect(absl::MinLogLevel() == absl::LogSeverityAtLeast::kWarning,
          "--minloglevel did nothing");
 
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   absl::RemoveLogSink(&sink);
   Expect(sink.lines() ==
              std::vector<std::string>{"WARNING seen 1", "INFO verbose"},
-         "the sink has other lines");
+         "the sink has the wrong lines");
 
   Expect(*Half(4) == 2, "half of four is not two");
   const absl::Status status = Half(3).status();
@@ -94,12 +94,12 @@ int main(int argc, char** argv) {
   const absl::flat_hash_map<std::string, int> map = {{"a", 1}, {"b", 2}};
   Expect(map.at("b") == 2, "a table lost an entry");
   Expect(absl::StrFormat("%05.1f|%s", 3.14159, "x") == "003.1|x",
-         "StrFormat wrote something else");
+         "StrFormat wrote the wrong text");
   const std::vector<std::string> parts = absl::StrSplit("a,b,,c", ',');
-  Expect(parts.size() == 4, "StrSplit found other parts");
+  Expect(parts.size() == 4, "StrSplit returned the wrong parts");
   Expect(absl::FormatTime(absl::FromUnixSeconds(0), absl::UTCTimeZone()) ==
              "1970-01-01T00:00:00+00:00",
-         "the epoch is at another time");
+         "the epoch has the wrong time");
   Expect(absl::Now() > absl::FromUnixSeconds(0), "it is before 1970");
   return failures;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module `_absl`: Abseil's C++ log and flags for Python, of an interpreter
-// that has Abseil inside. It sets what it is told, and has no policy.
+// The module `_absl`: Abseil's C++ log and flags, for an interpreter that is
+// linked with Abseil. It contains no policy.
 
 #include <Python.h>
 #include <errno.h>
@@ -23,14 +23,14 @@
 
 namespace {
 
-// Messages in a form of which a reader of standard error knows that this
-// process's C++ code began them, where each ends, and all of its parts:
+// A sink that writes messages to standard error in a format that a reader can
+// parse, and recognise as C++ messages of this process:
 //
 //   [W1121 18:27:56.372313983 socket.cpp:955] text
 //
-// A message may come from a thread that has no right to the interpreter, or
-// from code that another thread, which has it, waits for. So nothing of Python
-// is touched here: whoever makes records of these lines reads them elsewhere.
+// A message may come from a thread that does not hold the GIL, or from one that
+// the holder of the GIL waits for. So this code never calls Python. The reader
+// that turns these lines into log records runs elsewhere.
 class Tagged : public absl::LogSink {
  public:
   void Send(const absl::LogEntry& entry) override {
@@ -39,13 +39,13 @@ class Tagged : public absl::LogSink {
       Write(entry.stacktrace());
       return;
     }
-    const timespec at = absl::ToTimespec(entry.timestamp());
+    const timespec time = absl::ToTimespec(entry.timestamp());
     tm local;
-    localtime_r(&at.tv_sec, &local);
+    localtime_r(&time.tv_sec, &local);
     char head[64];
     snprintf(head, sizeof(head), "[%c%02d%02d %02d:%02d:%02d.%09ld ",
              Letter(entry), local.tm_mon + 1, local.tm_mday, local.tm_hour,
-             local.tm_min, local.tm_sec, static_cast<long>(at.tv_nsec));
+             local.tm_min, local.tm_sec, static_cast<long>(time.tv_nsec));
     std::string line = head;
     line.append(entry.source_basename());
     line += ':' + std::to_string(entry.source_line()) + "] ";
@@ -60,7 +60,8 @@ class Tagged : public absl::LogSink {
     return absl::LogSeverityName(entry.log_severity())[0];
   }
 
-  // At once, as far as the kernel allows: others write there too.
+  // In as few writes as the kernel allows, because other code also writes to
+  // standard error.
   static void Write(absl::string_view text) {
     while (!text.empty()) {
       const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
@@ -71,7 +72,7 @@ class Tagged : public absl::LogSink {
   }
 };
 
-// Once in a process; another library may have done it.
+// Initializes the log, unless another library has done so in this process.
 void InitializeOnce() {
   if (!absl::log_internal::IsInitialized()) absl::InitializeLog();
 }
@@ -104,7 +105,7 @@ PyObject* TagMessages(PyObject*, PyObject* argument) {
   static Tagged* const sink = new Tagged;
   static bool tagged = false;
   if (on && !tagged) {
-    InitializeOnce();  // before it, Abseil writes to standard error in any case
+    InitializeOnce();  // until then, Abseil writes everything to standard error
     absl::AddLogSink(sink);
     absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfinity);
   } else if (!on && tagged) {
@@ -116,23 +117,23 @@ PyObject* TagMessages(PyObject*, PyObject* argument) {
 }
 
 PyObject* GetFlags(PyObject*, PyObject*) {
-  PyObject* found = PyDict_New();
-  if (!found) return nullptr;
+  PyObject* flags = PyDict_New();
+  if (!flags) return nullptr;
   for (const auto& [name, flag] : absl::GetAllFlags()) {
     if (flag->IsRetired()) continue;
     const std::string value = flag->CurrentValue();
     PyObject* key = PyUnicode_DecodeUTF8(name.data(), name.size(), "replace");
     PyObject* text =
         PyUnicode_DecodeUTF8(value.data(), value.size(), "replace");
-    const bool kept = key && text && PyDict_SetItem(found, key, text) == 0;
+    const bool stored = key && text && PyDict_SetItem(flags, key, text) == 0;
     Py_XDECREF(key);
     Py_XDECREF(text);
-    if (!kept) {
-      Py_DECREF(found);
+    if (!stored) {
+      Py_DECREF(flags);
       return nullptr;
     }
   }
-  return found;
+  return flags;
 }
 
 PyObject* SetFlag(PyObject*, PyObject* arguments) {
@@ -143,7 +144,7 @@ PyObject* SetFlag(PyObject*, PyObject* arguments) {
   if (!flag) {
     return PyErr_Format(PyExc_LookupError,
                         "_absl.set_flag: no C++ flag is called '%s'; "
-                        "_absl.flags() has those that there are",
+                        "_absl.flags() lists them",
                         name);
   }
   std::string error;
@@ -155,15 +156,14 @@ PyObject* SetFlag(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"set_log_levels", SetLogLevels, METH_VARARGS,
-     "set_log_levels(least, verbosity): the least severity that is logged, and "
-     "the highest VLOG."},
+     "set_log_levels(least, verbosity): set the least severity that is logged, "
+     "and the highest VLOG level."},
     {"set_module_level", SetModuleLevel, METH_VARARGS,
-     "set_module_level(pattern, level): the highest VLOG of files by their "
-     "name "
-     "without extension; before patterns that were given earlier."},
+     "set_module_level(pattern, level): set the highest VLOG level of files by "
+     "name without extension. Takes precedence over earlier patterns."},
     {"tag_messages", TagMessages, METH_O,
      "tag_messages(on): write messages to standard error as `[W1121 "
-     "18:27:56.372313983 file.cc:955] text`, each at once."},
+     "18:27:56.372313983 file.cc:955] text`, each in one write."},
     {"flags", GetFlags, METH_NOARGS, "flags() -> {name: value}, as text."},
     {"set_flag", SetFlag, METH_VARARGS,
      "set_flag(name, value). Raises LookupError or ValueError."},

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The module extension `buildifier`: the pinned formatter of BUILD files, as `@buildifier`.
 
-Upstream's release binary is offered in two places, its own releases and an npm package, as the same
-bytes: one hash covers both. The repository has the shape of a wheel repository, with one package,
-`bazel_buildifier`, that says where the program is.
+Upstream's releases and an npm package have the same binary, so one hash covers both. The repository
+looks like a wheel repository, with one package, `bazel_buildifier`, that knows the program's path.
 
-Only the presubmit needs it. Where neither place can be reached, the repository says so in place of
-the program: the build and the tests of everything else go on.
+Only the presubmit needs it. If both downloads fail, the package has the reason instead of the program,
+and the build and the tests of everything else still work.
 """
 
 _PIN = Label("//third_party/buildifier:pin.json")
@@ -49,8 +48,8 @@ def _buildifier_repository_impl(rctx):
     pin = json.decode(rctx.read(_PIN))
     problem = _from_npm(rctx, pin)
     if problem:
-        also = _from_releases(rctx, pin)
-        problem = "%s; %s" % (problem, also) if also else None
+        second_problem = _from_releases(rctx, pin)
+        problem = "%s; %s" % (problem, second_problem) if second_problem else None
     rctx.file(
         "site/bazel_buildifier/__init__.py",
         _ABSENT.format(why = repr(problem)) if problem else _FOUND,
@@ -62,7 +61,7 @@ def _buildifier_repository_impl(rctx):
     ), executable = False)
 
 def _from_npm(rctx, pin):
-    """Takes the program out of the npm package. Returns what went wrong, or None."""
+    """Extract the program from the npm package. Return an error, or None."""
     npm = rctx.which("npm")
     if not npm:
         return "no npm on PATH"
@@ -81,30 +80,30 @@ def _from_npm(rctx, pin):
     tarball = packed.stdout.strip().rpartition("\n")[2]
     rctx.extract(tarball, output = "npm")
     rctx.delete(tarball)
-    problem = _place(rctx, pin, "file://%s" % rctx.path("npm/" + _NPM_MEMBER))
+    problem = _download(rctx, pin, "file://%s" % rctx.path("npm/" + _NPM_MEMBER))
     rctx.delete("npm")
     return problem
 
 def _from_releases(rctx, pin):
-    """Downloads the program. Returns what went wrong, or None."""
-    return _place(rctx, pin, "%s/v%s/buildifier-linux-amd64" % (_RELEASES, pin["version"]))
+    """Download the program. Return an error, or None."""
+    return _download(rctx, pin, "%s/v%s/buildifier-linux-amd64" % (_RELEASES, pin["version"]))
 
-def _place(rctx, pin, url):
-    placed = rctx.download(
+def _download(rctx, pin, url):
+    result = rctx.download(
         url,
         allow_fail = True,
         executable = True,
         output = _PROGRAM,
         sha256 = pin["sha256"],
     )
-    if placed.success:
+    if result.success:
         return None
-    rctx.delete(_PROGRAM)  # a file with another hash is left in place
+    rctx.delete(_PROGRAM)  # Bazel leaves a file with a wrong hash behind
     return "%s: no file with the hash of %s" % (url, _PIN)
 
 _buildifier_repository = repository_rule(
     implementation = _buildifier_repository_impl,
-    doc = "One program, fetched by its hash.",
+    doc = "One program, downloaded by hash.",
 )
 
 def _buildifier_impl(mctx):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cc_runtime`: the host C++ compiler's own shared libraries, which a PAR carries for its wheels.
+"""`cc_runtime`: the host C++ compiler's shared libraries, which a PAR contains for its wheels.
 
-Wheels bring .so files that need libstdc++ and libgcc_s of at least their own age; a machine
-without a compiler may have neither. They are taken from the compiler that builds the program.
+Native code in wheels needs libstdc++ and libgcc_s that are not older than itself, and a machine without
+a compiler may have neither. They are copied from the compiler that builds the program.
 """
 
 _LIBRARIES = ["libstdc++.so.6", "libgcc_s.so.1"]
@@ -17,7 +17,7 @@ _LICENCES = [
     "/usr/share/licenses/glibc",
 ]
 
-# For a machine that keeps none.
+# For a machine without the licence texts.
 _STATEMENT = """\
 This program has parts of GCC's runtime (libgcc, libstdc++), under GPL-3.0-or-later WITH
 GCC-exception-3.1, and of the GNU C library, under LGPL-2.1-or-later. The machine that built it has
@@ -34,24 +34,24 @@ def _compiler(rctx):
 
 def _library(rctx, compiler, name):
     result = rctx.execute([compiler, "-print-file-name=" + name])
-    found = result.stdout.strip()
+    path = result.stdout.strip()
 
-    # A compiler that does not know the file answers with the bare name.
-    if result.return_code or "/" not in found or not rctx.path(found).exists:
+    # A compiler that does not find the file prints the bare name.
+    if result.return_code or "/" not in path or not rctx.path(path).exists:
         fail("third_party/cc_runtime: {} -print-file-name={} answers '{}'. {}".format(
             compiler,
             name,
-            found or result.stderr.strip(),
+            path or result.stderr.strip(),
             "Install the compiler's C++ runtime (g++), then build again",
         ))
-    return rctx.path(found).realpath
+    return rctx.path(path).realpath
 
 def _keep_licences(rctx):
-    """Copies the licence texts of this machine to texts/, or states what they are."""
-    places = [rctx.path(name) for name in _LICENCES]
+    """Copy the machine's licence texts to texts/, or write a statement that names the licences."""
+    paths = [rctx.path(name) for name in _LICENCES]
     files = []
-    for place in [place for place in places if place.exists]:
-        files += place.readdir() if place.is_dir else [place]
+    for path in [path for path in paths if path.exists]:
+        files += path.readdir() if path.is_dir else [path]
     for file in files:
         rctx.file(
             "texts/{}-{}".format(file.dirname.basename, file.basename),
@@ -94,7 +94,7 @@ exports_files({libraries} + ["versions.json"])
 _cc_runtime_repository = repository_rule(
     implementation = _cc_runtime_impl,
     environ = ["CC"],
-    # The compiler may change below us: looked at again whenever the server starts.
+    # The compiler may be upgraded: run the rule again whenever the server starts.
     local = True,
 )
 

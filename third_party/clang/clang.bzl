@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `clang`: compiler, linker and sysroot of Debian packages, as `@clang`.
+"""The module extension `clang`: compiler, linker and sysroot from Debian packages, as `@clang`.
 
-Nothing is installed. Every package is unpacked into one tree, `root`, and the programs in `bin`
-start those of the tree on the tree's own C library. The machine needs `/bin/sh`, and no compiler.
+Nothing is installed. All packages are unpacked into one tree, `root`. The scripts in `bin` start the
+tree's programs on the tree's own C library. The machine needs `/bin/sh` but no compiler.
 """
 
 load("//third_party/fetch:apt.bzl", "apt_download_all")
 load(":packages.bzl", "PACKAGES")
 
-# Of a mirror whose address ends before `/pool`: for a machine whose apt has no Debian 12, or no apt.
+# The variable with a mirror's address, which ends before `/pool`. It is for machines without apt or
+# whose apt has no Debian 12.
 MIRROR = "DEBIAN_MIRROR"
 
-# Under bin/; see launch.sh.
+# The programs in bin/: see launch.sh.
 _PROGRAMS = ["clang", "clang++", "ld.lld", "ar", "nm", "objcopy", "objdump", "readelf", "strip"]
 
 _LOADER = "lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
 
-# No compilation reads these; what is left is small enough to be listed file by file.
+# No compilation reads these. Without them the tree is small enough to list all files as inputs.
 _UNUSED = [
     "etc",
     "sbin",
@@ -32,14 +33,14 @@ _UNUSED = [
     "usr/share",
 ]
 
-# Packages that state the licences of the C and C++ runtime, of which each program has a part.
+# Packages with the licences of the C and C++ runtime, parts of which are linked into each program.
 _LICENCES = ["gcc-12-base", "libc6"]
 
 def unavailable(files, reason):
-    """The error of packages that could not be had, as one line.
+    """Return the one-line error for packages that could not be downloaded.
 
     Args:
-      files: {anything: (path in the archive, sha256)} of the packages.
+      files: {any key: (path in the archive, sha256)} of the packages.
       reason: why, in one line.
 
     Returns:
@@ -56,7 +57,7 @@ def unavailable(files, reason):
     )
 
 def _from_named_mirror(rctx, files):
-    """As apt_download_all, from the mirror that the environment names."""
+    """Like apt_download_all, but from the mirror in the environment."""
     mirror = rctx.getenv(MIRROR)
     if not mirror:
         return files, "{} is not set".format(MIRROR)
@@ -65,10 +66,10 @@ def _from_named_mirror(rctx, files):
         url = "{}/{}".format(mirror.rstrip("/"), path.replace("+", "%2b"))
         if not rctx.download(url, output, sha256, allow_fail = True).success:
             absent[output] = (path, sha256)
-    return absent, ("{} has not those bytes".format(mirror) if absent else "")
+    return absent, ("{} does not have files with these hashes".format(mirror) if absent else "")
 
 def _fetch(rctx):
-    """Downloads all packages. Returns their paths in the repository."""
+    """Download all packages. Return their paths in the repository."""
     files = {path.rpartition("/")[2]: (path, sha256) for path, sha256 in PACKAGES.items()}
     absent, reasons = files, []
     for origin in [_from_named_mirror, apt_download_all]:
@@ -87,7 +88,7 @@ def _unpack(rctx, package):
     rctx.delete(package)
 
 def _relink(rctx):
-    """Points links by an absolute path, which would be the machine's own files, into the tree."""
+    """Replace absolute links, which would lead to the machine's files, by links into the tree."""
     root = str(rctx.path("root").realpath) + "/"
     shared = {
         library.basename.partition(".so.")[0]: library
@@ -100,12 +101,12 @@ def _relink(rctx):
             if link.basename.removesuffix(".so") in shared:
                 rctx.symlink(shared[link.basename.removesuffix(".so")], link)
 
-    # All of its folder is the loader.
+    # lib64 contains only the loader.
     rctx.delete("root/lib64")
     rctx.symlink("root/" + _LOADER, "root/lib64/ld-linux-x86-64.so.2")
 
 def _clang_repository_impl(rctx):
-    # Labels first: a change to these restarts the rule before anything is fetched.
+    # Resolve labels first: Bazel may restart the rule here, before it has downloaded anything.
     launch = rctx.path(rctx.attr._launch)
     build_file = rctx.path(rctx.attr._build_file)
 
@@ -120,7 +121,7 @@ def _clang_repository_impl(rctx):
     for folder in _UNUSED:
         rctx.delete("root/" + folder)
     for path in rctx.path("root/usr/lib/gcc/x86_64-linux-gnu/12").readdir():
-        # The sanitizers of another compiler.
+        # The sanitizer runtimes of gcc.
         if "san" in path.basename:
             rctx.delete(path)
     _relink(rctx)
@@ -139,7 +140,7 @@ _clang_repository = repository_rule(
         "_build_file": attr.label(default = ":clang.BUILD"),
         "_launch": attr.label(default = ":launch.sh"),
     },
-    # Where apt's settings are, and what stands for them.
+    # The location of apt's settings, and their replacement.
     environ = ["APT_CONFIG", MIRROR],
 )
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A server as torch's control plane has it, asked over loopback.
+// Tests a server like that of torch's control plane, over loopback.
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -27,11 +27,11 @@ int main() {
   server.stop();
   serving.join();
   if (!echo || echo->status != 200 || echo->body != body + "!") {
-    std::fprintf(stderr, "cpp_httplib_test: /echo answered something else\n");
+    std::fprintf(stderr, "cpp_httplib_test: /echo returned a wrong answer\n");
     return 1;
   }
   if (!missing || missing->status != 404) {
-    std::fprintf(stderr, "cpp_httplib_test: /missing is no 404\n");
+    std::fprintf(stderr, "cpp_httplib_test: /missing did not return 404\n");
     return 1;
   }
   return 0;

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What it finds on this machine, against the compiler's own look at the
-// processor.
+// Compares the features that cpuinfo detects with the compiler's own detection.
 #include <stdio.h>
 
 #include "cpuinfo.h"
 
-static int Agree(const char* name, bool found, bool wanted) {
-  printf("%s: %s\n", name, found ? "yes" : "no");
-  if (found == wanted) return 0;
+static int Agree(const char* name, bool detected, bool expected) {
+  printf("%s: %s\n", name, detected ? "yes" : "no");
+  if (detected == expected) return 0;
   fprintf(stderr, "cpuinfo_test: %s: cpuid says otherwise\n", name);
   return 1;
 }
 
 int main(void) {
   if (!cpuinfo_initialize()) {
-    fprintf(stderr, "cpuinfo_test: it does not start\n");
+    fprintf(stderr, "cpuinfo_test: cpuinfo_initialize failed\n");
     return 1;
   }
   printf("%s: %u processors, %u cores\n", cpuinfo_get_package(0)->name,

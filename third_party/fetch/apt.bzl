@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a Debian archive's pool, through the mirror and the transport that this machine's apt is set to.
+"""Downloads of files from a Debian archive's pool, with the mirrors and transport of this machine's apt.
 
-The pool keeps a file under one path for as long as any release needs it, and our own sha256 pins
-the bytes, so no package index is fetched and no apt state is read or written.
+The pool keeps a file under one path as long as any release needs it, and our own sha256 pins the bytes.
+So no package index is downloaded, and apt's state is neither read nor written.
 """
 
-# apt's own downloader: it honours the machine's proxies, credentials and mirror methods.
+# apt's own downloader, which honours the machine's proxies, credentials and mirror methods.
 _APT_HELPER = "/usr/lib/apt/apt-helper"
 
 def _pool_path(package, file):
-    """Debian's pool layout: one folder per first letter, `lib*` by the first four."""
+    """Return a file's path in Debian's pool: by first letter, or by four letters for `lib*`."""
     letter = package[:4] if package.startswith("lib") else package[:1]
     return "pool/main/{}/{}/{}".format(letter, package, file)
 
 def _mirrors(rctx):
-    """The archives named in this machine's apt settings, first named first."""
+    """Return the archives in this machine's apt settings, in order, and an error or ""."""
     apt_get = rctx.which("apt-get")
     if not apt_get:
         return [], "apt-get is not on PATH"
 
-    # Printing what an update would fetch works without package lists, without root and offline.
+    # --print-uris works without package lists, without root and offline.
     result = rctx.execute([apt_get, "update", "--print-uris"])
     if result.return_code:
         return [], "`apt-get update --print-uris` failed: " + result.stderr.strip().split("\n")[-1]
@@ -34,10 +34,10 @@ def _mirrors(rctx):
     return mirrors, ""
 
 def _download(rctx, mirror, files):
-    """Asks one mirror for files, {output: (pool path, sha256)}. Returns why some are not there."""
+    """Download files, {output: (pool path, sha256)}, from one mirror. Return an error or ""."""
     words = [
         _APT_HELPER,
-        # Root's apt would drop to a user that cannot write here.
+        # As root, apt would switch to a user that cannot write here.
         "-oAPT::Sandbox::User=root",
         "download-file",
     ]
@@ -48,7 +48,7 @@ def _download(rctx, mirror, files):
     if result.return_code == 0:
         return ""
 
-    # It has none of these bytes, or others: apt keeps a file only if it has the right ones.
+    # Some files are missing or have a wrong hash. apt renames those with a wrong hash to .FAILED.
     for output in files:
         rctx.delete(output + ".FAILED")
     errors = [line for line in result.stderr.split("\n") if line.startswith("E: ")]
@@ -85,11 +85,11 @@ def apt_download(rctx, package, file, sha256, output):
       rctx: the repository context.
       package: the Debian source package's name.
       file: the file's name in the pool.
-      sha256: what its bytes must be.
+      sha256: the hash of its bytes.
       output: the path to write, inside the repository.
 
     Returns:
-      An empty string, or one line that says why there is no file.
+      An empty string, or a one-line error.
     """
     _, error = apt_download_all(rctx, {output: (_pool_path(package, file), sha256)})
     return error

@@ -2,10 +2,10 @@
 """state_licences: the licence texts of a repository, as the metadata of all its targets."""
 
 def state_licences(rctx, project, texts):
-    """Makes the target @REPOSITORY//licences and the REPO.bazel that names it.
+    """Create the target @REPOSITORY//licences and the REPO.bazel that names it.
 
     Args:
-      rctx: of the repository's rule.
+      rctx: the repository context.
       project: its name, as in the bill of materials.
       texts: {file name: licence text}.
     """
@@ -14,7 +14,7 @@ def state_licences(rctx, project, texts):
     rctx.file("licences/BUILD.bazel", """\
 load("@torch_google//third_party/licences:licences.bzl", "licence_files")
 
-# Of the texts themselves nothing is said.
+# The texts themselves have no licence metadata.
 package(default_package_metadata = [])
 
 licence_files(

@@ -31,7 +31,7 @@ def _from_upstream(rctx):
     )
 
 def _source_archive_impl(rctx):
-    # The overlay comes first: a change to it restarts the rule before anything is fetched.
+    # Resolve labels first: Bazel may restart the rule here, before it has downloaded anything.
     overlay = {rctx.path(label): name for label, name in rctx.attr.files.items()}
     build_file = rctx.path(rctx.attr.build_file)
 
@@ -54,7 +54,7 @@ def _source_archive_impl(rctx):
         rctx.symlink(path, name)
 
 def _state_licences(rctx):
-    """Makes @<package>_src//licences, the metadata of every target of the repository."""
+    """Create @<package>_src//licences, the metadata of every target of the repository."""
     texts = {path.rpartition("/")[2]: rctx.read(path) for path in rctx.attr.licences}
     if rctx.attr.licence_comment:
         source = rctx.read(rctx.attr.licence_comment)
@@ -62,12 +62,12 @@ def _state_licences(rctx):
     if not texts:
         fail("third_party/sources.bzl: {}: no licence text is named. {}".format(
             rctx.attr.package,
-            "Add `licences`, its files, or `licence_comment`, a source that begins with it",
+            "Add `licences` (its files) or `licence_comment` (a source that begins with it)",
         ))
     state_licences(rctx, rctx.attr.package, texts)
 
 def _drop_package_marks(rctx):
-    """Upstream's own Bazel files: the overlay is one package, and its globs stop at none of them."""
+    """Delete upstream's own Bazel files: the overlay is one package, and they would end its globs."""
     marks = ["BUILD", "BUILD.bazel", "MODULE.bazel", "WORKSPACE", "REPO.bazel"]
     names = " -o ".join(["-name " + mark for mark in marks]).split(" ")
     result = rctx.execute(["find", ".", "-type", "f", "("] + names + [")", "-delete"])
@@ -75,10 +75,10 @@ def _drop_package_marks(rctx):
         fail("third_party/sources.bzl: {}: find: {}".format(rctx.attr.package, result.stderr.strip()))
 
 source_archive = repository_rule(
-    doc = """One unpacked source tarball with our BUILD file over it.
+    doc = """One unpacked source tarball with our BUILD file.
 
-The Debian archive is asked first (through apt, see apt.bzl), then the project's own addresses.
-The bytes must have the pinned hash whichever origin they come from.""",
+The rule tries the Debian archive first (through apt, see apt.bzl), then the project's own addresses.
+From either origin, the bytes must have the pinned hash.""",
     implementation = _source_archive_impl,
     attrs = {
         "build_file": attr.label(mandatory = True, doc = "The overlay's BUILD file."),
@@ -86,8 +86,8 @@ The bytes must have the pinned hash whichever origin they come from.""",
         "debian_package": attr.string(mandatory = True, doc = "Debian's source package."),
         "debian_sha256": attr.string(mandatory = True),
         "debian_strip_prefix": attr.string(),
-        "files": attr.label_keyed_string_dict(doc = "Our own files and where they go in the tree."),
-        "integrity": attr.string(doc = "Of the upstream file, where no sha256 of it is published."),
+        "files": attr.label_keyed_string_dict(doc = "Our own files, and their paths in the tree."),
+        "integrity": attr.string(doc = "Of the upstream file, if no sha256 of it is published."),
         "licence_comment": attr.string(doc = "A source that begins with the licence, as a comment."),
         "licences": attr.string_list(doc = "Files with the licence."),
         "package": attr.string(mandatory = True, doc = "The name that errors use."),
@@ -95,6 +95,6 @@ The bytes must have the pinned hash whichever origin they come from.""",
         "strip_prefix": attr.string(),
         "urls": attr.string_list(doc = "The project's own release addresses of one file."),
     },
-    # Where apt's settings are. Not PATH: a change of it is no reason to fetch the same bytes again.
+    # The location of apt's settings. Not PATH: a change of PATH must not repeat the download.
     environ = ["APT_CONFIG"],
 )

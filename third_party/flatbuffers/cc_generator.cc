@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A schema's C++ header, as `flatc --cpp --gen-mutable --scoped-enums` writes
-// it. usage: cc_generator SCHEMA HEADER
+// Writes a schema's C++ header, as `flatc --cpp --gen-mutable --scoped-enums`
+// does. usage: cc_generator SCHEMA HEADER
 #include <cstdio>
 #include <string>
 
@@ -21,7 +21,7 @@ int Fail(const std::string& what) {
 
 }  // namespace
 
-// What the library's generator of C++ expects of a program.
+// Functions that the library's C++ generator expects from the program.
 namespace flatbuffers {
 
 void LogCompilerWarn(const std::string& warning) {
@@ -30,7 +30,7 @@ void LogCompilerWarn(const std::string& warning) {
 
 void LogCompilerError(const std::string& error) { LogCompilerWarn(error); }
 
-// Only asked for with an option of its own, which this program has not.
+// Never called: this program lacks the option for it.
 bool GenerateCppGRPC(const Parser&, const std::string&, const std::string&) {
   return false;
 }
@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
   const size_t suffix = header.rfind(kSuffix);
   if (suffix == std::string::npos || suffix < name) {
     return Fail(header + ": does not end in NAME" + kSuffix +
-                ". Name the header so");
+                ". Rename the header");
   }
 
   std::string text;

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`flatbuffers_cc_header`: the C++ header of a schema, by the generator of the library's own release."""
+"""`flatbuffers_cc_header`: a schema's C++ header, from the generator of the same library release."""
 
 def flatbuffers_cc_header(*, name, schema, header, **kwargs):
-    """Makes `header` from `schema`, as `flatc --cpp --gen-mutable --scoped-enums` does.
+    """Generates `header` from `schema`, as `flatc --cpp --gen-mutable --scoped-enums` does.
 
     Args:
       name: the target.
-      schema: the .fbs file. It includes no other.
+      schema: the .fbs file. It must not include another.
       header: the file to write, `<anything>_generated.h`.
       **kwargs: visibility and the like.
     """

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A header that this build generated, against the headers of the library.
+// Tests a generated header with the library's headers.
 #include <cstdio>
 
 #include "flatbuffers/flatbuffers.h"
@@ -21,7 +21,7 @@ int main() {
   auto* point = flatbuffers_test::GetMutablePoint(builder.GetBufferPointer());
   if (point->name()->str() != "here" || point->position()->Get(1) != 2.5 ||
       point->colour() != Colour::Green) {
-    std::fprintf(stderr, "flatbuffers_test: other values came back\n");
+    std::fprintf(stderr, "flatbuffers_test: the values read back differ\n");
     return 1;
   }
   point->mutable_position()->Mutate(1, 4);

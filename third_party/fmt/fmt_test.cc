@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The headers that torch includes, with nothing to link.
+// Tests the headers that torch includes, without linking a library.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -14,10 +14,10 @@ namespace {
 
 int failures = 0;
 
-void Expect(const std::string& found, const std::string& wanted) {
-  if (found == wanted) return;
-  std::fprintf(stderr, "fmt_test: '%s', not '%s'\n", found.c_str(),
-               wanted.c_str());
+void Expect(const std::string& actual, const std::string& expected) {
+  if (actual == expected) return;
+  std::fprintf(stderr, "fmt_test: '%s', not '%s'\n", actual.c_str(),
+               expected.c_str());
   ++failures;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Threads as ranks: they meet in a store, connect over loopback and reduce.
+// Runs ranks as threads: they rendezvous in a store, connect over loopback and
+// reduce.
 #include <cstdio>
 #include <exception>
 #include <memory>

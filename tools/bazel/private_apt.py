@@ -95,7 +95,7 @@ class PrivateApt:
         self._run("apt-get", "update", "-qq", "--error-on=any", seconds=_UPDATE_SECONDS)
 
     def index(self, *, wanted: Sequence[str]) -> package_index.PackageIndex:
-        """Return the suite's index. Raises MissingPackageError if a package of `wanted` is absent."""
+        """Return the suite's index. Raises MissingPackageError if a wanted package is absent."""
         dump = self._run("apt-cache", "dumpavail", seconds=60)
         index = package_index.parse(dump, wanted=wanted)
         missing = [name for name in wanted if name not in index.packages]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program with its C++ runtime inside, and a unit for a newer processor.
+// A program with a statically linked C++ runtime and a unit compiled for AVX2.
 #include <cassert>
 #include <iostream>
 #include <optional>

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The error of packages that no mirror has is one line that says what to do.
+# Tests that the error for unavailable packages is one line that says what to do.
 # usage: unavailable_test.sh MESSAGE_FILE
 set -eu
 [ "$(wc -l < "$1")" = 1 ] || {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`with_clang`: targets as the pinned toolchain builds them, whatever the build around them uses."""
+"""`with_clang`: targets built by the pinned toolchain, even if the build uses another one."""
 
 _TOOLCHAINS = "//command_line_option:extra_toolchains"
 
