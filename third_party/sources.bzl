@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source tarball that the build compiles: the one place where their versions and hashes stand.
+"""Every source tarball that the build compiles, with version and hash. They are written nowhere else.
 
-Each becomes the repository `<name>_src` with third_party/<name>/<name>.BUILD over it.
-To move a pin see third_party/README.md.
+Each becomes the repository `<name>_src`, with third_party/<name>/<name>.BUILD as its BUILD file.
+third_party/README.md says how to update a pin.
 """
 
 load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive")
 
 source_archive = _source_archive
 
-# Debian's file is the upstream release itself unless the two hashes differ (a repack without
-# files that Debian may not ship, none of which is compiled here). A pin without `urls` is Debian's
-# alone. `version` is for METADATA, where the folder's name does not say it. `licences` are the files
-# with the licence, of one's choice where the project offers several; `licence_comment` is a source
-# that begins with it.
+# Debian's file is the upstream release itself, unless the two hashes differ. Then it is a repack without
+# files that Debian may not ship, none of which is compiled here. A pin without `urls` comes only from
+# Debian. `version` is for METADATA, if the folder's name does not contain it. `licences` are the licence
+# files, of the chosen licence if the project offers several. `licence_comment` is a source that begins
+# with the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],
@@ -45,7 +45,7 @@ _SOURCES = {
         sha256 = "b7b1e9e4e77565a5a9bc95e761d5df3e7c0e8ca37c90fd78b1b031bc6cb90fc1",
         strip_prefix = "cpp-httplib-0.18.7",
     ),
-    # A commit: cpuinfo makes no releases. Packagers elsewhere know its archive by this hash.
+    # A commit, because cpuinfo has no releases. Other distributions pin its archive by this hash.
     "cpuinfo": dict(
         version = "877328f188a3c7d1fa855871a278eb48d530c4c0",
         licences = ["LICENSE"],
@@ -57,7 +57,7 @@ _SOURCES = {
         integrity = "sha512-ttWpzpmW7uOy8J85EV964Xj+TUgUzDWwSaWdBKgiKOJoqlLQc8MHzLVqQnQoYilA4cd/AEyZhR38oNOl2ANliw==",
         strip_prefix = "cpuinfo-877328f188a3c7d1fa855871a278eb48d530c4c0",
     ),
-    # Netlib has one file of that name, which changes; Debian keeps each day's.
+    # Netlib replaces its only file in place; Debian keeps dated copies.
     "f2c": dict(
         version = "20240504",
         licences = ["src/Notice"],
@@ -87,7 +87,7 @@ _SOURCES = {
         sha256 = "78b8c0a72b1c35e4443a7e308df52498252d1cefc2b08c9a97bc9ee6cfe61f8b",
         strip_prefix = "fmt-10.1.1",
     ),
-    # A commit: gloo makes no releases.
+    # A commit, because gloo has no releases.
     "gloo": dict(
         version = "5354032ea08eadd7fc4456477f7f7c6308818509",
         licences = ["LICENSE"],
@@ -161,7 +161,7 @@ _SOURCES = {
         sha256 = "c80a01dfc70ece4dc21168932c37739042d404d46ccc81a5986dd75314ecda6f",
         strip_prefix = "openssl-3.0.20",
     ),
-    # A commit: the C++ header has no releases. Debian's packaging of torch carries it.
+    # A commit, because the C++ header has no releases. Debian's packaging of torch contains it.
     "pocketfft": dict(
         version = "9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
         licences = ["LICENSE.md"],
@@ -174,7 +174,7 @@ _SOURCES = {
         strip_prefix = "pocketfft-9d3ab05a7fffbc71a492bc6a17be034e83e8f0fe",
     ),
     "python": dict(
-        # The second has those of expat, libmpdec and what else Python includes.
+        # The second has the licences of expat, libmpdec and other code in CPython.
         licences = ["LICENSE", "Doc/license.rst"],
         debian_package = "python3.11",
         debian_file = "python3.11_3.11.2.orig.tar.gz",
@@ -194,8 +194,8 @@ _SOURCES = {
         sha256 = "af60856abac08a3b5e72a8d156dd71fec1f7ac23de8ee67793f45f9edcdf0908",
         strip_prefix = "sleef-3.9.0",
     ),
-    # SQLite's own tarball makes the one-file form with tclsh, which few machines have. The R
-    # binding carries the same file, ready made.
+    # SQLite's own tarball needs tclsh to generate the amalgamation, and few machines have it. The R
+    # binding contains the same file, already generated.
     "sqlite": dict(
         licence_comment = "sqlite3.h",
         debian_package = "r-cran-rsqlite",

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The types of f2c's C, and what it calls of its run-time library, for LAPACK.
-// Every function here is inline, so that a program gets none of these short
-// names.
+// The types of f2c's C, and the functions of its run-time library that LAPACK
+// calls. All are inline, so a program gets no symbols with these short names.
 #ifndef TORCH_GOOGLE_THIRD_PARTY_LAPACK_F2C_H_
 #define TORCH_GOOGLE_THIRD_PARTY_LAPACK_F2C_H_
 
@@ -28,8 +27,8 @@ typedef struct {
 #define min(a, b) ((a) <= (b) ? (a) : (b))
 #define max(a, b) ((a) >= (b) ? (a) : (b))
 
-// OpenBLAS returns these as gfortran does; f2c wants a place for the result.
-// See native.c.
+// OpenBLAS returns complex results as gfortran does, but f2c passes a pointer
+// to the result. native.c has wrappers.
 #define cdotc_ lapack_cdotc_
 #define cdotu_ lapack_cdotu_
 #define zdotc_ lapack_zdotc_
@@ -61,8 +60,7 @@ static inline integer pow_ii(integer* base, integer* exponent) {
   return result;
 }
 
-// Complex numbers. hypot and the scaled division neither overflow nor lose
-// small parts.
+// Complex numbers. hypot and the scaled division avoid overflow and underflow.
 static inline double z_abs(doublecomplex* z) { return hypot(z->r, z->i); }
 static inline double c_abs(complex* z) { return hypot(z->r, z->i); }
 
@@ -144,8 +142,8 @@ static inline void d_cnjg(doublecomplex* result, doublecomplex* z) {
   *result = conjugate;
 }
 
-// Texts have a length and no end; the shorter of two counts as filled with
-// blanks.
+// Strings have a length and no terminator. In a comparison, the shorter of two
+// is padded with spaces.
 static inline integer i_len(char* text, ftnlen length) {
   (void)text;
   return length;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fortran 90's CYCLE, EXIT and RECURSIVE in fixed-form sources that are Fortran 77 otherwise, as jumps
-# and as nothing (f2c keeps variables on the stack when it is told to). Comments go.
+# Removes Fortran 90 from sources that are otherwise Fortran 77: CYCLE and EXIT become jumps.
+# RECURSIVE is dropped, because f2c -a keeps variables on the stack. Comments are dropped as well.
 
-# Where a jump out of the innermost loop's body goes: its own label if it has one.
+# Returns the label to jump to: for CYCLE (kind 1) the loop's own label if it has one.
 function target(kind) {
   used[depth, kind] = 1
   if (kind == 1 && labelled[depth]) return labelled[depth]

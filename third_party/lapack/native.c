@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// LAPACK's routines that Fortran 77 cannot say, and OpenBLAS's functions with
-// complex results as f2c calls them. What each does is LAPACK's documentation
-// of the routine of that name.
+// LAPACK's routines that cannot be written in Fortran 77, and wrappers of
+// OpenBLAS's functions with complex results for f2c's calling convention.
+// LAPACK documents each routine under its name.
 #include <complex.h>
 #include <float.h>
 #undef complex
@@ -25,16 +25,17 @@ DOT(complex, cdotu)
 DOT(doublecomplex, zdotc)
 DOT(doublecomplex, zdotu)
 
-// Parameters of two-stage reductions, which are not here.
+// Parameters of two-stage reductions, which are not built.
 integer iparam2stage_(integer* ispec, char* name, char* opts, integer* ni,
                       integer* nbi, integer* ibi, integer* nxi,
                       ftnlen name_length, ftnlen opts_length) {
   return -1;
 }
 
-// A plane rotation of two complex numbers: c, s, r with c f + s g = r and
-// -conj(s) f + c g = 0. In numbers of which the largest is about one; what is
-// far below it takes its direction from itself.
+// A plane rotation of two complex numbers: returns c and stores s, r with c f +
+// s g = r and -conj(s) f + c g = 0. It computes with numbers scaled so that the
+// largest is about one. f is also scaled on its own, to keep its direction
+// exact if it is much smaller.
 static double Rotate(double _Complex f, double _Complex g, double _Complex* s,
                      double _Complex* r) {
   if (g == 0) {
@@ -68,7 +69,7 @@ static double Rotate(double _Complex f, double _Complex g, double _Complex* s,
   return f_size / size;
 }
 
-// The same of two real numbers, where r has the sign of f.
+// The same for two real numbers. r has the sign of f.
 static double RotateReal(double f, double g, double* s, double* r) {
   if (g == 0) {
     *s = 0;
@@ -111,8 +112,7 @@ static double RotateReal(double f, double g, double* s, double* r) {
 ROTATIONS(real, complex, slartg_, clartg_)
 ROTATIONS(doublereal, doublecomplex, dlartg_, zlartg_)
 
-// scale^2 sumsq becomes itself and the sum of squares of n numbers, without
-// overflow.
+// Adds the squares of n numbers to scale^2 sumsq, without overflow.
 #define SUM_OF_SQUARES(REAL, name, PARTS)                                  \
   int name(integer* n, REAL* x, integer* incx, REAL* scale, REAL* sumsq) { \
     if (isnan(*scale) || isnan(*sumsq)) return 0;                          \
@@ -169,14 +169,14 @@ SUM_OF_SQUARES(doublereal, zlassq_, 2)
     }                                                                    \
     return 0;                                                            \
   }                                                                      \
-  /* A sum as it is in memory, rounded to its type. */                   \
+  /* The sum rounded to its type, by a store to memory. */               \
   REAL x##lamc3_(REAL* a, REAL* b) {                                     \
     const volatile REAL sum = *a + *b;                                   \
     return sum;                                                          \
   }                                                                      \
   logical x##isnan_(REAL* value) { return isnan(*value); }               \
   logical x##laisnan_(REAL* a, REAL* b) { return *a != *b; }             \
-  /* A size of work space as a number that is not less. */               \
+  /* The size of a work space, rounded up to a floating-point number. */ \
   REAL x##roundup_lwork__(integer* size) {                               \
     const REAL nearest = *size;                                          \
     return nearest < *size ? nearest * (1 + PREFIX##_EPSILON) : nearest; \

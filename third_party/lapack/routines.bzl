@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`ROUTINES`: the files of LAPACK that torch's linear algebra needs, by name and without `.f`.
 
-The entries are those of aten/src/ATen/native/BatchLinearAlgebra.cpp; the others are what they call.
-Not here: what OpenBLAS has itself (getrf, getrs, laswp, lauum, potrf, syr, trtri, trtrs and their
-parts), and what native.c has.
+aten/src/ATen/native/BatchLinearAlgebra.cpp calls the entry points; the other routines are called by those.
+Not listed: the routines that OpenBLAS implements (getrf, getrs, laswp, lauum, potrf, syr, trtri, trtrs and
+their parts) and those in native.c.
 """
 
 def _words(text):
     return [word for line in text.split("\n") for word in line.strip().split(" ") if word]
 
-# For s, d, c and z.
+# Routines with the type letters s, d, c and z.
 _OF_EACH_TYPE = _words("""
     bdsqr gebak gebal gebd2 gebrd geev gehd2 gehrd gelq2 gelqf gels gelsd gelss gelsy geqp3
     geqr2 geqrf gesdd hseqr labrd lacpy ladiv laed0 laed7 laed8 lahqr lahr2 laic1 lals0 lalsa
@@ -18,7 +18,7 @@ _OF_EACH_TYPE = _words("""
     sytrs trevc3 trexc tzrzf
 """)
 
-# For s and d.
+# Routines with the type letters s and d.
 _REAL = _words("""
     bdsdc lae2 laed1 laed2 laed3 laed4 laed5 laed6 laed9 laeda laev2 laexc laln2 lamrg lanst
     lansy lanv2 lapy2 lapy3 larf larfx las2 lasd0 lasd1 lasd2 lasd3 lasd4 lasd5 lasd6 lasd7
@@ -27,14 +27,14 @@ _REAL = _words("""
     rscl sterf syevd sytd2 sytrd
 """)
 
-# For c and z.
+# Routines with the type letters c and z.
 _COMPLEX = _words("""
     heevd hetd2 hetf2 hetrd hetrf hetrs lacgv lacp2 lacrm lahef lanhe larcm latrs rot ung2r
     ungbr unghr ungl2 unglq ungqr unm2l unm2r unmbr unmhr unml2 unmlq unmql unmqr unmr3 unmrz
     unmtr
 """)
 
-# Without a letter for the type, or with two.
+# Routines without a type letter, or with two.
 _OTHER = _words("""
     csrscl ieeeck ilaclc ilaclr iladlc iladlr ilaenv ilaslc ilaslr ilazlc ilazlr iparmq zdrscl
 """)

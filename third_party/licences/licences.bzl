@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`licence_files`: the licence texts of one upstream project, as package metadata of its targets."""
+"""`licence_files`: one upstream project's licence texts, as package metadata of its targets."""
 
 LicenceInfo = provider(
     doc = "The licence texts of a project.",

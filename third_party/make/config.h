@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GNU make's ./configure finds on Linux x86-64 with glibc; without
-// messages in other languages, Guile, or loadable objects, none of which a
-// build needs.
+// Results of GNU make's ./configure on Linux x86-64 with glibc, without
+// translated messages, Guile and loadable objects, which no build here needs.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE 1
 #endif
@@ -100,7 +99,7 @@
 #define USE_POSIX_SPAWN 1
 #define VERSION "4.3"
 
-// gnulib's portability layer, of which a glibc system needs only the spelling.
+// gnulib's portability macros, which are trivial with glibc.
 #define _GL_ATTRIBUTE_CONST __attribute__((__const__))
 #define _GL_ATTRIBUTE_MALLOC __attribute__((__malloc__))
 #define _GL_ATTRIBUTE_PURE __attribute__((__pure__))

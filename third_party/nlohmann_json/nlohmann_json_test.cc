@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text to values and back.
+// Tests parsing and writing.
 #include <cstdio>
 #include <string>
 
@@ -9,7 +9,7 @@ int main() {
   using nlohmann::json;
   const json value = json::parse(R"({"b": [1, 2.5, null], "a": "\u00e4"})");
   if (value.at("b").at(1).get<double>() != 2.5) {
-    std::fprintf(stderr, "nlohmann_json_test: b[1] is no 2.5\n");
+    std::fprintf(stderr, "nlohmann_json_test: b[1] is not 2.5\n");
     return 1;
   }
   if (value.dump() != "{\"a\":\"\xc3\xa4\",\"b\":[1,2.5,null]}") {
@@ -22,6 +22,6 @@ int main() {
   } catch (const json::parse_error&) {
     return 0;
   }
-  std::fprintf(stderr, "nlohmann_json_test: '{' was taken for JSON\n");
+  std::fprintf(stderr, "nlohmann_json_test: '{' was accepted as JSON\n");
   return 1;
 }

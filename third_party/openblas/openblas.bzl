@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`openblas_library`: libopenblas.a by OpenBLAS's own makefile and a make of our own."""
+"""`openblas_library`: libopenblas.a, built with OpenBLAS's own makefile and //third_party/make."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products and decompositions as torch calls them, each checked by what it
-// means.
+// Tests products and decompositions as torch calls them. Each check uses the
+// result's defining property.
 #include <dirent.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::atomic<int> failures = 0;
 
 void Expect(const char* what, double error, double bound) {
   std::printf("%s: error %.2g\n", what, error);
-  if (error <= bound) return;  // Not for a NaN.
+  if (error <= bound) return;  // False for a NaN.
   std::fprintf(stderr, "openblas_test: %s: error %g, allowed %g\n", what, error,
                bound);
   ++failures;
@@ -87,7 +87,8 @@ std::vector<std::complex<T>> Both(int count) {
   return values;
 }
 
-// The largest difference of C from A B, all by columns; k is what they share.
+// Returns the largest difference between C and A B, all in column-major order.
+// k is the inner dimension.
 template <class T>
 double ProductError(const std::vector<T>& a, const std::vector<T>& b,
                     const std::vector<T>& c, int m, int n, int k) {
@@ -104,7 +105,7 @@ double ProductError(const std::vector<T>& a, const std::vector<T>& b,
 }
 
 int Threads() {
-  int count = -2;  // Its dots.
+  int count = -2;  // Excludes "." and "..".
   DIR* tasks = opendir("/proc/self/task");
   while (readdir(tasks)) ++count;
   closedir(tasks);
@@ -130,12 +131,12 @@ void CheckProducts() {
 
   const int step = 1, count = 50;
   const auto u = Both<double>(count), v = Both<double>(2 * count);
-  Complex wanted = 0, found = 0;
-  for (int i = 0; i < count; ++i) wanted += std::conj(u[i]) * v[i];
-  cblas_zdotc_sub(count, u.data(), step, v.data(), step, &found);
-  Expect("cblas_zdotc_sub", std::abs(found - wanted), 1e-12);
-  found = zdotc_(&count, u.data(), &step, v.data(), &step);
-  Expect("zdotc", std::abs(found - wanted), 1e-12);
+  Complex expected = 0, result = 0;
+  for (int i = 0; i < count; ++i) expected += std::conj(u[i]) * v[i];
+  cblas_zdotc_sub(count, u.data(), step, v.data(), step, &result);
+  Expect("cblas_zdotc_sub", std::abs(result - expected), 1e-12);
+  result = zdotc_(&count, u.data(), &step, v.data(), &step);
+  Expect("zdotc", std::abs(result - expected), 1e-12);
   double dot = 0;
   for (int i = 0; i < m; ++i) dot += double(a[i]) * a[i];
   Expect("sdot", std::fabs(sdot_(&m, a.data(), &step, a.data(), &step) - dot),
@@ -173,7 +174,7 @@ void CheckSingularValues() {
 }
 
 void CheckEigenvalues() {
-  // Large enough for the multishift algorithm, which has sizes of its own.
+  // Large enough for the multishift algorithm, which uses its own block sizes.
   int n = 100, info = 0, size = 200000;
   {
     auto a = Real<double>(n * n);
@@ -233,7 +234,7 @@ void CheckSolvers() {
     Expect("zgetrs", ProductError(a, x, b, n, 1, n), 1e-10);
   }
   {
-    // Positive definite, and far from not being so.
+    // Well-conditioned and positive definite.
     std::vector<Complex32> a(n * n), unit(n * n);
     const auto b = Both<float>(n * n);
     for (int j = 0; j < n; ++j) {
@@ -289,7 +290,8 @@ int main() {
   CheckSingularValues();
   CheckEigenvalues();
   CheckSolvers();
-  // LAPACK keeps nothing between calls: torch decomposes batches on threads.
+  // LAPACK must keep no state between calls, because torch decomposes batches
+  // on several threads.
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) threads.emplace_back(CheckEigenvalues);
   for (std::thread& thread : threads) thread.join();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The three transforms that torch calls, against the definition.
+// Compares the three transforms that torch calls with the definition.
 #include <cmath>
 #include <complex>
 #include <cstdio>
@@ -11,7 +11,8 @@ namespace {
 
 using Complex = std::complex<double>;
 
-// A prime, a power of two and a product: each has an algorithm of its own.
+// Small and large primes, a power of two and a product use different
+// algorithms.
 constexpr size_t kLengths[] = {7, 64, 90, 1009};
 constexpr double kTolerance = 1e-11;
 
@@ -31,10 +32,10 @@ bool Check(size_t n) {
   std::vector<double> real(n);
   for (size_t i = 0; i < n; ++i) real[i] = std::sin(0.7 * i * i);
   const std::vector<Complex> input(real.begin(), real.end());
-  std::vector<Complex> wanted(n);
+  std::vector<Complex> expected(n);
   for (size_t k = 0; k < n; ++k) {
     for (size_t i = 0; i < n; ++i) {
-      wanted[k] += std::polar(real[i], -2 * M_PI * double(i * k % n) / n);
+      expected[k] += std::polar(real[i], -2 * M_PI * double(i * k % n) / n);
     }
   }
   const pocketfft::shape_t shape{n}, axes{0};
@@ -43,13 +44,13 @@ bool Check(size_t n) {
   std::vector<Complex> output(n);
   pocketfft::c2c(shape, complex_stride, complex_stride, axes, true,
                  input.data(), output.data(), 1.0);
-  if (!Close(output, wanted, "c2c", n)) return false;
+  if (!Close(output, expected, "c2c", n)) return false;
 
   std::vector<Complex> half(n / 2 + 1);
   pocketfft::r2c(shape, real_stride, complex_stride, axes, true, real.data(),
                  half.data(), 1.0);
-  wanted.resize(half.size());
-  if (!Close(half, wanted, "r2c", n)) return false;
+  expected.resize(half.size());
+  if (!Close(half, expected, "r2c", n)) return false;
 
   std::vector<double> back(n);
   pocketfft::c2r(shape, complex_stride, real_stride, axes, false, half.data(),

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`include_tree`: the headers of a wheel as a directory that `includes` of this package can name."""
+"""`include_tree`: a wheel's headers as a directory in this package, to use in `includes`."""
 
 def _include_tree_impl(ctx):
     tree = ctx.actions.declare_directory(ctx.attr.name)
     marker = "/{}/".format(ctx.attr.below)
     commands = ["set -e"]
     for header in ctx.files.headers:
-        _, found, path = header.path.rpartition(marker)
-        if found:
+        _, separator, path = header.path.rpartition(marker)
+        if separator:
             folder = "/".join([tree.path] + path.split("/")[:-1])
             commands.append("mkdir -p '{}' && cp '{}' '{}'".format(folder, header.path, folder))
     if len(commands) == 1:
@@ -17,7 +17,7 @@ def _include_tree_impl(ctx):
         inputs = ctx.files.headers,
         outputs = [tree],
         mnemonic = "IncludeTree",
-        progress_message = "Laying out the headers %{label}",
+        progress_message = "Copying the headers %{label}",
     )
     return [DefaultInfo(files = depset([tree]))]
 

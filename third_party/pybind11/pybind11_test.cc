@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A module in the interpreter's table, as torch's is in a static program.
+// Tests a builtin module, as torch's module is in a static program.
 // usage: pybind11_test STDLIB_DIRECTORY
 #include "pybind11/pybind11.h"
 

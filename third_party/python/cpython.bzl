@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cpython`: CPython's sources made into a static library and a plain interpreter."""
+"""`cpython`: builds CPython's sources as a static library and a plain interpreter."""
 
 load("@rules_cc//cc:defs.bzl", "CcInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 
 def _relative(file, folders):
-    """The file's path below the longest of the include folders that holds it."""
+    """Return the file's path below the longest include folder that contains it."""
     best = ""
     for folder in folders:
         if file.path == folder:
@@ -15,7 +15,7 @@ def _relative(file, folders):
     return file.path[len(best) + 1:] if best else file.basename
 
 def _stages(target, name):
-    """Where one dependency's headers and libraries go below deps/: [(file, place)]."""
+    """Return [(file, path below deps/)] of one dependency's headers and libraries."""
     info = target[CcInfo]
     compilation = info.compilation_context
     folders = compilation.system_includes.to_list() + compilation.includes.to_list()
@@ -30,7 +30,7 @@ def _stages(target, name):
     return stages
 
 def _compile(ctx):
-    """The long action: configure and make. Returns the files that the layout needs."""
+    """Declare the long action: configure and make. Return the files that the layout needs."""
     cc = find_cc_toolchain(ctx)
     stages = [stage for dep, name in ctx.attr.deps.items() for stage in _stages(dep, name)]
     built = struct(
@@ -46,7 +46,7 @@ def _compile(ctx):
     args.add(cc.ar_executable)
     args.add(ctx.file.setup_local)
     args.add_all(outputs)
-    args.add_all(["{}={}".format(file.path, place) for file, place in stages])
+    args.add_all(["{}={}".format(file.path, path) for file, path in stages])
     ctx.actions.run(
         executable = ctx.executable._build,
         arguments = [args],
@@ -64,7 +64,7 @@ def _compile(ctx):
     )
     return built
 
-# The interpreter finds its library below PYTHONHOME; the sources have it under another name.
+# The interpreter looks for lib/python3.11 below PYTHONHOME, but the sources call it Lib.
 _LAYOUT = """
 set -e
 home=$(mktemp -d)
@@ -76,7 +76,7 @@ PYTHONHOME=$home "$1" -BPsS "$3" --binary="$1" --sources="$2" --pyconfig="$4" --
 """
 
 def _layout(ctx, built):
-    """The short action: the three trees."""
+    """Declare the short action, which creates the three trees."""
     stdlib = ctx.actions.declare_directory("lib/python3.11")
     include = ctx.actions.declare_directory("include/python3.11")
     python = ctx.actions.declare_directory("python")
@@ -91,7 +91,7 @@ def _layout(ctx, built):
         outputs = [stdlib, include, python],
         use_default_shell_env = True,
         mnemonic = "CPythonLayout",
-        progress_message = "Laying out CPython",
+        progress_message = "Installing CPython",
     )
     return struct(stdlib = stdlib, include = include, python = python)
 
@@ -115,7 +115,7 @@ Output groups: `stdlib` (the contents of lib/python3.11), `include` (of include/
     attrs = {
         "configure": attr.label(allow_single_file = True, mandatory = True),
         "deps": attr.label_keyed_string_dict(
-            doc = "The C libraries of stdlib modules, and the name that -l gives each.",
+            doc = "The C libraries of stdlib modules, and the name of each for -l.",
             providers = [CcInfo],
         ),
         "library": attr.output(mandatory = True),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A program of our own on :libpython and :stdlib, as the PAR launcher is: the C
-// API is exported from it, and a library of the stdlib works in it. usage:
-// embedding_test STDLIB_DIRECTORY
+// Tests a program that embeds :libpython with :stdlib, like the PAR launcher:
+// it exports the C API, and the standard library works.
+// usage: embedding_test STDLIB_DIRECTORY
 #include <Python.h>
 #include <dlfcn.h>
 #include <stdio.h>

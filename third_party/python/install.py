@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lays out what the build made: the standard library, the headers, and the plain interpreter.
+"""Install the standard library, the headers and the plain interpreter.
 
-Run by that interpreter. What is left out cannot work in a static program without a display or a
-terminal library, or serves CPython's own tests.
+The new interpreter runs this script. Omitted modules serve only CPython's own tests, or cannot work
+in a static program without a display or a terminal library.
 """
 
 import argparse
@@ -10,14 +10,14 @@ import ast
 import pathlib
 import shutil
 
-# The prefix that configure was given; it exists on no machine.
+# The prefix that build.sh passes to configure. It exists on no machine.
 _PREFIX = "/nonexistent"
 
 _LEFT_OUT_PACKAGES = {"curses", "ensurepip", "idlelib", "test", "tkinter", "turtledemo"}
 _LEFT_OUT_FILES = {"turtle.py"}
 _LEFT_OUT_ANYWHERE = {"__pycache__", "idle_test", "test", "tests"}
 
-# Words of compiler commands that only meant something in the build directory.
+# Arguments of compiler commands that are valid only in the build directory.
 _BUILD_WORDS = {
     "-I.",
     "-I./Include",
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathlib.Path) -> None:
-    """The contents of lib/python3.11: sources, the data beside them, and the build's variables."""
+    """Create the contents of lib/python3.11: sources, their data, and the build's variables."""
 
     def left_out(folder: str, names: list[str]) -> set[str]:
         drop = _LEFT_OUT_ANYWHERE
@@ -57,26 +57,26 @@ def install_stdlib(library: pathlib.Path, variables: pathlib.Path, target: pathl
         return drop.intersection(names)
 
     shutil.copytree(library, target, ignore=left_out, dirs_exist_ok=True)
-    # getpath looks for this folder to know where it is; a tree artifact keeps no empty ones.
+    # getpath locates itself by this folder, and a tree artifact cannot contain an empty one.
     marker = target / "lib-dynload" / "README"
     marker.parent.mkdir()
     marker.write_text("Every C module of the standard library is inside the interpreter.\n")
-    # The name that `sysconfig` imports: no ABI flags, and the platform twice.
+    # The name that `sysconfig` imports: empty ABI flags, then the platform twice.
     name = "_sysconfigdata__linux_x86_64-linux-gnu.py"
     (target / name).write_text(portable_variables(variables.read_text()))
 
 
 def portable_variables(source: str) -> str:
-    """The source of a _sysconfigdata module, made to follow the interpreter wherever it goes."""
+    """Return the source of a _sysconfigdata module with paths relative to the interpreter."""
     variables = ast.literal_eval(source.partition("build_time_vars = ")[2])
-    # configure's command line says how this build was made, not how to make an extension.
+    # configure's command line describes this build and does not help to build an extension.
     variables["CONFIG_ARGS"] = ""
     for name, value in variables.items():
         if isinstance(value, str):
             words = [_tool_name(word) for word in value.split(" ") if word not in _BUILD_WORDS]
             variables[name] = " ".join(words)
     lines = [
-        "# Variables of the build; paths are relative to wherever the interpreter is now.",
+        "# Variables of the build; paths are relative to the interpreter.",
         "import sys",
         "",
         "build_time_vars = {",
@@ -92,7 +92,7 @@ def portable_variables(source: str) -> str:
 
 
 def _tool_name(word: str) -> str:
-    """A program of the build machine by its name alone: where it stood depends on PATH there."""
+    """Return a program of the build machine without its folder, which depends on PATH there."""
     folder, _, name = word.rpartition("/")
     return name if folder.endswith("/bin") and not folder.startswith(_PREFIX) else word
 

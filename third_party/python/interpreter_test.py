@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interpreter alone: its modules, the libraries inside it, and what it needs of the host.
+"""Tests of the interpreter: its modules, its libraries, and its dependencies on the host.
 
-It runs below every wheel, so it has unittest alone.
+They use unittest, because the interpreter has no wheels.
 """
 
 # ruff: noqa: PT009
@@ -23,7 +23,7 @@ import zlib
 _TREE, _SETUP_LOCAL = (pathlib.Path(argument).absolute() for argument in sys.argv[1:])
 del sys.argv[1:]
 
-# The modules that PyTorch and its packages miss first in an interpreter without them.
+# The modules that PyTorch and its packages need most.
 _ESSENTIAL = {
     "_bz2",
     "_ctypes",
@@ -55,14 +55,14 @@ class ModulesTest(unittest.TestCase):
         self.assertEqual(listed - set(sys.builtin_module_names), set())
 
     def test_no_library_of_the_host_was_seen(self) -> None:
-        """A header that only some machines have must not show, or two of them build two PARs."""
-        seen = {
+        """The result must not depend on optional headers of the machine, to be reproducible."""
+        from_host = {
             name
             for name, value in sysconfig.get_config_vars().items()
             if value == 1
             and ("CURSES" in name or name in {"HAVE_TERM_H", "HAVE_UUID_H", "HAVE_CRYPT_H"})
         }
-        self.assertEqual(seen, set())
+        self.assertEqual(from_host, set())
 
     def test_every_builtin_module_imports(self) -> None:
         for name in sys.builtin_module_names:
@@ -124,7 +124,7 @@ class LibrariesTest(unittest.TestCase):
         self.assertEqual(list(values), [1, 2, 3, 4])
 
     def test_executable_exports_the_c_api(self) -> None:
-        # Extension modules find these in the executable; ctypes looks in the same place.
+        # Extension modules find these in the executable, where ctypes also looks.
         for name in (
             "PyObject_Call",
             "PyCapsule_New",
@@ -173,7 +173,7 @@ class HostTest(unittest.TestCase):
         self.assertEqual([word for word in words if word.startswith(("/bin/", "/usr/bin/"))], [])
 
     def test_nothing_names_the_build_directory(self) -> None:
-        # The scratch directory's name (build.sh) stands in every path below it.
+        # Every path below the scratch directory contains its name (see build.sh).
         for path in sorted(_TREE.rglob("*")):
             if path.is_file():
                 content = path.read_bytes()

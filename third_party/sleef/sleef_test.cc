@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of eight floats and four doubles against libm, and what they
-// promise: a bound on the error in units of the last place (u10: 1.0), and the
-// edges.
+// Compares the functions of eight floats and four doubles with libm. Checks the
+// promised error bound in units in the last place (u10: 1.0), and edge cases.
 #include "sleef.h"
 
 #include <immintrin.h>
@@ -36,7 +35,7 @@ struct DoubleCase {
   double bound;
 };
 
-// Against libm's double the reference has no error that counts.
+// The reference is libm's double, whose error is negligible for floats.
 const FloatCase kFloatCases[] = {
     {"expf8_u10", Sleef_expf8_u10, std::exp, -80, 80, 1.0},
     {"logf8_u10", Sleef_logf8_u10, std::log, 1e-6f, 1e6f, 1.0},
@@ -47,7 +46,7 @@ const FloatCase kFloatCases[] = {
     {"lgammaf8_u10", Sleef_lgammaf8_u10, std::lgamma, 0.5f, 50, 1.0},
 };
 
-// libm's own half unit is in the bound.
+// The bound includes libm's own error of half a unit.
 const DoubleCase kDoubleCases[] = {
     {"expd4_u10", Sleef_expd4_u10, std::exp, -700, 700, 1.6},
     {"sind4_u10", Sleef_sind4_u10, std::sin, -1e9, 1e9, 1.6},
@@ -55,12 +54,12 @@ const DoubleCase kDoubleCases[] = {
 };
 
 template <class Real>
-double Units(Real found, double exact) {
+double Units(Real value, double exact) {
   const Real nearest = static_cast<Real>(exact);
   const Real above =
       std::nextafter(std::fabs(nearest), std::numeric_limits<Real>::infinity());
   const double unit = double(above) - std::fabs(double(nearest));
-  return std::fabs(double(found) - exact) / unit;
+  return std::fabs(double(value) - exact) / unit;
 }
 
 double Worst(const FloatCase& test) {
@@ -114,7 +113,7 @@ int CheckEdges() {
   float out[kFloats];
   _mm256_storeu_ps(out, Sleef_expf8_u10(_mm256_set_ps(0, 1000, -1000, kInfinity,
                                                       -kInfinity, NAN, 0, 0)));
-  // The last element is named first.
+  // _mm256_set_ps takes the last element first.
   const bool right = out[7] == 1 && out[6] == kInfinity && out[5] == 0 &&
                      out[4] == kInfinity && out[3] == 0 && std::isnan(out[2]);
   if (!right) std::fprintf(stderr, "sleef_test: expf8 is wrong at an edge\n");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library as the PAR launcher uses it: many threads pack, one unpacks, the
-// header-only hash checks.
+// Tests the library as PARs use it: several threads pack, one unpacks, and
+// XXH64 checks the result.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
