@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil logging as the one log stream: torch's loggers, warnings and C++ messages with the program's own.
+"""One Abseil log stream for the program, torch's loggers, warnings and C++ messages.
 
-`setup()` once, in main. The rest is Abseil's own logging API under one name.
+Call `setup()` once, in main. The other names are Abseil's logging API.
 """
 
 from absl.logging import (

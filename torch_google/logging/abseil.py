@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil's C++ log, where it is linked into the interpreter: the same settings and the same stream.
+"""Settings of Abseil's C++ log, if it is linked into the interpreter: they follow the Python log's.
 
-With --config=static, torch's C++ code logs through Abseil. It is one log then, so it is set once: by the
-flags and functions of Abseil's Python half, which are followed here. `_absl` is the C++ half's door
-(third_party/abseil); where there is none, nothing here does anything.
+With --config=static, torch's C++ code logs through Abseil. Users set levels once, with the flags
+and functions of Abseil for Python, and this module applies them in C++. `_absl` is the extension
+module that sets them (third_party/abseil). Without it, every function here is a no-op.
 """
 
 from __future__ import annotations
@@ -19,82 +19,82 @@ from absl import logging as absl_logging
 FLAGS = flags.FLAGS
 
 _MODULE = "_absl"
-# What torch reads its level from when it is imported, and the flag that it keeps it in afterwards.
+# torch reads its level from the variable when it is imported, and keeps it in the flag.
 LEVEL_VARIABLE = "TORCH_CPP_LOG_LEVEL"
 _LEVEL_FLAG = "c10_caffe2_log_level"
 _MODULE_LEVEL = re.compile(r"[^=,]+=-?\d+")
 _SEVERITIES = ("INFO", "WARNING", "ERROR", "FATAL")
 
 _following = False
-_asked = ""  # the level that the user has put into the environment, if any
-_told = ""  # the level that was put there here
+_user_level = ""  # the level that the user set in the environment, if any
+_own_level = ""  # the level that this module set there
 _watching = False
 
 
 def is_linked() -> bool:
-    """Whether this interpreter has Abseil's C++ library inside."""
+    """Return whether Abseil's C++ library is linked into this interpreter."""
     return _MODULE in sys.builtin_module_names
 
 
 def define_flags() -> None:
-    """Define `--minloglevel` and `--vmodule`, which Abseil has in C++ and not in Python."""
+    """Define `--minloglevel` and `--vmodule`, which Abseil defines in C++ but not in Python."""
     if not is_linked() or "minloglevel" in FLAGS:
         return
     flags.DEFINE_integer(
         "minloglevel",
         None,
-        "Log nothing below this severity: 0 is INFO, 1 WARNING, 2 ERROR, 3 FATAL. The same as a "
-        "--verbosity of its negative; where both are given, the quieter holds.",
+        "Log nothing below this severity: 0 is INFO, 1 WARNING, 2 ERROR, 3 FATAL. "
+        "--minloglevel=N equals --verbosity=-N; if both are given, the quieter one applies.",
         lower_bound=0,
         upper_bound=3,
     )
     flags.DEFINE_string(
         "vmodule",
         "",
-        "VLOG levels of single C++ files: `socket=2,Proc*=1`, by their names without directory and "
-        "extension; * and ? match. Python's loggers have --logger_levels.",
+        "VLOG levels of single C++ files: `socket=2,Proc*=1`. Names have no directory or "
+        "extension; * and ? are wildcards. For Python's loggers, use --logger_levels.",
     )
     flags.register_validator(
-        "vmodule", _is_module_levels, message="give NAME=LEVEL, several with commas between"
+        "vmodule", _is_module_levels, message="give NAME=LEVEL, separated by commas"
     )
 
 
 def severity_name(verbosity: int) -> str:
-    """Return the least severity that a verbosity of Abseil shows, as C++ calls it."""
+    """Return the C++ name of the lowest severity that an Abseil verbosity shows."""
     return _SEVERITIES[min(max(-verbosity, 0), 3)]
 
 
 def follow() -> None:
-    """Set C++'s levels as Python's, now and whenever these change, until `unfollow`.
+    """Set C++'s levels to Python's, now and at every change, until `unfollow`.
 
-    A level that the user has put into TORCH_CPP_LOG_LEVEL stays.
+    A level that the user set in TORCH_CPP_LOG_LEVEL is kept.
     """
-    global _asked, _following, _watching
+    global _user_level, _following, _watching
     if not is_linked():
         return
     _following = True
     if not _watching:
         _watching = True
-        # Abseil calls it at every change, whoever makes it.
+        # Abseil runs validators at every change of the flag, including its own.
         flags.register_validator("verbosity", _changed)
     _limit(absl_logging.get_verbosity())
     verbosity = absl_logging.get_verbosity()
-    # A parent of this process has put there what it follows itself.
-    found = os.environ.get(LEVEL_VARIABLE, "")
-    _asked = "" if found in (_told, severity_name(verbosity)) else found
+    # If the value equals the level of the flags, a parent process set it there, not the user.
+    level = os.environ.get(LEVEL_VARIABLE, "")
+    _user_level = "" if level in (_own_level, severity_name(verbosity)) else level
     _set_levels(verbosity)
-    for pattern, level in reversed(_module_levels()):
-        _native().set_module_level(pattern, level)
+    for pattern, module_level in reversed(_module_levels()):
+        _native().set_module_level(pattern, module_level)
 
 
 def unfollow() -> None:
-    """Leave C++'s levels as they are now: what it says at the end of the process has them too."""
+    """Stop following. C++ keeps its levels, also for messages at process exit."""
     global _following
     _following = False
 
 
 def tag_messages(on: bool) -> None:
-    """Have C++ write messages in the form that the relay of `native.py` reads, or in Abseil's own."""
+    """Have C++ write messages in the format that `native.py`'s relay parses, or in Abseil's."""
     if is_linked():
         _native().tag_messages(on)
 
@@ -112,7 +112,7 @@ def _changed(verbosity: int) -> bool:
 
 
 def _limit(verbosity: int) -> bool:
-    """Lower the verbosity to what --minloglevel allows; return whether it was higher."""
+    """Lower the verbosity to the limit of --minloglevel; return whether it was higher."""
     least = FLAGS["minloglevel"].value if "minloglevel" in FLAGS else None
     if least is None or verbosity <= -least:
         return False
@@ -121,12 +121,12 @@ def _limit(verbosity: int) -> bool:
 
 
 def _set_levels(verbosity: int) -> None:
-    global _told
+    global _own_level
     name = severity_name(verbosity)
-    if _asked:
-        name = _severity_of(_asked)
+    if _user_level:
+        name = _severity_of(_user_level)
     else:
-        os.environ[LEVEL_VARIABLE] = _told = name
+        os.environ[LEVEL_VARIABLE] = _own_level = name
     severity = _SEVERITIES.index(name)
     native = _native()
     native.set_log_levels(severity, max(verbosity, 0))
@@ -135,7 +135,10 @@ def _set_levels(verbosity: int) -> None:
 
 
 def _severity_of(text: str) -> str:
-    """Return what torch makes of its variable: a name or a number; it says itself when it is neither."""
+    """Return the severity that torch reads from its variable, a name or a number.
+
+    For other values torch itself logs an error.
+    """
     name = text.upper()
     if name in ("0", "1", "2", "3"):
         return _SEVERITIES[int(name)]

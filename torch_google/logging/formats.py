@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a record looks: Abseil's line with rank and process in it, or one JSON object."""
+"""Formatters: Abseil's line with rank and process added, or one JSON object per record."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from absl import logging as absl_logging
 
 _SHOW_PREFIX = flags.FLAGS["showprefixforinfo"]
 
-# torch's logger of an artifact (guards, graph_code, ...) has this attribute.
+# torch's loggers of artifacts (guards, graph_code, ...) have this attribute.
 _ARTIFACT = "artifact_name"
 _INTERNAL = "torch._logging._internal"
-# Who begins compilations. Where it was not imported there are none, which is much quicker to see.
+# The module that starts compilations. Until it is imported none exist, which is a fast check.
 _COMPILER = "torch._dynamo.convert_frame"
-# The same environment, bytes and all, without a copy of each key and an exception for each one missing.
+# os.environ's own dict of bytes: lookups copy no key and raise no exception for a missing one.
 _ENVIRONMENT: Mapping[bytes, bytes] = vars(os.environ).get("_data", os.environb)
 _LOGGERS = logging.root.manager.loggerDict
 _LETTERS = {logging.DEBUG: "I", logging.INFO: "I", logging.WARNING: "W", logging.ERROR: "E"}
 
 
 class TextFormatter(absl_logging.PythonFormatter):
-    """Abseil's prefix, then where it is from if that is not the only process, then the message.
+    """Abseil's prefix, then rank and process if there is more than one process, then the message.
 
-    `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`: tools that parse
-    Abseil's lines read these too. Every record of a program passes here, so the common case asks for
-    little: benchmarks/google3 has the figures.
+    `W0102 03:04:05.678901 140 train.py:12] [rank 3, worker-1] [0/0] [__guards] text`: tools that
+    parse Abseil's lines can also parse these. Every record passes through `format`, so the common
+    case does little work: benchmarks/google3 has the figures.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as lines; only the first has a prefix."""
+        """Return the record as lines. Only the first has a prefix."""
         artifact = artifact_of(record)
         text = artifact_text(record, artifact) if artifact else None
         if text is None:
@@ -58,10 +58,10 @@ class TextFormatter(absl_logging.PythonFormatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One object on one line. Keys that have no value for a record are not in it."""
+    """One JSON object on one line, without the keys that have no value for a record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as JSON: time in UTC, severity, place, process, message."""
+        """Return the record as JSON: time in UTC, severity, source location, process, message."""
         artifact = artifact_of(record)
         text = artifact_text(record, artifact) if artifact else None
         fields: dict[str, Any] = {
@@ -87,13 +87,13 @@ class JsonFormatter(logging.Formatter):
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """Return the message. One that cannot be formatted has its format, its arguments and the error.
+    """Return the message; if formatting fails, the format, its arguments and the error.
 
-    Python would print a traceback in its place, which is no record and in no file.
+    Python's handlers would print a traceback instead, and the record would be in no log file.
     """
     try:
         return record.getMessage()
-    except Exception as error:  # noqa: BLE001 - of whatever kind: the arguments are the program's
+    except Exception as error:  # noqa: BLE001 - the program's arguments can raise anything
         return (
             f"{_safe(str, record.msg)} (arguments {_safe(repr, record.args)}: "
             f"{type(error).__name__}: {_safe(str, error)})"
@@ -101,33 +101,33 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def artifact_of(record: logging.LogRecord) -> str | None:
-    """Return which of torch's artifacts a record is, if it is one."""
+    """Return the name of the torch artifact that a record belongs to, or None."""
     return getattr(_LOGGERS.get(record.name), _ARTIFACT, None)
 
 
 def artifact_text(record: logging.LogRecord, artifact: str) -> str | None:
-    """Return the text in the artifact's own format, or None if it has none or cannot be formatted."""
+    """Return the text in the artifact's own format; None if it has none or formatting fails."""
     registry = getattr(sys.modules.get(_INTERNAL), "log_registry", None)
     formatter = registry.artifact_log_formatters.get(artifact) if registry else None
     if formatter is None:
         return None
     try:
         return str(formatter.format(record))
-    except Exception:  # noqa: BLE001 - of whatever kind: `message_of` then says which
+    except Exception:  # noqa: BLE001 - can be any error; `message_of` then reports it
         return None
 
 
 def compilation_of() -> str | None:
     """Return the id of the compilation that this thread is in, like `0/0`; None outside of one."""
     context = getattr(sys.modules.get("torch._guards"), "CompileContext", None)
-    found = context.current_trace_id() if context else None
-    return None if found is None else str(found)
+    trace_id = context.current_trace_id() if context else None
+    return None if trace_id is None else str(trace_id)
 
 
 def rank() -> int | None:
-    """Return the rank of this process: of the process group, else of its launcher's environment."""
+    """Return the rank of this process in the process group, or else from the environment."""
     distributed = sys.modules.get("torch.distributed")
-    # A torch that was built without it has the module, and nothing in it.
+    # A torch built without distributed has this module, but it is empty.
     is_initialized = getattr(distributed, "is_initialized", None)
     if is_initialized is not None and is_initialized():
         return int(distributed.get_rank())  # type: ignore[union-attr]
@@ -136,23 +136,23 @@ def rank() -> int | None:
 
 
 def origin_text(record: logging.LogRecord) -> str:
-    """Return `rank 3, worker-1 77`, or what of it there is: nothing where there is one process only."""
-    found = rank()
+    """Return `rank 3, worker-1 77`, or the parts of it that exist; empty for a single process."""
+    own_rank = rank()
     if multiprocessing.parent_process() is None:
-        return "" if found is None else f"rank {found}"
+        return "" if own_rank is None else f"rank {own_rank}"
     process = process_text(record)
-    return process if found is None else f"rank {found}, {process}"
+    return process if own_rank is None else f"rank {own_rank}, {process}"
 
 
 def process_text(record: logging.LogRecord) -> str:
-    """Return the name of a process that another one started; nothing for the main one."""
+    """Return name and id of a child process; empty for the main process."""
     if multiprocessing.parent_process() is None:
         return ""
     return f"{record.processName} {record.process}"
 
 
 def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """Return the message with its exception and stack, as logging's own formatter lays them out."""
+    """Return the message with exception and stack, in the layout of logging.Formatter."""
     shown = logging.makeLogRecord({**vars(record), "msg": message_of(record), "args": None})
     text = logging.Formatter.format(formatter, shown)
     record.message, record.exc_text = shown.message, shown.exc_text
@@ -160,15 +160,15 @@ def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord) -> 
 
 
 def _safe(show: Callable[[Any], str], value: Any) -> str:
-    """Return a text of a value, whatever its own __str__ or __repr__ does."""
+    """Return the text of a value, even if its __str__ or __repr__ raises."""
     try:
         return show(value)
-    except Exception:  # noqa: BLE001 - of whatever kind
+    except Exception:  # noqa: BLE001 - the value's methods can raise anything
         return f"<{type(value).__name__} that cannot be shown>"
 
 
 def _prefix(record: logging.LogRecord) -> str:
-    """Return Abseil's prefix, or nothing where its flag --noshowprefixforinfo says so."""
+    """Return Abseil's prefix, or an empty string if --noshowprefixforinfo hides it."""
     letter = _LETTERS.get(record.levelno)
     if letter is None:
         return str(absl_logging.get_absl_log_prefix(record))
@@ -193,7 +193,7 @@ def _prefix(record: logging.LogRecord) -> str:
 
 
 def _keep(created: float) -> tuple[int, str]:
-    """Return the second of a time, and it as `0102 03:04:05`; records come in crowds, so it is kept."""
+    """Cache and return a time's second and its text `0102 03:04:05`: records come in bursts."""
     global _last
     second = int(created)
     _last = second, time.strftime("%m%d %H:%M:%S", time.localtime(second))

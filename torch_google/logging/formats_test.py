@@ -65,7 +65,7 @@ def test_text_says_which_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_text_says_which_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch._dynamo.convert_frame  # who has compilations
+    import torch._dynamo.convert_frame  # the module that starts compilations
     import torch._guards
 
     context = SimpleNamespace(current_trace_id=lambda: "0/1")
@@ -146,7 +146,7 @@ def test_a_message_that_cannot_be_formatted_is_a_record(
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_an_artifact_that_cannot_be_formatted_is_a_record(formatter: logging.Formatter) -> None:
-    # The one artifact of torch with a format of its own.
+    # The only torch artifact with its own format.
     logger = torch._logging.getArtifactLogger("torch.mine", "custom_format_test_artifact")
     text = formatter.format(_record("%d of %d", name=logger.name))
     assert "%d of %d (arguments ('step',): TypeError" in text

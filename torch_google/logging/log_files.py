@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream in files: one for each process, named as Abseil names its own, in any directory of gfile.
+"""Log files: one per process, named like Abseil's, in any gfile directory.
 
-A local file has each record in it before the call that logged it returns. Other stores cannot append
-cheaply, so there a record waits for company: a part of the log is written when it is large or old
-enough, at a record of severity ERROR or above, and at exit.
+A record is in a local file before the logging call returns. Remote stores cannot append cheaply, so
+there records are batched. A part of the log is written when it is large or old enough, at a record
+of severity ERROR or above, and at exit.
 
-A store's client logs too, in the thread that uploads and in threads of its own, while the upload waits for
-them. So nothing is uploaded under a lock that is needed to log, and no thread that logs waits for an upload
-without a limit: whichever thread it is, what it logs is queued, and it goes on.
+A store's client also logs, from the uploading thread and from threads that the upload waits for.
+So an upload never holds a lock that logging needs, and no logging thread waits for an upload
+without a time limit: every record is queued, and its thread continues.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from typing import Protocol
 from torch_google import gfile
 from torch_google.logging.own_file import open_own
 
-# A part of a log in a remote store: bytes, and seconds since its first record.
+# Limits of a part of a log in a remote store: bytes, and seconds since its first record.
 PART_BYTES = 1 << 20
 PART_SECONDS = 10.0
-# How long a record of severity ERROR waits to be in the store, and how soon the next part follows when
-# such a record came during an upload.
+# How long the logging call waits for a record of severity ERROR to be stored, and the pause before
+# the next part if such a record came during an upload.
 URGENT_SECONDS = 5.0
 AGAIN_SECONDS = 0.2
-# Below are the descriptors of standard input, output and error.
+# Lower descriptors are standard input, output and error.
 _FIRST_OWN = 3
 
 
 class _PathHandler(logging.Handler):
-    """Writes to a file of this process; a forked process begins one of its own."""
+    """A handler that writes to one file per process; a forked process starts its own."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _PathHandler(logging.Handler):
         self._failing = False
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write a record, and wait until an urgent one is where it will survive this process."""
+        """Write a record; if it is urgent, wait until it is stored and would survive a crash."""
         handled = super().handle(record)
         file = self._own()
         if handled and file is not None and _is_urgent(record):
@@ -57,9 +57,9 @@ class _PathHandler(logging.Handler):
         return handled
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record. A failure is reported on standard error, as Python's handlers do.
+        """Write a record. Report failures on standard error, as Python's handlers do.
 
-        One of the disk or the store takes a line there, and not for each record that it concerns.
+        A failing disk or store is reported in one line, not once per record.
         """
         try:
             line = f"{self.format(record)}\n".encode("utf-8", "backslashreplace")
@@ -67,17 +67,17 @@ class _PathHandler(logging.Handler):
                 self._current().write(line, _is_urgent(record))
         except OSError as error:
             self._report(error)
-        except Exception:  # noqa: BLE001 - of whatever kind
+        except Exception:  # noqa: BLE001 - formatting and clients can raise anything
             self.handleError(record)
 
     def flush(self) -> None:
-        """Have everything written."""
+        """Write everything that is queued."""
         file = self._own()
         if file is not None:
             file.flush()
 
     def close(self) -> None:
-        """Write what is left; the handler is of no use afterwards."""
+        """Flush and close. The handler cannot be used afterwards."""
         with self._held():
             file, self._file = self._own(), None
         super().close()
@@ -85,17 +85,17 @@ class _PathHandler(logging.Handler):
             file.close()
 
     def acquire(self) -> None:
-        """Do nothing: `logging.shutdown` would hold the lock while it has everything written."""
+        """Do nothing: `logging.shutdown` would hold the lock during the final flush."""
 
     def release(self) -> None:
-        """Do nothing, as `acquire`."""
+        """Do nothing, like `acquire`."""
 
     def _path(self) -> str:
-        """Return where a process that has no file yet begins one."""
+        """Return the path for a process that has no file yet."""
         raise NotImplementedError(f"{type(self).__name__} has no path")
 
     def _own(self) -> _File | None:
-        """Return the file, unless it is of the process that this one was forked from."""
+        """Return this process's file; None if the file belongs to the parent of a fork."""
         return self._file if self._pid == os.getpid() else None
 
     def _current(self) -> _File:
@@ -110,34 +110,34 @@ class _PathHandler(logging.Handler):
         self._pid = os.getpid()
 
     def _report(self, error: Exception | None) -> None:
-        """Say that the log is not in its file, or that it is again, where that is news."""
+        """Report when writing the log starts to fail, and when it works again."""
         if error is not None and not self._failing:
-            said = error if isinstance(error, OSError) else repr(error)
-            _say(f"the log is not in its file from here on: {said}")
+            text = error if isinstance(error, OSError) else repr(error)
+            _say(f"the log is not written to its file from now on: {text}")
         if error is None and self._failing:
-            _say("the log is in its file again")
+            _say("the log is written to its file again")
         self._failing = error is not None
 
     @contextlib.contextmanager
     def _held(self) -> Iterator[None]:
-        """Hold the lock, which a forked process finds free: never for longer than writing here takes."""
+        """Hold the handler's lock, for one write only. A forked process finds it free."""
         assert self.lock is not None
         with self.lock:
             yield
 
 
 class LogFile(_PathHandler):
-    """Writes to a file below `directory`, or to parts of one, named by program and process."""
+    """A handler that writes to a file in `directory`, or to parts, named by program and process."""
 
     def __init__(self, directory: str, program: str) -> None:
-        """Make the directory. Raises OSError that names it when it cannot be made."""
+        """Create the directory. Raises OSError that names it if that fails."""
         gfile.MakeDirs(directory)
         super().__init__()
         self._directory = directory
         self._program = program
 
     def follow(self) -> None:
-        """Go on, in a forked process, with the file of its parent: in a remote store, beside it."""
+        """In a forked process, continue the parent's file; in a remote store, one next to it."""
         with self._held():
             path = self._file.path if self._file else self._path()
             self._open(f"{path}.native" if gfile.is_remote(path) else path)
@@ -147,7 +147,7 @@ class LogFile(_PathHandler):
 
 
 class RemoteLog(_PathHandler):
-    """Writes to parts of one path of a remote store; `remote_log` gives the one for a path."""
+    """A handler that writes parts of one remote path; `remote_log` returns the one for a path."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -155,12 +155,12 @@ class RemoteLog(_PathHandler):
         self._maker = os.getpid()
 
     def _path(self) -> str:
-        # Two processes that write parts of one name would overwrite each other's.
+        # Two processes that write parts with the same name would overwrite each other's.
         return self._named if os.getpid() == self._maker else f"{self._named}.{os.getpid()}"
 
 
 def remote_log(path: str) -> RemoteLog:
-    """Return the handler of this process for a path: torch asks for one for each of its loggers."""
+    """Return this process's handler for a path. torch asks for one per logger."""
     with _remote_lock:
         key = (path, os.getpid())
         if key not in _remote_logs:
@@ -169,7 +169,7 @@ def remote_log(path: str) -> RemoteLog:
 
 
 def file_name(program: str) -> str:
-    """Return `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID`, for this process and now."""
+    """Return `PROGRAM.HOST.USER.log.INFO.YYYYMMDD-HHMMSS.PID` for this process and time."""
     stamp = datetime.datetime.now().strftime("%Y%m%d-%H%M%S")
     return f"{program.replace(os.sep, '_')}.{_host()}.{_user()}.log.INFO.{stamp}.{os.getpid()}"
 
@@ -184,23 +184,23 @@ class _File(Protocol):
 
 
 class _LocalFile:
-    """One write to the kernel per record: whole lines, though many processes append and any may die."""
+    """A file with one write() per record: lines stay whole if many processes append or one dies."""
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
         self._report = report
         self.path, opened = open_own(path)
-        # Without a standard error the file would become it: what C++ code writes there is no record.
+        # If descriptor 2 was closed, the file would get its number, and C++ text would go into it.
         self._descriptor = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, _FIRST_OWN)
         os.close(opened)
         self._cut = False
 
     def write(self, line: bytes, urgent: bool) -> None:
         del urgent
-        if self._cut:  # by a full disk: the rest of a line never came
+        if self._cut:  # a full disk cut the last line short
             line = b"\n" + line
         begin = line
         try:
-            while line:  # A signal or a full pipe may cut a write short.
+            while line:  # a signal or a full pipe may cut a write short
                 line = line[os.write(self._descriptor, line) :]
         except OSError as error:
             self._cut = self._cut or line is not begin
@@ -219,9 +219,9 @@ class _LocalFile:
 
 
 class _RemoteFile:
-    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, whole, and never again.
+    """Parts `PATH.0000`, `PATH.0001`, ...: each is written once, as a whole.
 
-    It goes on after the parts that it finds: a log that is opened again keeps its beginning.
+    Numbering continues after existing parts, so a log that is opened again keeps its beginning.
     """
 
     def __init__(self, path: str, report: Callable[[Exception | None], None]) -> None:
@@ -233,19 +233,19 @@ class _RemoteFile:
         self._bytes = 0
         self._due = False
         self._due_again = False
-        # How many records were queued, and are in the store.
+        # Numbers of records: queued so far, and stored so far.
         self._queued = 0
         self._stored = 0
         self._prompt = True
         self._closed = False
-        # For the queue alone, so it is soon free. Reentrant: a finalizer or a handler of signals may log
-        # between any two lines here.
+        # Guards the queue only, so it is held briefly. Reentrant, because a finalizer or a signal
+        # handler may log between any two lines here.
         self._lock = threading.RLock()
         self._some = threading.Condition(self._lock)
-        # Held during an upload. Who waits for it wants to upload; nobody does who only logs.
+        # Held during an upload. Only uploading threads wait for it, never threads that just log.
         self._upload_lock = threading.Lock()
         threading.Thread(target=self._write_parts, name="log parts", daemon=True).start()
-        # A process of multiprocessing ends without atexit.
+        # Child processes of multiprocessing exit without running atexit.
         multiprocessing_util.Finalize(None, self.flush, exitpriority=0)
 
     def write(self, line: bytes, urgent: bool) -> None:
@@ -253,28 +253,28 @@ class _RemoteFile:
             self._waiting.append(line)
             self._bytes += len(line)
             self._queued += 1
-            # What an upload says of itself waits for company: there would be no end of parts.
+            # Records that an upload logs are batched: otherwise each part would cause another.
             if (urgent or self._bytes >= PART_BYTES) and not _here.uploading:
                 self._due = True
             self._some.notify_all()
 
     def settle(self) -> None:
-        """Wait until what was written so far is in the store, if it can be there soon.
+        """Wait, for a limited time, until everything written so far is stored.
 
-        The upload may need the very thread that waits here, if it is one of the store's client. So there
-        is a limit, and none waits again before the store has answered.
+        The waiting thread may be one of the client's threads that the upload needs, hence the
+        limit. After a timeout, no thread waits again until an upload has succeeded.
         """
         with self._lock:
             if self._closed or not self._prompt or _here.uploading:
                 return
-            wanted = self._queued
+            queued = self._queued
             self._some.wait_for(
-                lambda: self._stored >= wanted or not self._prompt or self._closed, URGENT_SECONDS
+                lambda: self._stored >= queued or not self._prompt or self._closed, URGENT_SECONDS
             )
-            self._prompt = self._stored >= wanted
+            self._prompt = self._stored >= queued
 
     def flush(self) -> None:
-        if _here.uploading:  # a handler of signals, in an upload that it has interrupted
+        if _here.uploading:  # a signal handler interrupted this thread's own upload
             return
         with self._upload_lock:
             _here.uploading = True
@@ -290,7 +290,7 @@ class _RemoteFile:
         self.flush()
 
     def _write_part(self) -> None:
-        """Write what waits; it still waits if that fails."""
+        """Upload the queued records; requeue them if that fails."""
         with self._lock:
             part, self._waiting = self._waiting, []
             self._bytes = 0
@@ -316,8 +316,8 @@ class _RemoteFile:
                 self._some.notify_all()
 
     def _store(self, data: bytes) -> bool:
-        """Write the next part; return False if another log of this path has one of that number."""
-        # A part whose upload failed may be there all the same. It is this log's, and is written again.
+        """Write the next part; return False if another log already has a part of that number."""
+        # A part may exist although its upload failed. It belongs to this log, so overwrite it.
         mode = "wb" if self._begun else "xb"
         try:
             with gfile.Open(f"{self.path}.{self._parts:04}", mode) as file:
@@ -338,25 +338,25 @@ class _RemoteFile:
                 return
             try:
                 self.flush()
-            except Exception as error:  # noqa: BLE001 - a client's own, too: the next try may succeed
+            except Exception as error:  # noqa: BLE001 - clients raise any type; retry later
                 self._report(error)
                 pause = PART_SECONDS
             else:
                 self._report(None)
-                # A client that logs an error at each upload should not keep this busy.
+                # A client that logs an error at each upload must not cause a busy loop.
                 pause = AGAIN_SECONDS if self._due_again else 0.0
             with self._lock:
                 self._some.wait_for(lambda: self._closed, pause)
 
 
 class _Here(threading.local):
-    """Whether this thread is uploading a part, of whichever log."""
+    """Per-thread state: whether this thread is uploading a part of any log."""
 
     uploading = False
 
 
 def _say(text: str) -> None:
-    """Tell whoever sees standard error; the log itself is what cannot be written."""
+    """Report on standard error, because the log itself cannot be written."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"torch_google.logging: {text}\n")
@@ -373,7 +373,7 @@ def _host() -> str:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # no name for the number
+    except (KeyError, OSError):  # the user id has no name
         return str(os.getuid())
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs in a store: no record is lost or there twice, whatever the store and its client do meanwhile."""
+"""Logs in a store: no record is lost or duplicated, whatever the store and its client do."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_forked_process_overwrites_nothing(tmp_path: Path, which: str) -> None
     assert sorted(parts) == ["before the fork\nafter the fork\n", "in the child\n"]
 
 
-# A store whose client behaves as `upload` says, and what is in it at the end.
+# A store whose client calls the scenario's `upload`, and `lines` to read its contents.
 _STORE = """
 import atexit, logging as python_logging, os, sys, threading, time
 from concurrent.futures import ThreadPoolExecutor
@@ -76,7 +76,7 @@ gfile.configure(retry=gfile.Retry(first=0.01))
 
 
 def _run(program: str) -> list[str]:
-    """Return what the program printed. It is a process, so that one that hangs is an error here."""
+    """Return the program's output lines. It runs in a process, so that a hang is a timeout."""
     done = subprocess.run(
         [sys.executable, "-c", _STORE + program, "--verbosity=0"],
         capture_output=True,
@@ -110,7 +110,7 @@ app.run(main)
     assert "attempt 1 of 6" in retry
 
 
-# The pool's thread logs, and the thread that uploads waits for it.
+# The pool's thread logs while the uploading thread waits for it.
 _CHATTY = """
 def work(count, go):
     log.info("upload %d begins", count)
@@ -129,7 +129,7 @@ log_files.URGENT_SECONDS = 1.0
 def main(argv):
     logging.setup(directory="test://logs", native=False)
     logging.error("urgent")
-    # The client's thread is the one that logs, while nothing is uploaded, and that an upload needs.
+    # The client's thread logs while no upload runs. The upload of its record needs that same thread.
     pool.submit(log.error, "urgent as well").result()
     logging.warning("patient")
     logging.shutdown()
@@ -217,8 +217,8 @@ while len(said) < 2:
 print(*said, *lines(), sep="\\n")
 """)
     assert said == [
-        "the log is not in its file from here on",
-        "the log is in its file again",
+        "the log is not written to its file from now on",
+        "the log is written to its file again",
         "0",
         "1",
         "2",
@@ -236,7 +236,7 @@ def upload(count, go):
     time.sleep(0.01)
     go()
     if count % 3 == 1:
-        raise ConnectionResetError("it is there, but the answer is lost")
+        raise ConnectionResetError("the part is stored, but the response is lost")
 
 def work(number):
     for count in range(100):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loggers that keep their records in the one stream, whatever their library does to them.
+"""Logger classes that keep torch's records in the stream.
 
-torch gives each of its registered loggers a handler of its own on standard error, cuts it off from the
-root, and does so again at every `torch._logging.set_logs`; some modules do the same when they are
-imported. Python lets us say of which class a logger is, so nothing of that needs a patch: these classes
-refuse the cut and such handlers. Handlers of other kinds (files, a user's own) are left alone.
+torch gives each of its registered loggers its own handler on standard error and turns propagation
+off, again at every `torch._logging.set_logs`. Some modules do the same when they are imported.
+Python allows changing the class of a logger, so this needs no patch: these classes ignore both
+changes. Other handlers (files, the user's own) are left alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from absl import logging as absl_logging
 
 FLAGS = flags.FLAGS
 
-# What torch's modules make for themselves when they are imported or first used, with levels that
-# nobody asked for. loggers_test.py finds the list again in torch itself.
+# Loggers that torch's modules set up for themselves on import or first use, with levels that the
+# user did not ask for. loggers_test.py checks the list against torch.
 LIBRARY_LOGGERS = (
     "Flight Recorder",
     "c10d-NullHandler-dcp_logger",
@@ -40,11 +40,11 @@ _REGISTRY = "torch._logging._internal"
 
 
 class OneStreamLogger(logging.Logger):
-    """A logger that always hands its records to its parents, and has no console of its own."""
+    """A logger that always propagates and has no console handler."""
 
     @property
     def propagate(self) -> bool:
-        """Always true; setting it changes nothing."""
+        """Always true. Assignments are ignored."""
         return True
 
     @propagate.setter
@@ -52,43 +52,43 @@ class OneStreamLogger(logging.Logger):
         del value
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Add a handler, unless it writes to the console: the stream does that already."""
+        """Add a handler, unless it writes to the console, which the stream already does."""
         if not _is_console(hdlr):
             super().addHandler(hdlr)
 
 
 class LibraryLogger(OneStreamLogger):
-    """A logger whose library fixes its level. It has none here: the program's verbosity holds."""
+    """A logger whose library hard-codes a level. The level is ignored: the verbosity applies."""
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Check `level` and forget it."""
+        """Ignore `level`."""
         del level
         super().setLevel(logging.NOTSET)
 
 
 class TorchLogger(OneStreamLogger):
-    """The logger `torch`, above all of torch's. It adopts the others when torch sets them up.
+    """The logger `torch`, parent of all torch loggers. It adopts them when torch sets them up.
 
-    WARNING is what torch sets where nobody asked for a level. Where somebody asked for a verbosity of
-    the program, that is no level here, and the verbosity holds. Without, torch keeps its own: absl's
-    apps begin with INFO, which torch fills with pages. Any other is what TORCH_LOGS or set_logs asked for.
+    torch sets WARNING by default. If the user chose a verbosity, the default is dropped and the
+    verbosity applies. Otherwise WARNING stays: Abseil apps start at INFO, at which torch logs
+    pages. Any other level comes from TORCH_LOGS or set_logs.
     """
 
     def setLevel(self, level: int | str) -> None:  # noqa: N802
-        """Take a level that somebody asked for."""
-        nobody_asked = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
-        if nobody_asked:
+        """Set `level` if the user asked for it; else the default described above."""
+        is_default = level in (logging.NOTSET, logging.WARNING, "NOTSET", "WARNING")
+        if is_default:
             level = logging.NOTSET if _verbosity_was_asked() else logging.WARNING
         super().setLevel(level)
 
     def addHandler(self, hdlr: logging.Handler) -> None:  # noqa: N802
-        """Note that torch sets its loggers up: it gives each of them a handler, this one too."""
+        """Adopt torch's loggers: torch adds a handler to each, this one included, in its set-up."""
         adopt_registered()
         super().addHandler(hdlr)
 
 
 def adopt_all() -> None:
-    """Adopt the loggers that torch has or will have. May be called before torch is imported."""
+    """Adopt torch's existing and future loggers. May be called before torch is imported."""
     _adopt(_TORCH, TorchLogger)
     for name in LIBRARY_LOGGERS:
         _adopt(name, LibraryLogger)
@@ -96,7 +96,7 @@ def adopt_all() -> None:
 
 
 def adopt_registered() -> None:
-    """Adopt the loggers in torch's own registry; those below them reach the stream through them."""
+    """Adopt the loggers in torch's registry. Their descendants propagate to them."""
     registry: Any = getattr(sys.modules.get(_REGISTRY), "log_registry", None)
     for name in registry.get_log_qnames() if registry else ():
         if name != _TORCH:
@@ -104,7 +104,7 @@ def adopt_registered() -> None:
 
 
 def release_all() -> None:
-    """Make every adopted logger a plain one again. What torch had set is set again by set_logs."""
+    """Restore the class of every adopted logger. The next set_logs restores torch's settings."""
     for logger in logging.root.manager.loggerDict.values():
         if isinstance(logger, OneStreamLogger):
             logger.__class__ = logging.Logger  # type: ignore[assignment]
@@ -112,20 +112,19 @@ def release_all() -> None:
 
 
 def _verbosity_was_asked() -> bool:
-    """Whether the verbosity is on the command line, or below what torch would show by itself."""
+    """Return whether the verbosity is on the command line, or below torch's default."""
     flag = FLAGS["verbosity"]
     return bool(flag.present) or flag.value < absl_logging.WARNING
 
 
 def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
-    """Make the logger `name` one of ours. A logger of another class than Python's stays as it is."""
+    """Change the class of the logger `name`, unless it is a subclass of logging.Logger."""
     existing = logging.root.manager.loggerDict.get(name)
     logger = existing if isinstance(existing, logging.Logger) else _created(name)
     if type(logger) is not logging.Logger:
         return
     level = logger.level
-    # An attribute of the instance would hide the property.
-    vars(logger).pop("propagate", None)
+    vars(logger).pop("propagate", None)  # the class has a property in its place
     logger.__class__ = adopter
     for handler in [handler for handler in logger.handlers if _is_console(handler)]:
         logger.removeHandler(handler)
@@ -133,7 +132,7 @@ def _adopt(name: str, adopter: type[OneStreamLogger]) -> None:
 
 
 def _created(name: str) -> logging.Logger:
-    """Return the logger `name`, made of Python's own class whatever class was set for new ones."""
+    """Create the logger `name` with class logging.Logger, even if another class is the default."""
     previous = logging.getLoggerClass()
     logging.setLoggerClass(logging.Logger)
     try:

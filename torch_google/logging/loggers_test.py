@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adopted loggers reach the root with the program's verbosity, whatever torch does to them."""
+"""Adopted loggers propagate to the root with the program's verbosity, whatever torch sets."""
 
 from __future__ import annotations
 
@@ -130,13 +130,13 @@ def test_adopted_before_torch_is_imported() -> None:
 
 
 def test_the_list_has_every_logger_that_torch_cuts_off_when_it_is_imported() -> None:
-    """In a process of its own, without us: which of torch's modules make a console for themselves?"""
+    """Find torch's modules that set up their own console, in a process without torch_google."""
     done = subprocess.run(
         [sys.executable, "-c", _CUT_OFF], capture_output=True, text=True, check=True
     )
-    found = set(done.stdout.splitlines())
-    assert len(found) > 5
-    assert found <= set(LIBRARY_LOGGERS)
+    names = set(done.stdout.splitlines())
+    assert len(names) > 5
+    assert names <= set(LIBRARY_LOGGERS)
 
 
 _CUT_OFF = """
@@ -153,7 +153,7 @@ for name in (
     try:
         importlib.import_module(f"torch.{name}")
     except ModuleNotFoundError:
-        if torch.__version__ >= (2, 7):  # before, some were not there yet
+        if torch.__version__ >= (2, 7):  # earlier versions lack some
             raise
 registered = torch._logging._internal.log_registry.get_log_qnames()
 for name, logger in logging.root.manager.loggerDict.items():

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What C++ code writes to standard error, in the stream: torch's messages with severity, file and line.
+"""A relay that turns torch's C++ messages on standard error into records of the stream.
 
-The released torch logs from C++ to file descriptor 2 and to nothing else. `Relay` puts a pipe there, and
-a small process at its other end. A thread of this process would not do: C++ code that holds the
-interpreter's lock could fill the pipe and wait for ever. A process also outlives a crash and reads the
-pipe to its end, so what was written last, which matters most then, arrives.
+The released torch logs from C++ to file descriptor 2 only. `Relay` replaces it with a pipe that a
+small process reads. A thread would not work: C++ code that holds the GIL could fill the pipe and
+deadlock. A process also survives a crash and reads the pipe to its end, so the last messages, which
+matter most then, arrive.
 
-torch's lines become records that the process hands to the same handlers; everything else passes
-unchanged. Python's own sys.stderr keeps the terminal and never passes through the pipe.
+The process turns torch's lines into records for the same handlers and passes other text unchanged.
+Python's sys.stderr keeps writing to the terminal, not through the pipe.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 _STDERR = 2
 _CHUNK = 1 << 16
-# How long a process that ends waits for its relay: others may still hold the pipe, and write to it.
+# How long an exiting process waits for its relay. Other processes may still hold the pipe open.
 _END_SECONDS = 2.0
-# How long an unfinished line of other text waits for its rest.
+# How long an unfinished line of other text is held.
 _LINE_SECONDS = 0.1
 
 # `[rank3]:[W102 03:04:05.678901234 socket.cpp:955] [c10d] text`, as c10 writes it.
 _MESSAGE = re.compile(
     rb"(?:\[rank\d+\]:)?\[([VIWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ ([^\s:\]]+):(\d+)\] ?(.*)", re.DOTALL
 )
-# What ends a message of several lines: a line that another process has put into the stream already.
+# Ends a multi-line message: a line that another process has already formatted for the stream.
 _STREAM_LINE = re.compile(rb"[DIWEFC]\d{4} \d\d:\d\d:\d\d\.\d+ |\{\"time\": ")
 _LEVELS = {
     b"V": logging.DEBUG,
@@ -53,11 +53,11 @@ Handle = Callable[[logging.LogRecord], object]
 
 
 class Relay:
-    """Takes file descriptor 2 until `stop`. There may be one in a process at a time."""
+    """The owner of file descriptor 2 until `stop`. A process may have one at a time."""
 
     def __init__(self, handle: Handle, end: Callable[[], object]) -> None:
-        """Start the process, which calls `handle` with each record, and `end` after the last one."""
-        if sys.stderr is not None:  # a program that was started without
+        """Start the process, which calls `handle` with each record, then `end`."""
+        if sys.stderr is not None:  # None if the program was started without one
             sys.stderr.flush()
         self._pid = os.getpid()
         _have_stderr()
@@ -77,20 +77,20 @@ class Relay:
                 _Unbuffered(os.dup(self._terminal), "w"),
                 encoding=self._stream.encoding,
                 errors=self._stream.errors,
-                # As Python's own: the interpreter writes a traceback's line in pieces, and the relay
-                # may write between two writes to the terminal.
+                # Like Python's own stream: the interpreter writes a line of a traceback in pieces,
+                # and the relay may write between two pieces.
                 line_buffering=True,
                 write_through=getattr(self._stream, "write_through", False),  # PYTHONUNBUFFERED
             )
 
     def stop(self) -> None:
-        """Give the descriptor back, and wait until what was written so far is in the stream."""
-        if os.getpid() != self._pid:  # a forked process: the relay is its parent's
+        """Restore the descriptor and wait until everything written so far is in the stream."""
+        if os.getpid() != self._pid:  # in a forked process, the relay belongs to the parent
             return
         try:
             if sys.stderr is not self._stream:
-                ours, sys.stderr = sys.stderr, self._stream
-                ours.flush()
+                replacement, sys.stderr = sys.stderr, self._stream
+                replacement.flush()
         finally:  # the program may have closed it
             os.dup2(self._terminal, _STDERR)
             os.close(self._terminal)
@@ -98,20 +98,20 @@ class Relay:
             poll.register(self._ended, select.POLLIN)
             poll.poll(_END_SECONDS * 1000)
             os.close(self._ended)
-            # It ends when the last process that was started meanwhile closes the pipe; then init has it.
-            # A program that waits for all its children may have had it before.
+            # The relay ends when the last process that inherited the pipe closes it; init reaps it
+            # then. A program that waits for any child may already have reaped it.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self._child, os.WNOHANG)
 
 
 class _Unbuffered(io.FileIO):
-    """Without the lock of a buffer: a process that is forked while a thread holds it waits for ever.
+    """A file without a buffer's lock, on which a process forked while it is held would deadlock.
 
-    Python frees those of its own standard streams there, and of no others.
+    After a fork, Python resets these locks only for its own standard streams.
     """
 
     def write(self, data: Buffer) -> int:
-        """Write all of it, in as many pieces as the kernel takes."""
+        """Write all data, with as many system calls as needed."""
         rest = memoryview(data).cast("B")
         size = len(rest)
         while rest:
@@ -120,7 +120,7 @@ class _Unbuffered(io.FileIO):
 
 
 def parse(text: bytes, pid: int) -> logging.LogRecord | None:
-    """Return the record of a message by torch's C++ code, or None if `text` is something else."""
+    """Return the record of a C++ message of torch, or None if `text` is not one."""
     match = _MESSAGE.fullmatch(text.rstrip(b"\n"))
     if match is None:
         return None
@@ -146,7 +146,7 @@ def _run(
     handle: Handle,
     end: Callable[[], object],
 ) -> NoReturn:
-    """Be the relay, until nobody can write to the pipe any more."""
+    """Run the relay until all writers have closed the pipe."""
     status = 1
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
@@ -162,7 +162,7 @@ def _run(
 
 
 def _copy(source: int, pid: int, handle: Handle) -> None:
-    """Pass on everything from the pipe, up to its end."""
+    """Relay everything from the pipe until its end."""
     output = _Output(pid, handle)
     poll = select.poll()  # select() refuses numbers from 1024 on
     poll.register(source, select.POLLIN)
@@ -170,7 +170,7 @@ def _copy(source: int, pid: int, handle: Handle) -> None:
         if not poll.poll(output.patience()):
             output.release()
         elif chunk := os.read(source, _CHUNK):
-            # torch ends what a crashing DataLoader worker says with one, and the next line begins with it.
+            # torch ends the message of a crashing DataLoader worker with a NUL.
             output.add(chunk.replace(b"\0", b""))
         else:
             break
@@ -178,28 +178,28 @@ def _copy(source: int, pid: int, handle: Handle) -> None:
 
 
 class _Output:
-    """Hands on records, and other text in whole lines.
+    """The relay's output: records, and other text in whole lines.
 
-    C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and between two
-    of them the program itself may log. So an unfinished line waits for its rest, but not for long: it
-    may be a prompt.
+    C++ code writes a line in pieces (`std::cerr << "step " << 1 << std::endl` is three), and the
+    program may log between two of them. So an unfinished line is held, but not for long: it may be
+    a prompt.
     """
 
     def __init__(self, pid: int, handle: Handle) -> None:
         self._pid = pid
         self._handle = handle
         self._held = b""
-        self._deadline: float | None = None  # None: nothing is held, or a message, which has an end
-        self._in_line = False  # the text before, written here, has not ended its line
+        self._deadline: float | None = None  # None if nothing is held, or an unfinished message
+        self._in_line = False  # whether the text written last did not end its line
 
     def patience(self) -> float | None:
-        """Return how many milliseconds the held text may wait for its rest, None for no limit."""
+        """Return for how many milliseconds the text may still be held, None for no limit."""
         if self._deadline is None:
             return None
         return max(0.0, self._deadline - time.monotonic()) * 1000
 
     def add(self, text: bytes) -> None:
-        """Pass on what is whole, hold the rest."""
+        """Write whole lines and records; hold the rest."""
         text = self._held + text
         self._held = b""
         for start, part in _parts(text):
@@ -207,7 +207,7 @@ class _Output:
             if record is None:
                 end = max(part.rfind(b"\n"), part.rfind(b"\r")) + 1
                 self._write(part[:end])
-                self._held = part[end:]  # of the last part: the others end with a line
+                self._held = part[end:]  # only the last part can be unfinished
             elif part.endswith(b"\n"):
                 self._log(record)
             else:
@@ -222,13 +222,13 @@ class _Output:
             self._deadline = time.monotonic() + _LINE_SECONDS
 
     def release(self) -> None:
-        """Pass on an unfinished line."""
+        """Write the held text, although its line is unfinished."""
         self._write(self._held)
         self._held = b""
         self._deadline = None
 
     def end(self) -> None:
-        """Pass on what is held: nothing more will come."""
+        """Write the held text at the end of the pipe."""
         record = parse(self._held, self._pid)
         if record is None:
             self.release()
@@ -247,9 +247,10 @@ class _Output:
 
 
 def _parts(text: bytes) -> list[tuple[int, bytes]]:
-    """Cut before each message, and after it.
+    """Split `text` before and after each message; return the parts with their offsets.
 
-    torch writes a message at once, so lines that come with it and begin nothing else are its own.
+    torch writes a message in one call, so the lines that follow it in a chunk belong to it, unless
+    they start another message or a line of the stream.
     """
     starts: list[int] = []
     position = 0
@@ -272,7 +273,7 @@ def _write(data: bytes) -> None:
 
 
 def _have_stderr() -> None:
-    """Where the descriptor is closed, open it to nowhere: another file would get its number."""
+    """If descriptor 2 is closed, open /dev/null there: another file would get its number."""
     try:
         os.fstat(_STDERR)
     except OSError:
@@ -283,10 +284,10 @@ def _have_stderr() -> None:
 
 
 def _close_others(kept: set[int]) -> None:
-    """Close what was inherited: a socket or a pipe that stayed open here would keep others waiting."""
+    """Close inherited descriptors: their peers wait until every copy of a socket is closed."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
-            with contextlib.suppress(OSError):  # the one that listed them
+            with contextlib.suppress(OSError):  # listdir's own descriptor is already closed
                 os.close(int(name))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may say about the stream: flags beside Abseil's own, and what holds without them."""
+"""Options of the stream: flags in addition to Abseil's, and their defaults."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Options:
-    """How the stream is written.
+    """The resolved options of the stream.
 
-    `directory` is a path of gfile, empty for no files; `directory_flag` is the flag that named it,
-    empty if the program did.
+    `directory` is a gfile path, empty for no files. `directory_flag` is the flag that named it,
+    empty if an argument did.
     """
 
     directory: str = ""
@@ -34,11 +34,11 @@ class Options:
 
 
 def define_flags() -> None:
-    """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`, once.
+    """Define `--torch_log_directory`, `--torch_log_json` and `--torch_log_native`. Idempotent.
 
-    And, where torch's C++ code is linked in, `--minloglevel` and `--vmodule`, as C++ programs have them.
-    Before flags are parsed. Abseil's own (`--verbosity`, `--logger_levels`, `--log_dir`, ...) are there
-    without this, and hold for the whole stream.
+    If torch's C++ code is linked in, also define `--minloglevel` and `--vmodule`, as in C++
+    programs. Call it before flags are parsed. Abseil defines its own flags (`--verbosity`,
+    `--logger_levels`, `--log_dir`, ...), which apply to the whole stream.
     """
     if _DIRECTORY in FLAGS:
         return
@@ -52,7 +52,7 @@ def define_flags() -> None:
     flags.DEFINE_boolean(
         "torch_log_native",
         None,
-        "Take what C++ code writes to standard error into the log. The default is to do so in a PAR.",
+        "Log the messages that C++ code writes to standard error. The default is true in a PAR.",
     )
     abseil.define_flags()
 
@@ -69,15 +69,15 @@ def options(directory: str | None, json: bool | None, native: bool | None) -> Op
 
 
 def in_par() -> bool:
-    """Whether this process runs a PAR."""
+    """Return whether this process runs a PAR."""
     return find_spec("_par") is not None
 
 
 def _directory_flag() -> str:
-    """Return the flag that names a directory for the log: ours before Abseil's; empty if none does."""
+    """Return the flag that names the log directory, ours before Abseil's; empty if none does."""
     if _choose(None, _DIRECTORY, ""):
         return _DIRECTORY
-    # The default of --log_dir comes from TEST_TMPDIR, and asks for no files.
+    # The default of --log_dir comes from TEST_TMPDIR and is no request for files.
     if FLAGS.is_parsed() and not FLAGS[_ABSEIL_DIRECTORY].using_default_value:
         return _ABSEIL_DIRECTORY if FLAGS[_ABSEIL_DIRECTORY].value else ""
     return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A log in a directory where anybody may have put something at the name of its file."""
+"""A log in a directory where another user planted something at the name of its file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PLANTS = [_link, _dangling_link, _hard_link, _pipe, _directory, _file_of_anothe
 
 
 def _log(directory: Path, text: str) -> None:
-    """Log one record, in a thread: a pipe would block it."""
+    """Log one record, in a thread, because a planted pipe could block."""
 
     def say() -> None:
         file = LogFile(str(directory), "program")
@@ -65,10 +65,10 @@ def _log(directory: Path, text: str) -> None:
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(log_files, "file_name", lambda program: _NAME)
-    made = tmp_path / "logs"
-    made.mkdir()
-    made.chmod(0o1777)
-    return made
+    shared = tmp_path / "logs"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    return shared
 
 
 @pytest.mark.parametrize("plant", _PLANTS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// C++ code that logs, for the tests: what torch's own would do.
+// C++ code that logs like torch's, for the tests.
 
 #include <Python.h>
 
@@ -9,7 +9,7 @@
 #include "absl/flags/flag.h"
 #include "absl/log/log.h"
 
-// As torch has it once it is imported.
+// torch defines this flag.
 ABSL_FLAG(int, c10_caffe2_log_level, 1, "");
 
 namespace {
@@ -30,8 +30,7 @@ PyObject* SayVerbosely(PyObject*, PyObject* arguments) {
   Py_RETURN_NONE;
 }
 
-// From a thread of C++'s own, for which the caller waits, and keeps the
-// interpreter meanwhile.
+// Logs from a C++ thread while the caller waits for it and holds the GIL.
 PyObject* SayMuch(PyObject*, PyObject* arguments) {
   int count;
   if (!PyArg_ParseTuple(arguments, "i", &count)) return nullptr;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stream: who writes to it, and in which form. `setup` is for a program's main, never for a library."""
+"""Set up the stream: its sources, handlers and format. For main only, never for a library."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from torch_google.logging.loggers import adopt_all, release_all
 from torch_google.logging.native import Relay
 from torch_google.logging.options import Options, options
 
-WARNINGS_LOGGER = "py.warnings"  # Python's own name for it
+WARNINGS_LOGGER = "py.warnings"  # as in Python's logging.captureWarnings
 
 
 @dataclass
 class _Stream:
-    """What `setup` changed, for `shutdown` to change back."""
+    """The state that `setup` changed, for `shutdown` to restore."""
 
     formatter: logging.Formatter | None
     show: object
@@ -45,22 +45,22 @@ def setup(
     native: bool | None = None,
     program: str | None = None,
 ) -> None:
-    """Make Abseil's the one log of this process: call it in main, when flags are parsed.
+    """Make Abseil's log the only log of this process. Call it in main, after parsing flags.
 
-    From then on the root logger has Abseil's handler, and torch's loggers, c10d's, elastic's, warnings
-    and, with `native`, what C++ code writes, reach it with one format and one verbosity. It does not
-    matter whether torch is imported before or after. A second call replaces the first.
+    It adds Abseil's handler to the root logger. Records of torch, c10d, elastic, warnings and, with
+    `native`, C++ code reach it with one format and one verbosity. torch may be imported before or
+    after. A second call replaces the first.
 
     Args:
-      directory: also write to files there; any path of torch_google.gfile. Empty for none.
+      directory: also write to files there; any torch_google.gfile path. Empty for none.
       json: write each record as one JSON object.
-      native: take C++ messages; the default is to do so in a PAR.
-      program: names the files; the default is the name of the program.
+      native: also log C++ messages; the default is true in a PAR.
+      program: the start of the file names; the default is the name of the program.
 
     An argument that is None takes the value of its flag (`define_flags`; for `directory` also
-    Abseil's `--log_dir`). If the directory cannot be made, nothing is changed: an argument raises
-    OSError that names it, or ValueError for an unknown scheme; a flag ends the program with one line
-    and status 1 (SystemExit).
+    Abseil's `--log_dir`). If the directory cannot be created, nothing is changed. An argument then
+    raises OSError that names it, or ValueError for an unknown scheme. A flag ends the program with
+    one line and status 1 (SystemExit).
     """
     global _stream
     chosen = options(directory, json, native)
@@ -86,9 +86,9 @@ def setup(
 
 
 def shutdown() -> None:
-    """Write what is left and undo `setup`; the end of the process does so too.
+    """Flush and undo `setup`. Also runs at process exit.
 
-    What fails is raised when all the rest is done; `setup` is undone then as well.
+    All steps run even if one fails; the first error is then raised.
     """
     global _stream
     stream, _stream = _stream, None
@@ -114,7 +114,7 @@ def shutdown() -> None:
     for step in steps:
         try:
             step()
-        except Exception as error:  # noqa: BLE001 - of whatever kind, the next step is taken
+        except Exception as error:  # noqa: BLE001 - after any error, the next steps still run
             errors.append(error)
     if errors:
         raise errors[0]
@@ -124,7 +124,7 @@ atexit.register(shutdown)
 
 
 def _open_file(chosen: Options, program: str) -> LogFile | None:
-    """Return the log file that the options ask for. A mistake in a flag is its user's: one line."""
+    """Return the log file for the options. An error in a flag ends the program with one line."""
     if not chosen.directory:
         return None
     try:
@@ -134,12 +134,12 @@ def _open_file(chosen: Options, program: str) -> LogFile | None:
             raise
         sys.exit(
             f"FATAL Flags parsing error: --{chosen.directory_flag}={chosen.directory}: no log can be "
-            f"written there: {error}; name a directory that exists or can be made"
+            f"written there: {error}; name a directory that exists or can be created"
         )
 
 
 def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no-untyped-def]
-    """Return what writes a record of C++ code, in the process that reads them."""
+    """Return the function that the relay process calls with each record of C++ code."""
     following = False
 
     def handle(record: logging.LogRecord) -> None:
@@ -157,9 +157,9 @@ def _in_relay(file: LogFile | None, terminal: TextIO | None):  # type: ignore[no
 
 
 def _follow_stderr(before: TextIO | None) -> None:
-    """Have Abseil's handler write to sys.stderr as it is now, if it wrote to what that was before.
+    """Point Abseil's handler to the current sys.stderr if it wrote to the previous one.
 
-    A handler with another stream than sys.stderr writes what is FATAL to both.
+    A handler whose stream is not sys.stderr writes FATAL records to both.
     """
     handler = absl_logging.get_absl_handler().python_handler
     if handler.stream is before:
@@ -167,9 +167,9 @@ def _follow_stderr(before: TextIO | None) -> None:
 
 
 def _tell_native_code() -> None:
-    """Have C++ code and elastic's processes begin with the verbosity of the stream.
+    """Start C++ code and elastic's processes with the verbosity of the stream.
 
-    Both read their level from the environment, once. What the user has set there stays.
+    Both read their level from the environment, once. Levels that the user set there are kept.
     """
     verbosity = absl_logging.get_verbosity()
     os.environ.setdefault(abseil.LEVEL_VARIABLE, abseil.severity_name(verbosity))
@@ -190,7 +190,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Log a warning as from the place that it is about; one that goes to a file of its own goes there."""
+    """Log a warning with the location that it is about, or write it to `file` if given."""
     if file is not None:
         text = warnings.formatwarning(message, category, filename, lineno, line)
         file.write(text)

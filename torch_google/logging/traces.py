@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's traces (TORCH_TRACE) in a directory of a remote store: written here, copied there.
+"""torch's traces (TORCH_TRACE) in a remote directory: written locally, then copied.
 
-torch appends to a trace for as long as the process lives, which no store does. So the files are local
-and temporary, and their copies in the store are renewed while they grow, and at exit. What kills the
-process leaves a copy that is `COPY_SECONDS` old at most.
+torch appends to a trace as long as the process lives, which remote stores do not support. So the
+files are local and temporary, and are copied to the store while they grow, and at exit. If the
+process is killed, the copy is at most `COPY_SECONDS` old.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ COPY_SECONDS = 10.0
 
 
 def stage(directory: str) -> str:
-    """Return the local directory whose files are copied to `directory`, a path of gfile.
+    """Return a local directory whose files are copied to `directory`, a gfile path.
 
-    Raises OSError that names `directory` when it cannot be made.
+    Raises OSError that names `directory` if it cannot be created.
     """
     with _lock:
         staged = _stages.get(directory)
@@ -45,7 +45,7 @@ class _Stage:
         atexit.register(self._end)
 
     def copy(self) -> None:
-        """Copy what has changed since the last time."""
+        """Copy the files that have changed since the last copy."""
         with self._lock:
             for entry in os.scandir(self.local):
                 status = entry.stat()
@@ -58,7 +58,7 @@ class _Stage:
     def _copy_growing(self) -> None:
         while os.getpid() == self._pid:
             time.sleep(COPY_SECONDS)
-            # What cannot be copied now is tried again; the end says so if it never can.
+            # A failed copy is retried; `_end` raises the error if it still fails at exit.
             with contextlib.suppress(OSError):
                 self.copy()
 
