@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Abseil flags for torch: each entry of its config modules and each of its environment names is a flag.
+"""Abseil flags for torch: one for each config entry and each environment variable that it reads.
 
-`define()` beside the program's own flags; `app.run` does the rest.
+Call `define()` where the program defines its flags; `app.run` applies them.
 """
 
 from torch_google.flags.application import apply, define

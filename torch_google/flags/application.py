@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From flags to torch: define them, and when they are parsed set what was given."""
+"""Define torch's flags, and apply them to torch once they are parsed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LOGS = "TORCH_LOGS"
 
 
 def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Define a flag for each option and environment name of torch, and have `app.run` set what is given.
+    """Define a flag for each option and environment variable of torch; `app.run` applies them.
 
-    Beside the program's own flags, before they are parsed. Imports nothing of torch. A program without
-    `app.run` calls `apply` itself. Calling it again changes nothing. Raises flags.DuplicateFlagError
-    when the program has a flag of the same name.
+    Call it before flags are parsed. It does not import torch. A program without `app.run` calls
+    `apply` itself. Idempotent. Raises flags.DuplicateFlagError if the program has a flag of the
+    same name.
     """
     if KNOBS in flag_values:
         return
@@ -32,11 +32,12 @@ def define(flag_values: flags.FlagValues = flags.FLAGS) -> None:
 
 
 def apply(flag_values: flags.FlagValues = flags.FLAGS) -> None:
-    """Set what the flags say, for this process and those that it starts; best before torch is imported.
+    """Apply the flags to this process and its children, preferably before torch is imported.
 
-    If torch is there already, options of its config modules and `--torch_logs` still hold; environment
-    names may have been read, and one warning names them. With `--torch_flags_show` it prints and exits
-    with status 0. Raises ValueError when a value set by code is not of the flag's type.
+    If torch is imported already, config options and `--torch_logs` still take effect. torch may
+    have read environment variables before; one warning names them. `--torch_flags_show` prints the
+    settings and exits with status 0. Raises ValueError if code set a flag to a value of the wrong
+    type.
     """
     texts = {
         option.flag: kind(option.type).text(flag_values[option.flag].value)
@@ -66,16 +67,16 @@ def _is_given(flag_values: flags.FlagValues, name: str) -> bool:
 
 
 def _as_variable(value: Any) -> str:
-    """Return a value as torch reads it from the environment."""
+    """Return the text from which torch reads a value in the environment."""
     return str(int(value)) if isinstance(value, bool) else str(value)
 
 
 def _tell_late(environment: dict[str, str], settled: set[str]) -> None:
-    """Set what can still be set of the environment, and name the rest."""
+    """Apply TORCH_LOGS, which still can be, and warn of the other environment variables."""
     if _LOGS in environment:
         from torch._logging import _internal
 
-        _internal._init_logs()  # set_logs itself refuses when the variable is there
+        _internal._init_logs()  # set_logs itself does nothing if the variable is set
     late = [name for name in environment if name != _LOGS and name.lower() not in settled]
     if late:
         logging.warning(

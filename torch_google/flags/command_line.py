@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command line of a program: a mistake in it ends the program with one line and status 1."""
+"""A flag parser that reports errors on the command line in one line and exits with status 1."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def parse(argv: Sequence[str], *, known_only: bool = False) -> list[str]:
     """Parse the flags of `argv` and return the other arguments, the program's name first.
 
     For Abseil's `app.run(main, flags_parser=parse)`; `handle_main` of torch_google.multiprocessing
-    does so. A mistake exits with status 1 and says what is wrong, also where Abseil's own parser
-    ends in a traceback (`--noverbose=true`).
+    uses it. An error is reported and exits with status 1, also if Abseil's own parser would
+    print a traceback (`--noverbose=true`).
 
     Args:
       argv: the command line, the program's name first.
-      known_only: leave flags that are not defined among the remaining arguments.
+      known_only: return undefined flags with the remaining arguments.
     """
     try:
         remaining: list[str] = flags.FLAGS(list(argv), known_only=known_only)
     except flags.Error as error:
         sys.exit(f"FATAL Flags parsing error: {error}\n{_HELP}")
     except ValueError as error:
-        flag, found, rest = str(error).partition(_NO_ARGUMENT)
-        if not found or rest:
+        flag, phrase, rest = str(error).partition(_NO_ARGUMENT)
+        if not phrase or rest:
             raise
         negated = flag.partition("=")[0]
         name = negated.lstrip("-").removeprefix("no")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mistake on a command line is one message, and never a traceback."""
+"""Every error on a command line is one message without a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ flags.DEFINE_boolean("verbose", False, "More words.")
 flags.DEFINE_integer("steps", 1, "How many.")
 app.run(lambda argv: print(flags.FLAGS.verbose, argv[1:]), flags_parser=parse)
 """
-_TOLD = {
+_MESSAGES = {
     "--noverbose=true": "--noverbose=true does not take an argument: write --noverbose, or --verbose=VALUE",
     "--noverbose=": "--noverbose= does not take an argument: write --noverbose, or --verbose=VALUE",
     "-noverbose=false": "-noverbose=false does not take an argument: write -noverbose, or --verbose=VALUE",
@@ -34,12 +34,12 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("argument", _TOLD)
+@pytest.mark.parametrize("argument", _MESSAGES)
 def test_a_mistake_is_told_without_a_traceback(argument: str) -> None:
     done = _run(argument)
     assert done.returncode == 1
     message, help_line = done.stderr.splitlines()
-    assert message == f"FATAL Flags parsing error: {_TOLD[argument]}"
+    assert message == f"FATAL Flags parsing error: {_MESSAGES[argument]}"
     assert help_line == "Pass --helpshort or --helpfull to see help on flags."
 
 

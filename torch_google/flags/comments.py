@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's own sources say about an option: the comment above it, read when help is asked for."""
+"""The comment above an option in torch's sources, read on demand for --help."""
 
 from __future__ import annotations
 
@@ -11,21 +11,18 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import Any
 
-# What is written there for tools.
+# Comments for tools, which are no help text.
 _MARKS = ("# pyrefly", "# type:", "# noqa", "# mypy")
 _WORDS = re.compile(r"\[?@compile_ignored(: \w+)?\]?")
 
 
 def comment(module: str, name: str) -> str:
-    """Return the comment above an entry of a config module in one line; "" when there is none.
-
-    Imports nothing of torch.
-    """
+    """Return the comment above a config entry as one line; "" if it has none. Imports no torch."""
     return _comments(module).get(name, "")
 
 
 def source(module: str) -> str | None:
-    """Return the source of a module of torch, packed or not, without importing it; None without torch."""
+    """Return the source of a torch module without importing it; None if torch is not installed."""
     package, *rest = module.split(".")
     spec = find_spec(package)
     if spec is None or spec.origin is None:
@@ -37,7 +34,7 @@ def source(module: str) -> str | None:
 
 
 def assignments(body: list[ast.stmt], prefix: str = "") -> Iterator[tuple[str, ast.stmt]]:
-    """Yield (name, statement) of what a config module assigns; in a class the name is dotted."""
+    """Yield (name, statement) for each assignment of a config module, with dots for classes."""
     for statement in body:
         if isinstance(statement, ast.ClassDef):
             yield from assignments(statement.body, f"{prefix}{statement.name}.")
@@ -68,5 +65,5 @@ def _above(lines: list[str], end: int) -> str:
     while start and lines[start - 1].lstrip().startswith("#"):
         start -= 1
     block = (line.strip() for line in lines[start:end])
-    said = " ".join(line.lstrip("# ") for line in block if not line.startswith(_MARKS))
-    return _WORDS.sub("", said).strip()
+    text = " ".join(line.lstrip("# ") for line in block if not line.startswith(_MARKS))
+    return _WORDS.sub("", text).strip()

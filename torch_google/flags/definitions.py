@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of Abseil for what the registry has. None of them has a default: torch's own holds unless given."""
+"""Abseil flags for the registry's entries. They have no defaults, so torch's own apply."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OURS = "torch_google.flags"
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
-    """Define every flag, once. Raises flags.DuplicateFlagError when the program has one of them."""
+    """Define every flag. Idempotent. Raises flags.DuplicateFlagError if the program has one."""
     if KNOBS in flag_values:
         return
     defined: set[str] = set()
@@ -38,8 +38,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
             None,
             KNOBS,
             None,
-            "Knobs that torch's maintainers turn at home, as NAME=VALUE,NAME=VALUE; a value is true, "
-            "false or a number. Needs the patched torch.",
+            "Internal feature switches of torch's maintainers, as NAME=VALUE,NAME=VALUE; a value is "
+            "true, false or a number. Needs the patched torch.",
         ),
         flag_values,
         _OURS,
@@ -50,7 +50,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
             None,
             SHOW,
             None,
-            "Print the options of torch that a flag or the environment sets, with value and source, and "
+            "Print the torch options that a flag or the environment sets, with value and source, and "
             "exit; --torch_flags_show=all prints all of them.",
             boolean=True,
         ),
@@ -60,7 +60,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
 
 
 class _TorchFlag(flags.Flag[Any]):
-    """A flag whose help is made when it is asked for: it reads torch's sources."""
+    """A flag whose help is computed on demand, because it reads torch's sources."""
 
     def __init__(self, name: str, of: Kind, describe: Callable[[], str]) -> None:
         self._describe = describe
@@ -73,7 +73,7 @@ class _TorchFlag(flags.Flag[Any]):
 
     @help.setter  # noqa: A003 - the name is Abseil's
     def help(self, text: str) -> None:
-        del text  # Abseil's constructor sets it
+        del text  # Abseil's constructor assigns it
 
 
 class _Parser(flags.ArgumentParser[Any]):
@@ -134,8 +134,7 @@ def _describe_option(option: Option) -> str:
         parts.append(f"knob: {option.knob}")
     if option.deprecated:
         parts.append("deprecated")
-    said = comment(option.module, option.name)
-    return f"{'; '.join(parts)}. {said}".strip()
+    return f"{'; '.join(parts)}. {comment(option.module, option.name)}".strip()
 
 
 def _describe_variable(variable: Variable) -> str:

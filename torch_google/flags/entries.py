@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the entries of torch's config modules are: types and defaults as installed, names as written."""
+"""Facts about torch's config entries: types and defaults at run time, names from the source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.flags.comments import assignments, source
 from torch_google.flags.environment import PATTERN
 
-# What an expression may name and still mean the same on every machine.
+# Names in an expression that have the same value on every machine.
 _SAME_EVERYWHERE = frozenset(
     (
         *("Config", "Literal", "get_tristate_env", "is_fbcode", "os"),
@@ -21,8 +21,8 @@ _SAME_EVERYWHERE = frozenset(
     )
 )
 _ABSENT = "unknown"
-_CALLABLE = "takes functions or objects, which only code can give it"
-_LEFTOVER = "an import or a step of the module's own, which nobody reads"
+_CALLABLE = "takes functions or objects, which a flag cannot express"
+_LEFTOVER = "an import or an intermediate value, not an option"
 _BOOKKEEPING = "names other entries for torch's own bookkeeping"
 _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_factory_keys")
 
@@ -30,16 +30,16 @@ _BOOKS = ("_save_config_ignore", "_cache_config_ignore_prefix", "_cache_config_f
 def entries(module: Any) -> dict[str, dict[str, Any]]:
     """Return the facts of each entry of an installed config module, in its order.
 
-    The environment of this process must have none of torch's names.
+    The environment of this process must have none of torch's variables.
     """
     written = _Written(source(module.__name__) or "")
     return {name: _facts(name, entry, written) for name, entry in module._config.items()}
 
 
 def type_text(annotation: Any) -> str | None:
-    """Return a type as a flag can have it; None when text can give nothing of it.
+    """Return the type of a flag for an annotation; None if text cannot express any of its values.
 
-    Of a union what text can give remains.
+    Members of a union that text cannot express are dropped.
     """
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in (bool, int, float, str, list, set, dict, tuple):
@@ -62,7 +62,7 @@ def type_text(annotation: Any) -> str | None:
 
 
 def literal(value: Any) -> str | None:
-    """Return a value as a Python literal, sets in order; None when it is none."""
+    """Return a value as a Python literal, with sorted sets; None if it has no literal."""
     if isinstance(value, set):
         parts = [literal(one) for one in value]
         if None in parts:
@@ -76,14 +76,14 @@ def literal(value: Any) -> str | None:
 
 
 def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
-    # v2.6 knows neither other names nor old ones.
+    # v2.6 has neither aliases nor deprecation.
     if (alias := getattr(entry, "alias", None)) is not None:
         return {"type": _ABSENT, "left_out": f"another name of {alias}"}
     if not written.has(name):
         return {"type": _ABSENT, "left_out": _LEFTOVER}
     kind = type_text(entry.value_type)
     facts: dict[str, Any] = {"type": kind or _ABSENT}
-    if kind == "None":  # a default without a type, or a type that only code can give
+    if kind == "None":  # a default without a type, or a type that text cannot express
         facts["type"] = "Any"
         if entry.value_type is not type(None):
             kind = None
@@ -91,9 +91,9 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
         return {"type": _ABSENT, "left_out": _CALLABLE}
     if name in _BOOKS:
         return {"type": kind, "left_out": _BOOKKEEPING}
-    # An absolute path is of the machine that this runs on, however it was written.
-    of_here = isinstance(entry.default, str) and os.path.isabs(entry.default)
-    same = written.same_everywhere(name) and not of_here
+    # An absolute path belongs to this machine, even if its expression names nothing specific.
+    is_path = isinstance(entry.default, str) and os.path.isabs(entry.default)
+    same = written.same_everywhere(name) and not is_path
     if same and (default := literal(entry.default)) is not None:
         facts["default"] = default
     facts.update(written.names(name))
@@ -105,7 +105,7 @@ def _facts(name: str, entry: Any, written: _Written) -> dict[str, Any]:
 
 
 class _Written:
-    """The source of a config module: which expression each entry has, and what it reads."""
+    """The source of a config module: the expression of each entry, and the variables it reads."""
 
     def __init__(self, text: str) -> None:
         tree = ast.parse(text)
@@ -126,28 +126,28 @@ class _Written:
                 self._values.setdefault(name, []).append(value)
 
     def has(self, entry: str) -> bool:
-        """Whether the module assigns an entry."""
+        """Return whether the module assigns an entry."""
         return bool(self._expressions(entry))
 
     def names(self, entry: str) -> dict[str, list[str]]:
-        """Return the environment names of an entry, by how they count."""
-        found: dict[str, list[str]] = {}
+        """Return the environment variables of an entry, by precedence: read, environ or force."""
+        by_key: dict[str, list[str]] = {}
         for value in self._expressions(entry):
             for node in self._reached(value):
                 for name in _constants(node):
                     if PATTERN.fullmatch(name):
-                        found.setdefault("read", []).append(name)
+                        by_key.setdefault("read", []).append(name)
             if isinstance(value, ast.Call) and ast.unparse(value.func) == "Config":
                 for keyword in value.keywords:
                     if keyword.arg in ("env_name_default", "env_name_force"):
-                        how = {"env_name_default": "environ", "env_name_force": "force"}
-                        found[how[keyword.arg]] = list(_constants(keyword.value))
-        counted = {*found.get("force", ()), *found.get("environ", ())}
-        read = [name for name in dict.fromkeys(found.get("read", ())) if name not in counted]
-        return {key: names for key, names in {**found, "read": read}.items() if names}
+                        keys = {"env_name_default": "environ", "env_name_force": "force"}
+                        by_key[keys[keyword.arg]] = list(_constants(keyword.value))
+        counted = {*by_key.get("force", ()), *by_key.get("environ", ())}
+        read = [name for name in dict.fromkeys(by_key.get("read", ())) if name not in counted]
+        return {key: names for key, names in {**by_key, "read": read}.items() if names}
 
     def same_everywhere(self, entry: str) -> bool:
-        """Whether the default of an entry is the same on every machine, without an environment."""
+        """Return whether an entry's default is the same on every machine with no variables set."""
         expressions = self._expressions(entry)
         reached = [node for value in expressions for node in self._reached(value)]
         inner = [node for top in reached for node in ast.walk(top)]
@@ -164,7 +164,7 @@ class _Written:
         return self._values.get(entry, [])
 
     def _reached(self, value: ast.expr) -> Iterator[ast.AST]:
-        """Yield an expression, and what it names of the module: functions, and other expressions."""
+        """Yield an expression, and the module's functions and expressions that it refers to."""
         pending: list[ast.AST] = [value]
         seen: set[str] = set()
         while pending:

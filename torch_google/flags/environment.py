@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which environment names torch reads: found in its Python sources and in its native libraries."""
+"""Find the environment variables that torch reads, in its sources and native libraries."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 PATTERN = re.compile(r"(?:PY)?TORCH[A-Z0-9]*_[A-Z0-9_]*[A-Z0-9]")
 _IN_A_LIBRARY = re.compile(rb"\0(" + PATTERN.pattern.encode("ascii") + rb")(?=\0)")
 
-# Strings that look like one and are none.
+# Strings that look like a variable but are not.
 _CODE = "a macro or a name in generated C++ code"
 _NOT_READ = {
-    "TORCHSCRIPT_FUNCTION": "a word in profiles",
+    "TORCHSCRIPT_FUNCTION": "a label in profiles",
     "TORCH_CHECK": _CODE,
     "TORCH_CHECK_TENSOR_SUBTYPE": _CODE,
     "TORCH_EXTENSION_NAME": _CODE,
-    "TORCH_FUNCTION_MODE_STACK": "a kind of Dynamo's guards",
+    "TORCH_FUNCTION_MODE_STACK": "a type of Dynamo's guards",
     "TORCH_HIP_VERSION": _CODE,
     "TORCH_INDUCTOR_CPP_WRAPPER": _CODE,
     "TORCH_INDUCTOR_PRECOMPILE_HEADERS": _CODE,
@@ -32,10 +32,10 @@ _NOT_READ = {
 
 
 def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
-    """Return the facts of each name: who reads it, and why it is no flag if it is none.
+    """Return the facts of each variable: its readers, and the reason if it has no flag.
 
-    `root` is the directory of torch's sources, which may be inside an archive; `libraries` has its
-    native ones as files, where these are not a part of this program.
+    `root` is the directory of torch's sources, which may be inside an archive. `libraries` has the
+    native libraries, unless they are linked into this program.
     """
     readers: dict[str, set[str]] = {}
     for name in _native_names(libraries):
@@ -47,13 +47,13 @@ def read_names(root: Path, libraries: Path) -> dict[str, dict[str, Any]]:
             )
             for name in _names_of(text):
                 readers.setdefault(name, set()).add("tests" if tests else "python")
-    found = {}
-    for name, who in sorted(readers.items()):
-        facts: dict[str, Any] = {"readers": sorted(who)}
+    facts_by_name = {}
+    for name, name_readers in sorted(readers.items()):
+        facts: dict[str, Any] = {"readers": sorted(name_readers)}
         if name in _NOT_READ:
             facts["left_out"] = _NOT_READ[name]
-        found[name] = facts
-    return found
+        facts_by_name[name] = facts
+    return facts_by_name
 
 
 def sources(root: Path) -> Iterator[tuple[str, str]]:
@@ -84,7 +84,7 @@ def _names_of(source: str) -> Iterator[str]:
 
 
 def _native_names(libraries: Path) -> Iterator[str]:
-    # Compiled from source, torch is a part of the program.
+    # A torch compiled from source is linked into the program.
     for path in sorted(libraries.glob("lib*.so*")) or [Path("/proc/self/exe")]:
         for match in _IN_A_LIBRARY.finditer(path.read_bytes()):
             yield match[1].decode("ascii")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the registry of the torch that is there: `./bazelw run //torch_google/flags:generate`."""
+"""Generate the registry of the installed torch: `./bazelw run //torch_google/flags:generate`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch_google.flags.entries import entries
 from torch_google.flags.environment import PATTERN, read_names
 from torch_google.flags.registry import RESOURCES
 
-# What calls install_config_module, in one release or another; registry_test.py looks for others.
+# Modules that call install_config_module in any release; registry_test.py searches for others.
 _KNOWN = (
     "torch._dynamo.config",
     "torch._inductor.config",
@@ -29,18 +29,18 @@ _KNOWN = (
     "torch.compiler.config",
     "torch.utils.serialization.config",
 )
-_PLACE = Path("torch_google", "flags")
+_FOLDER = Path("torch_google", "flags")
 
 _OUTPUT = flags.DEFINE_string("output", None, "Write to this file; the default is the workspace's.")
 
 
 def registry() -> str:
-    """Return the text of the registry. Takes torch's names out of this process's environment first.
+    """Return the text of the registry. Unsets torch's environment variables in this process first.
 
-    Raises RuntimeError when torch has read them already.
+    Raises RuntimeError if torch may have read them already.
     """
     if "torch" in sys.modules:
-        raise RuntimeError("torch is imported: its options may be this environment's, not its own")
+        raise RuntimeError("torch is imported: its options may come from the environment")
     for name in [name for name in os.environ if PATTERN.fullmatch(name)]:
         del os.environ[name]
     import torch
@@ -50,26 +50,26 @@ def registry() -> str:
     return _text(
         {
             "torch": version(),
-            "modules": {name: entries(found) for name, found in modules().items()},
+            "modules": {name: entries(module) for name, module in modules().items()},
             "environment": read_names(root, Path(get_file_path("torch", "lib"))),
         }
     )
 
 
 def modules() -> dict[str, ModuleType]:
-    """Return the config modules of the torch that is there, by name."""
-    found = {}
+    """Return the config modules of the installed torch, by name."""
+    by_name = {}
     for name in _KNOWN:
         try:
-            found[name] = import_module(name)
+            by_name[name] = import_module(name)
         except ModuleNotFoundError as error:
             if not name.startswith(error.name or "?"):
                 raise
-    return found
+    return by_name
 
 
 def version() -> str:
-    """Return the release of the torch that is there."""
+    """Return the release of the installed torch."""
     return metadata.version("torch").partition("+")[0]
 
 
@@ -78,31 +78,31 @@ def main(argv: list[str]) -> int:
     if len(argv) > 1:
         raise app.UsageError(f"unexpected argument: {argv[1]}")
     workspace = Path(os.environ.get("BUILD_WORKSPACE_DIRECTORY", "."))
-    place = Path(_OUTPUT.value or workspace / _PLACE / RESOURCES[version()])
-    # Reading torch takes seconds and may fail: no file exists until the text is whole.
-    replace(place, registry())
+    output = Path(_OUTPUT.value or workspace / _FOLDER / RESOURCES[version()])
+    # Reading torch takes seconds and may fail: no file exists until the text is complete.
+    replace(output, registry())
     return 0
 
 
-def replace(place: Path, text: str) -> None:
-    """Replace the file at `place` by `text`, atomically. A failure leaves the older file alone."""
-    partial = place.with_name(f".{place.name}.{os.getpid()}")
+def replace(path: Path, text: str) -> None:
+    """Write `text` to `path` atomically. A failure leaves an existing file alone."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with partial.open("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(place)
+        partial.replace(path)
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
 
 
 def _text(content: dict[str, Any]) -> str:
-    """Write JSON with a line for each fact, so that a change of one is one line."""
+    """Return JSON with one line per entry, so that a changed entry is one line of a diff."""
     modules = ",\n".join(
-        f"    {json.dumps(module)}: {_lines(found, 6)}"
-        for module, found in content["modules"].items()
+        f"    {json.dumps(module)}: {_lines(facts, 6)}"
+        for module, facts in content["modules"].items()
     )
     return (
         f'{{\n  "torch": {json.dumps(content["torch"])},\n'

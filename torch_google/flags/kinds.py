@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options, as the registry writes them ("int | None", "list[str]"), and their values as text."""
+"""Types of options, as written in the registry ("int | None"), and conversion of values to text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NAMED: dict[str, type] = {
 
 
 class Kind:
-    """One type: reads text to a value of it, and writes such a value as text that it reads again."""
+    """A type of an option: parses text to a value, and formats a value so that it can be parsed."""
 
     def __init__(self, type_text: str) -> None:
         self.text_of_type = type_text
@@ -33,32 +33,32 @@ class Kind:
         self.boolean = "bool" in self._names and self._names <= {"bool", "None"}
 
     def parse(self, text: Any) -> Any:
-        """Return the value that a text stands for; a value that is no text is only checked.
+        """Return the value of a text. A value that is not a string is only checked.
 
-        Lists, dicts, sets and tuples are Python literals or JSON. Raises ValueError when it is none of
-        this type.
+        Lists, dicts, sets and tuples are Python literals or JSON. Raises ValueError if the value is
+        not of this type.
         """
         if not isinstance(text, str):
             if self.fits(text):
                 return text
             raise ValueError(f"{text!r} is not {self.text_of_type}")
-        for found in self._readings(text):
-            if self.fits(found):
-                return found
+        for candidate in self._readings(text):
+            if self.fits(candidate):
+                return candidate
         raise ValueError(f"{text!r} is not {self.text_of_type}")
 
     def text(self, value: Any) -> str:
-        """Return the text of a value. Raises ValueError when it is none of this type."""
+        """Return the text of a value. Raises ValueError if the value is not of this type."""
         if not self.fits(value):
             raise ValueError(f"{value!r} is not {self.text_of_type}")
         return value if isinstance(value, str) else repr(value)
 
     def fits(self, value: Any) -> bool:
-        """Whether a value is of this type; an int is a float, a bool is no int."""
+        """Return whether a value is of this type; an int is a float, a bool is not an int."""
         return _fits(value, self._type)
 
     def _readings(self, text: str) -> Any:
-        """Yield what the text may be, the narrowest first."""
+        """Yield the possible values of a text, the narrowest type first."""
         for choice in self._choices:
             if isinstance(choice, ast.Subscript) and ast.unparse(choice.value) == "Literal":
                 yield from (value for value in _literals(choice) if str(value) == text)
@@ -73,7 +73,7 @@ class Kind:
             if text.lower() in _NO[:words]:
                 yield False
         if "int" in self._names:
-            yield _attempt(lambda given: int(given, 0), text)
+            yield _attempt(lambda digits: int(digits, 0), text)
         if "float" in self._names:
             yield _attempt(float, text)
         if any(isinstance(choice, ast.Subscript) for choice in self._choices) or self._names & {
@@ -90,12 +90,12 @@ class Kind:
 
 @functools.cache
 def kind(type_text: str) -> Kind:
-    """Return the kind of a type, made once."""
+    """Return the cached kind of a type."""
     return Kind(type_text)
 
 
 class _Nothing:
-    """What no type fits."""
+    """A value that fits no type: the text could not be read."""
 
 
 def _attempt(read: Any, text: str) -> Any:

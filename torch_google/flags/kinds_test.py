@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of options: what text gives, what it refuses, and that text comes back."""
+"""Types of options: values that text gives, text that is refused, and round trips."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ _FLAGS = [option for option in options() if not option.left_out]
     ],
 )
 def test_text_is_read(type_text: str, text: str, value: Any) -> None:
-    found = kind(type_text).parse(text)
-    assert found == value
-    assert isinstance(found, type(value))
+    parsed = kind(type_text).parse(text)
+    assert parsed == value
+    assert isinstance(parsed, type(value))
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_every_default_is_of_its_type_and_comes_back(option: Option) -> None:
     assert of.parse(of.text(default)) == default
 
 
-_TEXT = st.text(string.printable)  # all of Unicode takes Hypothesis seconds to begin with
+_TEXT = st.text(string.printable)  # all of Unicode costs Hypothesis seconds to start
 _VALUES = {
     "bool | None": st.none() | st.booleans(),
     "dict[str, Any]": st.dictionaries(_TEXT, st.integers() | _TEXT | st.none()),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Knobs as text: `--torch_justknobs=pytorch/compiler:x=false,pytorch/inductor:y=3`."""
+"""Parse `--torch_justknobs=pytorch/compiler:x=false,pytorch/inductor:y=3`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _WORDS = {"true": 1, "false": 0}
 def parse_knobs(text: str) -> dict[str, int]:
     """Return knob -> number; true is 1, false is 0.
 
-    Raises ValueError that quotes the part which is not NAME=VALUE.
+    Raises ValueError that quotes the malformed part.
     """
     knobs: dict[str, int] = {}
     for part in filter(None, text.split(",")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every process that a program starts has its options, however it is started."""
+"""Every child process has the options of its parent, for each way to start it."""
 
 from __future__ import annotations
 

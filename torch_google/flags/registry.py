@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which options torch has: a registry for each release, which generate.py makes from the pinned torch."""
+"""The options of torch, from a registry per release. generate.py creates it from that torch."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, NamedTuple
 
-# A program has that of its torch alone; the sources, both.
+# A program contains the registry of its torch only; the source tree has both.
 RESOURCES = {"2.13.0": "registry.json", "2.6.0": "registry_v2.6.0.json"}
 
 
 class Option(NamedTuple):
     """An entry of a config module.
 
-    default: torch's own as a Python literal; None when torch computes it where it runs.
-    force, environ, read: the environment names that it is read from: before what a program sets, after
-        that, and by the expression of its default.
-    left_out: why it has no flag; empty when it has one.
+    default: torch's default as a Python literal; None if torch computes it at run time.
+    force, environ, read: its environment variables. `force` takes precedence over assignments in
+        the program, `environ` does not; the default's expression reads `read`.
+    left_out: the reason if it has no flag, else empty.
     """
 
     flag: str
@@ -36,14 +36,14 @@ class Option(NamedTuple):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All environment names, the first that counts first."""
+        """All environment variables, the highest precedence first."""
         return self.force + self.environ + self.read
 
 
 class Variable(NamedTuple):
-    """An environment name. `readers`: "python", "native", "tests" (torch's own).
+    """An environment variable. `readers`: "python", "native", "tests" (torch's own).
 
-    `flag` is empty when `left_out` says why. It may be an option's as well, which then sets both.
+    `flag` is empty if `left_out` gives a reason. A flag shared with an option sets both.
     """
 
     flag: str
@@ -58,7 +58,7 @@ def options() -> tuple[Option, ...]:
 
 
 def variables() -> tuple[Variable, ...]:
-    """Return every environment name of torch's own, sorted."""
+    """Return every environment variable of torch, sorted."""
     return _registry()[1]
 
 
@@ -69,7 +69,7 @@ def option_of(flag: str) -> Option | None:
 
 
 def torch_version() -> str:
-    """Return the release that the registry was made from."""
+    """Return the release that the registry was generated from."""
     version: str = _content()["torch"]
     return version
 
@@ -81,8 +81,8 @@ def _by_flag() -> dict[str, Option]:
 
 def resource() -> Traversable:
     """Return the file of the registry."""
-    found = [files(__package__).joinpath(name) for name in RESOURCES.values()]
-    return next(file for file in found if file.is_file())
+    candidates = [files(__package__).joinpath(name) for name in RESOURCES.values()]
+    return next(file for file in candidates if file.is_file())
 
 
 @functools.cache
@@ -93,7 +93,7 @@ def _content() -> Any:
 @functools.cache
 def _registry() -> tuple[tuple[Option, ...], tuple[Variable, ...]]:
     content = _content()
-    found = tuple(
+    entries = tuple(
         Option(
             flag_of(module, name),
             module,
@@ -107,8 +107,8 @@ def _registry() -> tuple[tuple[Option, ...], tuple[Variable, ...]]:
             facts.get("deprecated", False),
             facts.get("left_out", ""),
         )
-        for module, entries in content["modules"].items()
-        for name, facts in entries.items()
+        for module, module_entries in content["modules"].items()
+        for name, facts in module_entries.items()
     )
     names = tuple(
         Variable(
@@ -119,7 +119,7 @@ def _registry() -> tuple[tuple[Option, ...], tuple[Variable, ...]]:
         )
         for name, facts in content["environment"].items()
     )
-    return found, names
+    return entries, names
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The committed registry is what the generator makes, and it has everything that this torch has."""
+"""The committed registry equals the generator's output and covers all of this torch's options."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _MODULES = list(modules())
 
 
 def test_the_registry_is_what_the_generator_makes(tmp_path: Path) -> None:
-    made = tmp_path / "made.json"
+    output = tmp_path / "output.json"
     subprocess.run(
-        [sys.executable, "-m", "torch_google.flags.generate", f"--output={made}"],
+        [sys.executable, "-m", "torch_google.flags.generate", f"--output={output}"],
         check=True,
         env={**os.environ, "TORCHINDUCTOR_MAX_AUTOTUNE": "1"},
     )
     committed = resource().read_text(encoding="utf-8")
-    assert made.read_text(encoding="utf-8") == committed, (
+    assert output.read_text(encoding="utf-8") == committed, (
         "run: ./bazelw run //torch_google/flags:generate"
     )
 
@@ -69,8 +69,8 @@ def test_it_is_of_this_torch() -> None:
 def test_every_config_module_is_in_it() -> None:
     assert len(_SOURCES) > 1000
     installing = {name for name, text in _SOURCES.items() if _INSTALLS.search(text)}
-    theirs = {name for name in installing if name.startswith("torch.testing.")}
-    assert installing - theirs == set(_MODULES)
+    of_tests = {name for name in installing if name.startswith("torch.testing.")}
+    assert installing - of_tests == set(_MODULES)
 
 
 @pytest.mark.parametrize("module", _MODULES)
@@ -100,7 +100,7 @@ def test_names_do_not_clash() -> None:
     assert len(names) == len(set(names))
     for variable in variables():
         option = option_of(variable.flag)
-        if option is not None:  # then it has to be the same thing
+        if option is not None:  # a shared flag must set the same option
             assert variable.name in option.names
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which options are set to what, and who said so."""
+"""The current values of all options, and their sources."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Setting(NamedTuple):
 
 
 def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
-    """Yield every option that has a flag, as it is now. Imports torch and its config modules.
+    """Yield the current setting of every option with a flag. Imports torch's config modules.
 
-    `by_flag`: environment names that flags of this process have set.
+    `by_flag`: environment variables that this process set from flags.
     """
     given = values.given()
     import_module("torch")
@@ -52,7 +52,7 @@ def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
 
 
 def show(out: TextIO, everything: bool, by_flag: Set[str]) -> None:
-    """Write the settings that are not the default, or all, a line each: flag, value, source."""
+    """Write the settings that are not the default, or all, one line each: flag, value, source."""
     for setting in settings(by_flag):
         if everything or setting.source != "default":
             out.write(f"--{setting.flag}={setting.value!r}  ({setting.source})\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program with these flags sees: values, precedence, order of imports, errors, help, the list."""
+"""Effects of flags in a program: values, precedence, import order, errors, help and listings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import torch
 from torch_google.flags import values
 from torch_google.flags.registry import option_of, options
 
-_BOARD = hasattr(torch, "_seam")
+_HAS_SEAM = hasattr(torch, "_seam")
 _PROGRAM = """
 import atexit, json, os, sys
 {top}
@@ -120,7 +120,7 @@ def test_a_flag_is_the_value_before_and_after_the_import(
 
 @pytest.fixture(name="fresh")
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """Have config modules installed again within a test, and the old ones after it."""
+    """Let a test reinstall config modules; restore the original ones afterwards."""
     importlib.import_module(_I)
     importlib.import_module("torch.distributed.config")
     before = {name: sys.modules[name] for name in (_I, _D, "torch.distributed.config")}
@@ -135,8 +135,8 @@ def _fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
 def _installed(module: str) -> Any:
     sys.modules.pop(module, None)
     config = importlib.import_module(module)
-    if not (_BOARD and torch._seam.configs.installed.plugged):
-        values.settle(config)  # as at the end of the import of a torch without a board
+    if not (_HAS_SEAM and torch._seam.configs.installed.plugged):
+        values.settle(config)  # as at the end of `import torch` without the hook
     return config
 
 
@@ -160,7 +160,7 @@ def test_precedence(
     if variable:
         fresh.setenv(variable, str(int(not default)))
         assert getattr(_installed(module), name) is (not default)
-    for given in (default, not default):  # the environment says the contrary once
+    for given in (default, not default):  # one of them contradicts the environment
         fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(given)}))
         config = _installed(module)
         assert getattr(config, name) is given
@@ -221,7 +221,7 @@ def test_a_wrong_flag_is_an_error_before_torch_is_imported(argument: str, messag
 
 def test_help_is_readable_and_by_module() -> None:
     status, out, error = _run("import torch", "--helpfull")
-    assert status == 1, error  # as of every program with absl
+    assert status == 1, error  # like every Abseil program
     assert "torch was there: False" in out
     for module in (_D, _I, "torch.compiler.config", "torch (environment)", "torch_google.flags"):
         assert f"\n{module}:\n" in out
@@ -233,9 +233,9 @@ def test_help_is_readable_and_by_module() -> None:
     loader: Any = torch.__spec__.loader
     source = loader.get_data(str(Path(torch.__file__).with_name("_dynamo") / "config.py")).decode()
     lines = source.splitlines()
-    said = lines[lines.index("minimum_call_count = 1") - 1]
-    assert said.startswith("# ")
-    assert said.removeprefix("# ") in words  # what torch says itself
+    comment = lines[lines.index("minimum_call_count = 1") - 1]
+    assert comment.startswith("# ")
+    assert comment.removeprefix("# ") in words  # from torch's source
     assert "@compile_ignored" not in words
 
 
@@ -287,10 +287,10 @@ _KNOB = (
 
 
 def test_knobs() -> None:
-    if not (_BOARD and torch._seam.configs.knob.plugged):
+    if not (_HAS_SEAM and torch._seam.configs.knob.plugged):
         status, _, error = _run(_KNOB, "--torch_justknobs=a=false")
         assert status == 0
-        assert "this torch has no board to answer for knobs" in error
+        assert "this torch has no hook for knobs" in error
         return
     status, out, error = _run(_KNOB, "--torch_justknobs=a=false,a/b=true,c=7")
     assert status == 0, error
@@ -298,8 +298,8 @@ def test_knobs() -> None:
 
 
 def test_a_knob_flips_an_entry_of_a_config_module(fresh: pytest.MonkeyPatch) -> None:
-    if not (_BOARD and torch._seam.configs.knob.plugged):
-        pytest.skip("torch as published has no board, or nobody plugged into it")
+    if not (_HAS_SEAM and torch._seam.configs.knob.plugged):
+        pytest.skip("this torch has no hook for knobs, or none is plugged in")
     knob = "pytorch/remote_cache:enable_local_fx_graph_cache"
     config = _installed(_I)
     assert config.fx_graph_cache is True

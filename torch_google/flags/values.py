@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is given, for this process and those that it starts, and how torch's entries get it.
+"""The flags given to this process and its children, and applying them to torch's config entries.
 
-It is kept in an environment variable, as JSON of flags and their texts: every way to start a process
-takes it along, and torch may not be there yet. A program of another release ignores the flags that its
-registry does not have.
+An environment variable stores them as a JSON object of flags and texts: every way to start a
+process passes it on, and torch need not be imported yet. A program of another release ignores flags
+that its registry lacks.
 """
 
 from __future__ import annotations
@@ -26,52 +26,52 @@ _KNOBS = "torch_justknobs"
 
 
 def given() -> dict[str, str]:
-    """Return flag -> text. Raises ValueError that names the variable when it has something else."""
+    """Return flag -> text. Raises ValueError that names the variable if it is malformed."""
     return dict(_read(os.environ.get(VARIABLE, "{}")))
 
 
 def give(texts: dict[str, str]) -> None:
-    """Add flags to what is given; they win over what was."""
+    """Add flags to those given; they replace earlier values."""
     if texts:
         os.environ[VARIABLE] = json.dumps({**given(), **texts})
 
 
 def value_of(option: Option) -> Any:
-    """Return what is given for an option. Raises KeyError when nothing is."""
+    """Return the value given for an option. Raises KeyError if its flag is not given."""
     return kind(option.type).parse(given()[option.flag])
 
 
 def given_options() -> list[Option]:
-    """Return the options that something is given for."""
+    """Return the options whose flags are given."""
     return [option for option in map(option_of, given()) if option is not None]
 
 
 def settle(module: ModuleType) -> None:
-    """Set what is given for an installed config module.
+    """Apply the given flags to an installed config module.
 
-    Raises ValueError when this torch has no such entry.
+    Raises ValueError if this torch lacks an entry.
     """
     for option in given_options():
         if option.module == module.__name__:
             _set(module, option)
 
 
-def settle_without_board() -> None:
-    """Import the config modules that something is given for and settle them, and warn of knobs.
+def settle_without_hooks() -> None:
+    """If torch has no config hook, import and settle the modules of given flags; warn of knobs.
 
-    Where torch tells the board, each config module settles when it is installed, and nothing is left.
+    With the hook, each config module is settled when it is installed, and this is a no-op.
     """
-    if not _tells():
+    if not _has_hook():
         settle_now()
     if _KNOBS in given() and "torch._seam.configs" not in sys.modules:
-        warnings.warn(f"--{_KNOBS}: this torch has no board to answer for knobs", stacklevel=2)
+        warnings.warn(f"--{_KNOBS}: this torch has no hook for knobs", stacklevel=2)
 
 
 def settle_now() -> None:
-    """Settle the config modules that are there, and those which would not tell when they are."""
+    """Settle imported config modules; without torch's hook, import and settle the others also."""
     for name in dict.fromkeys(option.module for option in given_options()):
         module = sys.modules.get(name)
-        if module is None and _tells():
+        if module is None and _has_hook():
             continue
         settle(module or import_module(name))
 
@@ -82,12 +82,12 @@ def knob(name: str, default: bool) -> bool:
 
 
 def knob_number(name: str) -> int:
-    """Return the number that a knob is set to, or 0."""
+    """Return the number of a knob, or 0 if it is not set."""
     return _knobs(given().get(_KNOBS, "")).get(name, 0)
 
 
-def _tells() -> bool:
-    """Whether this torch tells the board when a config module is installed."""
+def _has_hook() -> bool:
+    """Return whether this torch calls a hook when a config module is installed."""
     return hasattr(sys.modules.get("torch.utils._config_module"), "_seam_configs")
 
 
@@ -97,14 +97,14 @@ def _set(module: Any, option: Option) -> None:
         raise ValueError(
             f"--{option.flag}: this torch has no {option.module}.{option.name}. Leave the flag out"
         )
-    # In the place of what the environment says: before what code sets if torch would have the
-    # environment there too, else after it. Unlike an assignment it holds in every thread.
+    # Replace the environment's value: it overrides assignments only if the variable would, too.
+    # Unlike an assignment, it applies to every thread.
     unset = import_module("torch.utils._config_module")._UNSET_SENTINEL
     entry.env_value_force = value_of(option) if option.force else unset
     entry.env_value_default = unset if option.force else value_of(option)
-    # torch's copy of the default, made when it was first read, goes.
+    # Drop torch's copy of a mutable default, which it made on first read.
     copies = type(entry.default) in (list, dict, set)
-    if not hasattr(module, "_hash_dirty_var"):  # v2.6, where all threads have one
+    if not hasattr(module, "_hash_dirty_var"):  # v2.6 shares overrides between threads
         if copies and entry.user_override == entry.default:
             entry.user_override = unset
         module._is_dirty = True
@@ -118,12 +118,12 @@ def _set(module: Any, option: Option) -> None:
 @functools.lru_cache(maxsize=1)
 def _read(text: str) -> dict[str, str]:
     try:
-        found = json.loads(text)
+        texts = json.loads(text)
     except ValueError as error:
         raise ValueError(f"{VARIABLE}: not JSON ({error}). Unset it") from None
-    if not isinstance(found, dict) or not all(isinstance(one, str) for one in found.values()):
+    if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
         raise ValueError(f"{VARIABLE}: not an object of strings. Unset it")
-    return found
+    return texts
 
 
 @functools.lru_cache(maxsize=1)

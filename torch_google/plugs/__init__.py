@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our answers on torch's board, one module for each of its modules; torch_google.plug is the door."""
+"""Implementations of torch's hooks, one module per module of torch/_seam, for torch_google.plug."""

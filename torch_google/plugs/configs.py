@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch/_seam/configs.py: options of torch as flags set them, in this process or the one that started it.
+"""Hooks of torch/_seam/configs.py: options set by flags of this process or of its parent.
 
-Nothing of the flags' room is imported in a process without such an option.
+torch_google.flags is imported only if such an option is set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _VARIABLE = "TORCH_GOOGLE_FLAGS"  # torch_google/flags/values.py writes it
 
 
 def plug() -> None:
-    """Plug the answers in."""
+    """Install the hooks."""
     from torch._seam import configs
 
     configs.installed.plug(_installed)
@@ -22,11 +22,11 @@ def plug() -> None:
 
 
 def loaded() -> None:
-    """Set what is given in a torch that has no board, at the end of its import."""
+    """Apply given flags in a torch without hooks, at the end of its import."""
     if _VARIABLE in os.environ:
         from torch_google.flags import values
 
-        values.settle_without_board()
+        values.settle_without_hooks()
 
 
 def _installed(module: ModuleType) -> None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch/_seam/files.py: every scheme of gfile, and files that appear whole."""
+"""Hooks of torch/_seam/files.py: paths of every gfile scheme, and atomic writes."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-# Hook -> where the answer is, loaded when torch first asks.
-_ANSWERS = {
+# Hook -> (module, function) of gfile that implements it, imported on first call.
+_IMPLEMENTATIONS = {
     "checkpoint_storages": ("checkpoint", "storages"),
     "contents": ("answers", "contents"),
     "directory_here": ("answers", "directory_here"),
@@ -21,20 +21,20 @@ _ANSWERS = {
 
 
 def plug() -> None:
-    """Answer torch's questions about files."""
+    """Install the hooks."""
     from torch._seam import files
 
-    for hook, (module, name) in _ANSWERS.items():
+    for hook, (module, name) in _IMPLEMENTATIONS.items():
         getattr(files, hook).plug(_lazy(module, name))
 
 
 def _lazy(module: str, name: str) -> Any:
-    answer: Any = None
+    function: Any = None
 
-    def ask(*args: Any, **kwargs: Any) -> Any:
-        nonlocal answer
-        if answer is None:
-            answer = getattr(import_module(f"torch_google.gfile.{module}"), name)
-        return answer(*args, **kwargs)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        nonlocal function
+        if function is None:
+            function = getattr(import_module(f"torch_google.gfile.{module}"), name)
+        return function(*args, **kwargs)
 
-    return ask
+    return call

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch/_seam/logs.py: logs and traces whose path is one of gfile's."""
+"""Hooks of torch/_seam/logs.py: logs and traces at gfile paths."""
 
 import logging
 
 
 def plug() -> None:
-    """Plug the answers in. What they need is imported when they are asked."""
+    """Install the hooks. They import what they need on first call."""
     from torch._seam import logs
 
     logs.file_handler.plug(_file_handler)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch/_seam/processes.py: a DataLoader's worker that crashes says where, as other children do."""
+"""Hook of torch/_seam/processes.py: a crashing DataLoader worker reports its traceback."""
 
 import signal
 import sys
@@ -9,26 +9,26 @@ _REPORTS = "torch_google.multiprocessing.reports"
 
 
 def plug() -> None:
-    """Answer torch's questions about processes."""
+    """Install the hook."""
     from torch._seam import processes
 
     processes.worker_signals.plug(_worker_signals)
 
 
-# What torch's handlers of these say ends in a NUL, and is less than what faulthandler says; the process
-# that waits for the worker has torch's advice about shared memory in its own error.
+# For these signals, torch's handlers write a message that ends in a NUL and says less than
+# faulthandler. The waiting process raises an error with torch's advice about shared memory.
 _FAULTS = (signal.SIGBUS, signal.SIGSEGV, signal.SIGFPE)
 
 
 def _worker_signals(install: Callable[[], None]) -> None:
-    """torch's handler of SIGTERM, and faulthandler for what its others are for."""
+    """Install torch's handler of SIGTERM, and faulthandler in place of its other handlers."""
     reports = sys.modules.get(_REPORTS)
-    if reports is None:  # a worker of a program that does without
+    if reports is None:  # the program does not use torch_google.multiprocessing
         install()
         return
     import faulthandler
 
-    # Enabled already, it would think that it still is, below torch's handlers.
+    # Otherwise faulthandler.enable would be a no-op, although torch replaces its handlers.
     faulthandler.disable()
     install()
     for number in _FAULTS:
