@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a monorepo adds to PyTorch, for everyone. Importing this starts no device and loads no JAX."""
+"""Additions to PyTorch for a monorepo. Importing this starts no device and loads no JAX."""
 
 import os
 
-# One stat tells a checkout from an installed package.
+# One stat() call distinguishes a checkout from an installed package.
 if os.path.exists(os.path.join(os.path.dirname(__path__[0]), "MODULE.bazel")):
     from torch_google import checkout
 

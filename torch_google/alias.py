@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.google` is `torch_google`: two names of the same modules, whichever is imported first."""
+"""Make `torch.google` an alias of `torch_google`: two names of the same modules, in any order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REAL = "torch_google"
 
 
 def install() -> None:
-    """Have `import torch.google[.x]` import `torch_google[.x]`. Calling it again changes nothing."""
+    """Make `import torch.google[.x]` import `torch_google[.x]`. Idempotent."""
     if not any(isinstance(finder, _AliasFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _AliasFinder())
 
@@ -40,7 +40,7 @@ class _AliasFinder(MetaPathFinder):
 
 
 class _AliasLoader(Loader):
-    """Answers with the module that is there under its own name, and leaves it as it was."""
+    """A loader that returns the module of the real name, unchanged."""
 
     def __init__(self, real: ModuleSpec) -> None:
         self._real = real
@@ -52,7 +52,7 @@ class _AliasLoader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        # The import system has written the alias's spec into it.
+        # Restore the real spec: the import system has assigned the alias's.
         module.__spec__ = self._real
 
     def get_code(self, fullname: str) -> CodeType | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warns when a checkout without compiled code hides an installed torch_google.
+"""Warn if a checkout without compiled code hides an installed torch_google.
 
 Python started in the repository's root finds the checkout's `torch_google` first, and the entry
 points of the installed wheel then load it. The checkout lacks `tpu/_C.so` until it is built.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python started in a checkout says when it hides an installed package, and what to do."""
+"""Python started in a checkout warns if it hides an installed package, and says what to do."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _package(directory: Path) -> None:
-    """Copy the package's door, and give it a device that warns as the real one does."""
+    """Copy the package's __init__, and add a device that warns like the real one."""
     (directory / "tpu").mkdir(parents=True)
     for name in ("__init__.py", "checkout.py"):
         source = Path(torch_google.__path__[0], name)

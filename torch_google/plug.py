@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch_google answers where torch asks its surroundings."""
+"""The entry points that plug torch_google into torch."""
 
 from importlib import import_module
 
@@ -9,15 +9,15 @@ _MODULES = ("configs", "files", "logs", "processes")
 
 
 def plug() -> None:
-    """Give all our answers; the patched torch calls it, through an entry point, before it starts."""
+    """Install all hooks. The patched torch calls this, through an entry point, before it starts."""
     for module in _MODULES:
         import_module(f"torch_google.plugs.{module}").plug()
 
 
 def loaded() -> None:
-    """Make `torch.google` this package, and set what the board would have set.
+    """Make `torch.google` this package, and apply flags to a torch without hooks.
 
-    Any torch calls it, through an entry point, once it is there.
+    Every torch calls this, through an entry point, at the end of its import.
     """
     alias.install()
     import_module("torch.google")
