@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes as a monorepo has them: one main for all of them, children that report and leave no orphans."""
+"""One main for several processes: children report failures and never outlive the parent."""
 
 from torch_google.multiprocessing.elastic import launch
 from torch_google.multiprocessing.main import handle_main, handle_test_main

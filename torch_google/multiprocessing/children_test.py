@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What children have of their parent, and it of them: one table for all ways to start them."""
+"""Flags, log and failure reports between parent and children, for every start method."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_text_for_a_status_is_logged_once(method: str) -> None:
     done = _run("status_text", method)
     assert done.returncode == 1
     assert done.stderr.count("failed:\nchild 0 has nothing to do\n") == 1
-    assert "said nothing" not in done.stderr
+    assert "reported no reason" not in done.stderr
 
 
 @every_method
@@ -94,7 +94,7 @@ def test_nothing_said_is_lost_when_the_program_ends_at_once(method: str) -> None
     for depth in range(3):
         assert done.stderr.count(f"ValueError: depth {depth} says no") == 1, done.stderr
     for depth in range(2):
-        # Of the stream, not of the handler that Abseil leaves behind.
+        # The line has the stream's format, so it did not come from Abseil's fallback handler.
         assert re.search(
             rf"^E\d{{4}} .* depth-{depth} \(pid \d+\) failed:$", done.stderr, re.MULTILINE
         )
@@ -147,7 +147,7 @@ def test_a_loader_workers_crash_is_in_the_log(method: str) -> None:
         re.MULTILINE,
     )
     assert "in crash_in_c\n" in done.stderr
-    assert "\0" not in done.stderr  # torch's own handler says one more line, which ends in it
+    assert "\0" not in done.stderr  # torch's own handler would write a line that ends in it
 
 
 def test_the_method_is_checked() -> None:
@@ -158,10 +158,10 @@ def test_the_method_is_checked() -> None:
 
 def test_help_is_readable() -> None:
     done = _run("flags_and_log", "spawn", "--helpfull")
-    assert done.returncode == 1  # as absl has it
+    assert done.returncode == 1  # absl's status for --help
     assert "--multiprocessing_start_method: <spawn|forkserver|fork>:" in done.stdout
     flags = done.stdout.partition("\nflags:\n")[2]
-    # Beside the names of the programs' own files, which absl puts above their flags.
+    # Except the paths of the program's own files, which absl prints above their flags.
     lines = [line for line in flags.splitlines() if not line.startswith("/")]
     assert max(map(len, lines)) <= 80
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torchrun without another program: a function in several processes, restarted together when one fails."""
+"""torchrun's work without a second program: run a function in processes that restart together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from torch_google.multiprocessing import origin, reports
 from torch_google.multiprocessing.process import ProcessFailedError
 
-# torchrun's own default: a name drawn here would be another one on each machine.
+# torchrun's default. A random name would differ between machines.
 _EVERY_JOB = "none"
 
 
@@ -29,16 +29,17 @@ def launch(
     start_method: str | None = None,
     role: str = "worker",
 ) -> dict[int, Any]:
-    """Run `main(*args)` in `nproc_per_node` processes here, as torchrun would; return results by rank.
+    """Run `main(*args)` in `nproc_per_node` local processes like torchrun; return results by rank.
 
-    Each has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so that
-    `init_process_group` needs nothing. `nnodes` is N or MIN:MAX machines, which meet at `rdzv_endpoint`,
-    HOST:PORT; empty means this one alone. `run_id` tells jobs apart that meet at the same place, and is
-    the same on all machines of one. A failure starts all of them anew, `max_restarts` times; after that it is
-    raised as ProcessFailedError of the process that failed first. Each failure's traceback is logged.
-    `start_method` is the program's default when None.
+    Each process has RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and so on in its environment, so
+    `init_process_group` needs no arguments. `nnodes` is N or MIN:MAX machines, which meet at
+    `rdzv_endpoint`, HOST:PORT; empty means this machine alone. `run_id` distinguishes jobs that
+    share an endpoint, and is the same on all machines of a job. If a process fails, all are
+    restarted, `max_restarts` times; after that, ProcessFailedError is raised for the process that
+    failed first. Each failure's traceback is logged. `start_method` None means the program's
+    default.
     """
-    # Not at the top: it needs most of torch.distributed, and programs without it should not pay.
+    # Imported here, because it loads most of torch.distributed.
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -46,7 +47,7 @@ def launch(
     fewest, most = _machines(nnodes)
     if most > 1 and not rdzv_endpoint:
         raise ValueError(
-            f"launch: nnodes is {nnodes!r}, and nothing says where these machines meet; give "
+            f"launch: nnodes is {nnodes!r}, and the machines have no endpoint to meet at; give "
             "rdzv_endpoint as HOST:PORT, the same on all of them"
         )
     origin.install()
@@ -71,7 +72,7 @@ def launch(
 
 
 class _Entry:
-    """What elastic runs. It has set faulthandler to standard error, which no log would have."""
+    """The function that elastic runs. It redirects faulthandler, which elastic set to stderr."""
 
     def __init__(self, main: Callable[..., Any]) -> None:
         self._main = main
@@ -81,7 +82,8 @@ class _Entry:
     def __call__(self, *args: Any) -> Any:
         reports.watch_faults()
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-            # A fork has the agent's handlers, which wait for C code to return: elastic would wait too.
+            # A fork inherits the agent's handlers. Python runs them only after C code returns, so
+            # elastic would wait for the worker.
             signal.signal(number, signal.SIG_DFL)
         return self._main(*args)
 
@@ -97,9 +99,9 @@ def _machines(nnodes: str) -> tuple[int, int]:
 
 
 def _failed(role: str, error: Any) -> ProcessFailedError:
-    """Return our exception for elastic's. It has logged exceptions by itself, and we have crashes."""
+    """Convert elastic's exception; the traceback of a crash comes from the listener."""
     rank, failure = error.get_first_failure()
-    said = reports.listener().take(failure.pid)
-    if not said and isinstance(failure.message, dict):
-        said = failure.message.get("extraInfo", {}).get("py_callstack", "").strip()
-    return ProcessFailedError(f"{role}-{rank}", failure.pid, failure.exitcode, said)
+    traceback = reports.listener().take(failure.pid)
+    if not traceback and isinstance(failure.message, dict):
+        traceback = failure.message.get("extraInfo", {}).get("py_callstack", "").strip()
+    return ProcessFailedError(f"{role}-{rank}", failure.pid, failure.exitcode, traceback)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elastic processes of the same file: they restart, and the failure that counts is told and logged."""
+"""Elastic processes of the same file: they restart, and the first failure is raised and logged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 @every_method
 def test_workers_fail_and_restart(method: str) -> None:
-    # Not tmp_path: the fork server's socket is in it, and has a short name or none.
+    # Not tmp_path, which is too long for the path of the fork server's socket.
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
         done = _run(
             *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
@@ -103,13 +103,13 @@ def test_two_machines_meet_without_a_name() -> None:
         for _ in range(2)
     ]
     try:
-        said = [agent.communicate(timeout=60)[0] for agent in agents]
+        outputs = [agent.communicate(timeout=60)[0] for agent in agents]
     finally:
         for agent in agents:
             agent.kill()
             agent.wait()
     assert [agent.returncode for agent in agents] == [0, 0]
-    assert sorted(said) == ["rank 0 of 2\n", "rank 1 of 2\n"]
+    assert sorted(outputs) == ["rank 0 of 2\n", "rank 1 of 2\n"]
 
 
 @pytest.mark.parametrize("nnodes", ["2", "1:2"])

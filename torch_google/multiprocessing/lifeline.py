@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipe that nobody writes to: when the process that holds it ends, the kernel kills all that hang on it.
+"""A pipe that makes the kernel kill child processes when the process that holds it ends.
 
-A child asks the kernel for SIGKILL as the signal of "something happened to this pipe", and only one
-thing can: its last writer is gone. That works whatever the child does, also in C code that holds the
-interpreter's lock, however the parent ended, and whichever of its threads started the child. The
-kernel's own PR_SET_PDEATHSIG follows the thread that forked, and of a forkserver's child it would watch
-the server. Linux only.
+Nothing is ever written to the pipe. A child asks the kernel to send it SIGKILL as the I/O signal of
+the pipe, and the only possible event is that its last writer is gone. This works in C code that
+holds the GIL, for every way in which the parent ends, and for children started by any thread.
+PR_SET_PDEATHSIG would watch the thread that forked, and for a child of a forkserver, the server.
+Linux only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 @dataclass(frozen=True)
 class Line:
-    """The writing end that a process holds: found through /proc, which a reused id cannot fake."""
+    """The write end that a process holds. The inode detects a reused process id."""
 
     pid: int
     descriptor: int
@@ -35,7 +35,7 @@ _inherited: Line | None = None
 
 
 def line() -> Line:
-    """Return the line of this process, made when first asked for."""
+    """Return the line of this process, created on first use."""
     global _mine
     if _mine is None:
         reader, writer = os.pipe()
@@ -52,7 +52,7 @@ def inherited() -> Line:
 
 
 def hang_on(parents: Line) -> None:
-    """From now on this process dies with the one that holds `parents`; at once if that is gone."""
+    """Make this process die with the one that holds `parents`; at once if that has ended."""
     try:
         descriptor = os.open(
             f"/proc/{parents.pid}/fd/{parents.descriptor}",
@@ -67,14 +67,14 @@ def hang_on(parents: Line) -> None:
     fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_NONBLOCK | os.O_ASYNC)
     watch = select.poll()
     watch.register(descriptor, 0)
-    if watch.poll(0):  # it ended before the kernel was asked
+    if watch.poll(0):  # the parent ended before fcntl took effect
         _die()
 
 
 def die_with_parent() -> None:
-    """Die with a parent that holds no line and is no fork of this program, as torchrun's agent.
+    """Die with a parent that holds no line because it is another program, such as torchrun's agent.
 
-    The kernel watches the thread that started this process: of the agent that is its main one.
+    The kernel watches the thread that started this process: in the agent, the main thread.
     """
     parent = os.getppid()
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
@@ -85,7 +85,7 @@ def die_with_parent() -> None:
 
 
 def forget() -> None:
-    """In a process that was forked: let go of the parent's end, which only the parent may hold."""
+    """In a forked process, close the parent's write end, which only the parent may hold."""
     global _mine, _inherited
     if _mine is not None:
         with contextlib.suppress(OSError):

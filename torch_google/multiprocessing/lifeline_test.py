@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of a parent leaves no process behind, however its children were started and whatever they do."""
+"""kill -9 of a parent leaves no process behind, for every kind of child."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _METHODS = ["spawn", "forkserver", "fork"]
 
 
 def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
-    """Start a family, kill its first process when `expect` others hold, and see all of them gone."""
+    """Kill the first process of a scenario once `expect` processes hold; wait for all to end."""
     output = tmp_path / "pids"
     with output.open("wb") as file:
         first = subprocess.Popen(
@@ -27,8 +27,8 @@ def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
         )
     try:
         _until(lambda: len(output.read_bytes().splitlines()) == expect, first)
-        members = _processes_of(str(tmp_path))
-        assert {int(line) for line in output.read_text().split()} < members
+        running = _processes_of(str(tmp_path))
+        assert {int(line) for line in output.read_text().split()} < running
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()
@@ -38,23 +38,23 @@ def _killed(tmp_path: Path, *arguments: str, expect: int) -> None:
 def _until(condition, first: subprocess.Popen[bytes] | None) -> None:  # type: ignore[no-untyped-def]
     end = time.monotonic() + 120
     while not condition():
-        assert first is None or first.poll() is None, "the program ended by itself"
-        assert time.monotonic() < end, "still so after two minutes"
+        assert first is None or first.poll() is None, "the program ended early"
+        assert time.monotonic() < end, "the condition is still false after two minutes"
         time.sleep(0.05)
 
 
 def _processes_of(name: str) -> set[int]:
-    """All living processes with that name in their environment: servers and trackers as well."""
-    wanted = f"SCENARIOS_TEST={name}".encode()
-    found = set()
+    """Return all running processes with that variable: fork servers and trackers included."""
+    variable = f"SCENARIOS_TEST={name}".encode()
+    pids = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if wanted in (entry / "environ").read_bytes().split(b"\0"):
-                    found.add(int(entry.name))
-            except OSError:  # gone meanwhile, or somebody else's
+                if variable in (entry / "environ").read_bytes().split(b"\0"):
+                    pids.add(int(entry.name))
+            except OSError:  # the process has ended, or belongs to another user
                 continue
-    return found
+    return pids
 
 
 @pytest.mark.parametrize("method", _METHODS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main of a program that has more than one process: flags, the log, the default way to start others."""
+"""The main function of a program with several processes: flags, log, default start method."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FLAGS = flags.FLAGS
 
 Main = Callable[[list[str]], int | None]
 
-# Flags of absl's app that are about the process of the user, not about those that it starts.
+# Flags of absl.app that apply to the main process only, not to its children.
 _FOR_MAIN_ONLY = {
     "only_check_args": False,
     "pdb_post_mortem": False,
@@ -38,19 +38,19 @@ def handle_main(
     elastic: bool = False,
     known_only: bool = False,
 ) -> NoReturn:
-    """Run a program: in `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
+    """Run a program in `if __name__ == "__main__":`, instead of `absl.app.run(main)`.
 
-    Flags are parsed and the log is set up before `main(remaining arguments)`; what it returns is the
-    exit status, and an exception is logged and ends with status 1. Processes that multiprocessing,
-    torch.multiprocessing or a DataLoader start, by default as `--multiprocessing_start_method` says,
-    have the same flags and log, and die when this process does.
+    Flags are parsed and the log is set up before `main(remaining arguments)`. Its result is the
+    exit status; an exception is logged and exits with status 1. Processes started by
+    multiprocessing, torch.multiprocessing or a DataLoader have the same flags and log, and die with
+    this process. `--multiprocessing_start_method` is their default start method.
 
     Args:
       main: the program.
       argv: the command line; the default is sys.argv.
-      elastic: also take torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes. Under
-        torchrun itself it runs as it is.
-      known_only: leave flags that nobody defined among the remaining arguments.
+      elastic: also take torchrun's flags: with `--nproc_per_node=N`, `main` runs in N processes.
+        Under torchrun itself, `main` runs in this process.
+      known_only: pass undefined flags to `main` with the remaining arguments.
     """
     line = list(sys.argv if argv is None else argv)
     _define_flags()
@@ -68,7 +68,8 @@ def handle_main(
 def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -> NoReturn:
     """Run tests: `handle_test_main(absltest.main)`, or `handle_test_main(pytest.main, arguments)`.
 
-    As `handle_main` otherwise. Where `test_main` is not absl's, flags are taken from sys.argv first.
+    Otherwise like `handle_main`. Unless `test_main` is absl's, flags are removed from sys.argv
+    first.
     """
     line = list(sys.argv)
     _define_flags()
@@ -86,9 +87,9 @@ def handle_test_main(test_main: Callable[..., Any], *args: Any, **kwargs: Any) -
 
 
 def set_up_child(argv: Sequence[str]) -> None:
-    """Parse the parent's command line and set the log up, in a process that was started afresh.
+    """Parse the parent's command line and set up the log, in a child that was not forked.
 
-    A flag that this process does not define is left out: its parent defined it after it began.
+    Flags that this process does not define are ignored: the parent's main module defined them.
     """
     _define_flags()
     try:
@@ -96,12 +97,12 @@ def set_up_child(argv: Sequence[str]) -> None:
     except SystemExit as end:
         if end.code:
             raise
-    # What C++ code writes goes through the parent's descriptor, into the parent's record of it.
+    # C++ text goes through the inherited descriptor 2 into the parent's relay.
     stream.setup(native=False)
 
 
 class _Elastic:
-    """`main` in as many processes as the flags say."""
+    """A wrapper that runs `main` in the number of processes that the flags ask for."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -125,7 +126,7 @@ class _Elastic:
 
 
 class _Worker:
-    """`main` in an elastic process: what it returns is that process's exit status."""
+    """A wrapper of `main` in an elastic process, which exits with main's status."""
 
     def __init__(self, main: Main) -> None:
         self._main = main
@@ -142,7 +143,7 @@ def _define_flags() -> None:
 
 
 def _begin(argv: list[str]) -> None:
-    """What holds for the whole program, when flags are parsed."""
+    """Set up the process once flags are parsed."""
     stream.setup()
     sys.excepthook = _log_exception
     multiprocessing.set_start_method(FLAGS.multiprocessing_start_method, force=True)
@@ -158,7 +159,7 @@ def _under_torchrun() -> bool:
 def _log_exception(
     kind: type[BaseException], value: BaseException, trace: TracebackType | None
 ) -> None:
-    """Log what ends the program; before it, what its processes said."""
+    """Log the children's reports, then the exception that ends the program."""
     reports.settle()
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, value, trace)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""handle_test_main and handle_main's own ends, in programs that are files."""
+"""handle_test_main, and the ways in which handle_main ends, in programs that are files."""
 
 from __future__ import annotations
 

@@ -7,15 +7,15 @@ from absl import flags
 
 FLAGS = flags.FLAGS
 
-# The first is the default. A spawned process is a new program: it has the environment of the moment, and
-# no lock that a thread held while it was forked; torch, OpenMP and JAX all have threads. forkserver gives
-# the same, with the environment of the moment when its server was started, which surprises; fork is the
-# fastest, and right for a program that has no thread yet.
+# The first is the default. A spawned process is a new program: it has the current environment, and
+# no lock that a thread held during a fork; torch, OpenMP and JAX all start threads. forkserver does
+# the same with the environment in which its server was started, which surprises. fork is the
+# fastest, and safe in a program that has no threads yet.
 START_METHODS = ("spawn", "forkserver", "fork")
 
 
 def define_flags() -> None:
-    """Define `--multiprocessing_start_method`, once; before flags are parsed."""
+    """Define `--multiprocessing_start_method`. Idempotent; call it before flags are parsed."""
     if "multiprocessing_start_method" not in FLAGS:
         flags.DEFINE_enum(
             "multiprocessing_start_method",
@@ -27,28 +27,26 @@ def define_flags() -> None:
 
 
 def define_elastic_flags() -> None:
-    """Define `--nproc_per_node` and what goes with it, once: torchrun's, for the same file."""
+    """Define torchrun's flags, `--nproc_per_node` and related ones. Idempotent."""
     if "nproc_per_node" in FLAGS:
         return
     flags.DEFINE_integer(
         "nproc_per_node",
         0,
-        "Run main in so many processes of this machine, restarted together when one fails; "
+        "Run main in this number of processes on this machine, restarted together if one fails; "
         "0: in this process.",
         lower_bound=0,
     )
     flags.DEFINE_string("nnodes", "1", "How many machines take part: N, or MIN:MAX.")
-    flags.DEFINE_integer(
-        "max_restarts", 0, "How often the processes are started anew.", lower_bound=0
-    )
+    flags.DEFINE_integer("max_restarts", 0, "How often the processes are restarted.", lower_bound=0)
     flags.DEFINE_string(
         "rdzv_endpoint",
         "",
         "HOST:PORT where machines meet, the same on all of them; empty: this machine is alone.",
     )
-    flags.DEFINE_string("rdzv_backend", "c10d", "How machines meet, as torchrun has it.")
+    flags.DEFINE_string("rdzv_backend", "c10d", "The rendezvous backend, as for torchrun.")
     flags.DEFINE_string(
         "rdzv_id",
         "",
-        "The job's name, the same on all machines; needed where several jobs meet at one endpoint.",
+        "The job's name, the same on all machines; needed if several jobs share an endpoint.",
     )

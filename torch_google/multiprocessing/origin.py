@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process hands to its children, and how a child begins, whichever way it was started.
+"""The start of a child process, for every start method, and the data that its parent passes on.
 
-multiprocessing copies the configuration of a process to each child: by memory when it forks, pickled
-otherwise. An `Origin` stands in it. Where it arrives by pickle it brings this module with it, so that no
-child begins without, whatever its main module imports; and `begin` runs in each child, of any class,
-right before the child's own function, when all modules that it needs are imported.
+multiprocessing copies the configuration of a process to each child: in memory if it forks,
+otherwise pickled. It contains an `Origin`. Unpickling it imports this module, whatever the child's
+main module imports. `begin` runs in each child, of any Process class, right before the child's own
+function, when all modules are imported.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ _KEY = "torch_google.multiprocessing"
 
 
 class Origin:
-    """What children of this process get: where it lives and listens, and its command line."""
+    """The data for children: the parent's lifeline, its listener's address, its command line."""
 
     def __init__(self, argv: Sequence[str] | None) -> None:
-        """Hand down `argv`, or no flags and no log set-up when None."""
+        """Pass on `argv`; if it is None, children parse no flags and set up no log."""
         self.argv = argv
         self._arrived: tuple[lifeline.Line, bytes] | None = None
         util.register_after_fork(self, Origin.begin)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled for a child of the process that pickles, which is not always the one that made it."""
+        """Pickle it for a child of the current process, which may not be the creator's process."""
         return _arrive, (self.argv, lifeline.line(), reports.listener().address)
 
     def arrive(self, line: lifeline.Line, address: bytes) -> None:
-        """Note whose child this process is."""
+        """Record the parent's data after unpickling."""
         self._arrived = line, address
 
     def begin(self) -> None:
-        """Begin as a child: hang on the parent, report to it, then flags and the log as it has them.
+        """Set up a child: tie its life to the parent, report to it, apply its flags and log.
 
-        A child that cannot begin so does not run: it prints why and ends with status 1.
+        A child whose set-up fails prints the error and exits with status 1.
         """
         try:
             arrived, self._arrived = self._arrived, None
@@ -54,16 +54,16 @@ class Origin:
                 _set_up(self.argv)
                 reports.watch_faults()
             process.run = _reporting(process.run)  # type: ignore[method-assign]
-        except BaseException:  # noqa: BLE001  # multiprocessing would pass over it
+        except BaseException:  # noqa: BLE001  # multiprocessing would ignore it
             traceback.print_exc()
             sys.stderr.flush()
             os._exit(1)
 
 
 def install(argv: Sequence[str] | None = None) -> None:
-    """Have the children of this process begin as `Origin.begin` says.
+    """Run `Origin.begin` in the children of this process.
 
-    Calling it again changes nothing, except that an `argv` that was None may become one.
+    Later calls change nothing, except that they may set an `argv` that was None.
     """
     configuration: dict[str, Any] = vars(multiprocessing.current_process())["_config"]
     origin = configuration.get(_KEY)
@@ -85,7 +85,7 @@ def _follow_forks() -> None:
 
 
 def _prepare() -> None:
-    """What a child needs to find is there before it is."""
+    """Before a fork, create the lifeline and the listener that the child needs."""
     lifeline.line()
     reports.listener()
 
@@ -96,10 +96,10 @@ def _forget() -> None:
 
 
 def _arrive(argv: Sequence[str] | None, line: lifeline.Line, address: bytes) -> Origin:
-    """Make the origin of a process that was started afresh."""
+    """Return the unpickled origin, in a child that was not forked."""
     origin = Origin(argv)
     origin.arrive(line, address)
-    # A forkserver's child runs what was registered, as a forked one does; a spawned one only this.
+    # A forkserver's child runs the registered after-fork functions; a spawned child runs only this.
     context.SpawnProcess._after_fork = staticmethod(origin.begin)  # type: ignore[attr-defined]
     _follow_forks()
     return origin
@@ -112,7 +112,7 @@ def _set_up(argv: Sequence[str]) -> None:
 
 
 def _reporting(run: Callable[[], object]) -> Callable[[], None]:
-    """Return `run`, with its exception told to the parent, which logs it, instead of printed here."""
+    """Wrap `run` to report its exception to the parent, which logs it, instead of printing it."""
 
     def reporting() -> None:
         try:
@@ -120,11 +120,11 @@ def _reporting(run: Callable[[], object]) -> Callable[[], None]:
         except SystemExit as end:
             if end.code is None or isinstance(end.code, int):
                 raise
-            reports.report(str(end.code))  # a text: Python would print it
+            reports.report(str(end.code))  # a text, which Python would print
             sys.exit(1)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001  # reported, then the status of a failure
+        except BaseException:  # noqa: BLE001  # reported, then exits with a failure status
             reports.report(traceback.format_exc())
             sys.exit(1)
 

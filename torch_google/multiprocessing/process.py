@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that say how they ended: exit status, signal and traceback reach whoever waits for them."""
+"""Child processes whose exit status, signal and traceback reach the waiting parent."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any
 
 from torch_google.multiprocessing import origin, reports
 
-# Between SIGTERM and SIGKILL for those that are ended because another failed, in seconds.
+# Seconds between SIGTERM and SIGKILL for processes that are ended because another one failed.
 GRACE_SECONDS = 10.0
 
 
 class ProcessFailedError(RuntimeError):
-    """A child ended otherwise than by status 0.
+    """An error for a child that ended with another status than 0.
 
-    `name` and `pid` are the child's; `exitcode` is its status, or minus the number of the signal that
-    killed it; `traceback` is what it said about it, of an exception or of a crash, empty if nothing.
+    `name` and `pid` are the child's. `exitcode` is its status, or minus the number of the signal
+    that killed it. `traceback` is that of the exception or crash, empty if it reported none.
     """
 
     def __init__(self, name: str, pid: int, exitcode: int, traceback: str = "") -> None:
@@ -36,7 +36,7 @@ class ProcessFailedError(RuntimeError):
 
 
 class Process:
-    """A process of its own for a function; `join` raises when it failed."""
+    """A child process that runs a function; `join` raises if it failed."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Process:
         daemon: bool | None = None,
         start_method: str | None = None,
     ) -> None:
-        """Prepare `target(*args, **kwargs)`; `start_method` is the program's default when None."""
+        """Prepare `target(*args, **kwargs)`. `start_method` None means the program's default."""
         origin.install()
         context: Any = multiprocessing.get_context(start_method)
         self._process: multiprocessing.Process = context.Process(
@@ -58,57 +58,57 @@ class Process:
 
     @property
     def name(self) -> str:
-        """What logs call it."""
+        """Its name in logs."""
         return self._process.name
 
     @property
     def pid(self) -> int | None:
-        """Its id, None before it is started."""
+        """Its process id, None before it is started."""
         return self._process.pid
 
     @property
     def exitcode(self) -> int | None:
-        """Its status, minus the number of a signal, or None while it runs."""
+        """Its exit status, or minus the number of a signal; None while it runs."""
         return self._process.exitcode
 
     @property
     def sentinel(self) -> int:
-        """Ready when it has ended, for multiprocessing.connection.wait."""
+        """A handle for multiprocessing.connection.wait, ready when the process has ended."""
         return self._process.sentinel
 
     def start(self) -> None:
-        """Start it."""
+        """Start the process."""
         self._process.start()
 
     def is_alive(self) -> bool:
-        """Whether it runs."""
+        """Return whether it is running."""
         return self._process.is_alive()
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Send SIGTERM."""
         self._process.terminate()
 
     def kill(self) -> None:
-        """End it (SIGKILL)."""
+        """Send SIGKILL."""
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int | None:
-        """Wait for its end, at most `timeout` seconds; return its exit code, None if it still runs."""
+        """Wait for its end, at most `timeout` seconds; return its exit code, None if it runs."""
         self._process.join(timeout)
         return self._process.exitcode
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait for its end, at most `timeout` seconds; return whether it has ended.
 
-        Raises ProcessFailedError if it failed, each time.
+        Every call raises ProcessFailedError if it failed.
         """
         status = self.wait(timeout)
         if status is None:
             return False
         if status != 0 and self._failure is None:
             assert self.pid is not None
-            said = reports.listener().take(self.pid)
-            self._failure = ProcessFailedError(self.name, self.pid, status, said)
+            traceback = reports.listener().take(self.pid)
+            self._failure = ProcessFailedError(self.name, self.pid, status, traceback)
         if self._failure is not None:
             raise self._failure
         return True
@@ -124,8 +124,8 @@ def spawn(
 ) -> None:
     """Run `fn(index, *args)` in `nprocs` processes and wait for all.
 
-    Names are `name-0`, ...; `name` is the function's when None. When one fails the others are ended, and
-    ProcessFailedError is that of the first.
+    Their names are `name-0`, ...; `name` defaults to the function's. If one fails, the others are
+    terminated, and ProcessFailedError is raised for the first failure.
     """
     if nprocs < 1:
         raise ValueError(f"spawn: nprocs is {nprocs}, and must be 1 or more")
@@ -160,10 +160,10 @@ def _end(processes: Sequence[Process]) -> None:
 
 
 def _gist(traceback: str) -> str:
-    """Return the line that says most; the log has all of them."""
+    """Return the most informative line; the log has the whole traceback."""
     lines = traceback.splitlines()
     if not lines:
-        return "it said nothing about why"
+        return "it reported no reason"
     return lines[0] if lines[0].startswith("Fatal Python error") else lines[-1]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process and spawn in a program that has no handle_main, as a library's test has none."""
+"""Process and spawn in a program without handle_main, such as a library's test."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_statuses(method: str) -> None:
         child = Process(sys.exit, (status,), start_method=method)
         child.start()
         if status:
-            with pytest.raises(ProcessFailedError, match=f"exit status {status}: it said nothing"):
+            with pytest.raises(ProcessFailedError, match=f"exit status {status}: it reported no"):
                 child.join()
         else:
             assert child.join()
@@ -64,7 +64,7 @@ def test_join_with_a_timeout() -> None:
     assert not child.join(0.01)
     assert child.is_alive()
     child.kill()
-    with pytest.raises(ProcessFailedError, match="ended by SIGKILL: it said nothing"):
+    with pytest.raises(ProcessFailedError, match="ended by SIGKILL: it reported no reason"):
         child.join()
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a child says about its end: the traceback of an exception, or of a crash in native code.
+"""Reports of failing children to their parent: tracebacks of exceptions and of native crashes.
 
-The parent listens on a socket, and a child connects when it begins. faulthandler writes there, which
-needs nothing of the interpreter, and so does what catches exceptions. When a child is gone, a thread of
-the parent logs what it said, once, and keeps it for whoever waits for that child.
+The parent listens on a socket, and each child connects at its start. faulthandler, which needs no
+working interpreter, and the handler of exceptions write to it. When a child has ended, a thread of
+the parent logs its report, once, and keeps it for `take`.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import threading
 from dataclasses import dataclass, field
 from multiprocessing import util
 
-# Of one child, in bytes; the rest of a longer report is left out.
+# Maximum size of a child's report in bytes; longer reports are truncated.
 MOST_BYTES = 1 << 20
-# Of how many children reports are kept for whoever waits for them.
+# Maximum number of reports kept for `take`.
 MOST_KEPT = 256
-# How long `settle` waits for the thread, in seconds.
+# Timeout of `settle` in seconds.
 SETTLE_SECONDS = 10.0
 
 LOGGER = "torch_google.multiprocessing"
 
-# multiprocessing joins what is left of its children at 0, in descending order.
+# Finalizers run in descending priority; multiprocessing joins its remaining children at 0.
 _AFTER_CHILDREN = -100
 
 _CHUNK = 1 << 16
@@ -43,10 +43,10 @@ class _Child:
 
 
 class Listener:
-    """The parent's side. One for a process, with a thread that ends with it."""
+    """The parent's side: one per process, with a daemon thread."""
 
     def __init__(self) -> None:
-        """Begin to listen, for processes of the same user."""
+        """Start listening for processes of the same user."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.bind(b"\0torch_google." + secrets.token_hex(16).encode())
         self._socket.listen(1024)
@@ -60,18 +60,18 @@ class Listener:
         threading.Thread(target=self._listen, name="children's reports", daemon=True).start()
 
     def settle(self) -> None:
-        """Wait until all that ended children said is logged."""
+        """Wait until the reports of all ended children are logged."""
         self._settled.clear()
         self._waker.send(b".")
         self._settled.wait(SETTLE_SECONDS)
 
     def take(self, pid: int) -> str:
-        """Return what a child that has ended said, or an empty string; after that it is forgotten."""
+        """Return and forget the report of a child that has ended, or an empty string."""
         self.settle()
         return self._texts.pop(pid, "")
 
     def close(self) -> None:
-        """In a forked process: let go of the parent's sockets."""
+        """Close the parent's sockets in a forked process."""
         for key in list(self._selector.get_map().values()):
             key.fileobj.close()  # type: ignore[union-attr]
         self._waker.close()
@@ -116,7 +116,7 @@ class Listener:
         text = text.strip()
         if text:
             self._texts[child.pid] = text
-            while len(self._texts) > MOST_KEPT:  # nobody waits for them
+            while len(self._texts) > MOST_KEPT:  # drop the oldest: nothing may ever take it
                 del self._texts[next(iter(self._texts))]
             logging.getLogger(LOGGER).error("%s (pid %d) failed:\n%s", name, child.pid, text)
 
@@ -127,7 +127,7 @@ _connection: socket.socket | None = None
 
 
 def listener() -> Listener:
-    """Return the listener of this process, made when first asked for."""
+    """Return the listener of this process, created on first use."""
     global _listener
     if _listener is None:
         _listener = Listener()
@@ -136,11 +136,11 @@ def listener() -> Listener:
 
 
 def _settle_at_exit() -> None:
-    """Have this process not end before its log has what its children said.
+    """Delay the process's exit until the reports of its children are logged.
 
-    The listener's thread does not keep it alive. A child of multiprocessing ends without atexit, but
-    like every process by multiprocessing's own end, which first joins the children that are left. In
-    the main process that is to come before the log's end, which was imported later.
+    The listener's daemon thread does not keep the process alive. Every process, also a child, which
+    skips atexit, runs multiprocessing's exit function, which first joins remaining children. In the
+    main process, register it again so that it runs before the log's shutdown.
     """
     util.Finalize(None, settle, exitpriority=_AFTER_CHILDREN)
     atexit.unregister(util._exit_function)  # type: ignore[attr-defined]
@@ -148,20 +148,20 @@ def _settle_at_exit() -> None:
 
 
 def settle() -> None:
-    """Wait until all that ended children said is logged, if there were any."""
+    """Wait until the reports of all ended children are logged, if there were any."""
     if _listener is not None:
         _listener.settle()
 
 
 def inherited() -> bytes:
-    """Return where the process that forked this one listens. Raises RuntimeError if it does not."""
+    """Return the listener's address of the parent of a fork. Raises RuntimeError if it has none."""
     if _inherited is None:
         raise RuntimeError(f"process {os.getpid()} was not forked by one that listens")
     return _inherited
 
 
 def connect(address: bytes, name: str) -> None:
-    """In a child that begins: report to the parent's `address` from now on, as `name`."""
+    """Connect a starting child to the parent's `address`; it reports as `name`."""
     global _connection
     _connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     _connection.connect(address)
@@ -170,7 +170,7 @@ def connect(address: bytes, name: str) -> None:
 
 
 def watch_faults() -> None:
-    """Have tracebacks of crashes go to the parent; to standard error where there is none."""
+    """Send tracebacks of crashes to the parent, or to standard error without one."""
     if _connection is not None:
         faulthandler.enable(_connection.fileno())
     elif sys.__stderr__ is not None:
@@ -178,14 +178,14 @@ def watch_faults() -> None:
 
 
 def report(text: str) -> None:
-    """Tell the parent. Raises RuntimeError in a process that is no child."""
+    """Send a report to the parent. Raises RuntimeError if it has none."""
     if _connection is None:
         raise RuntimeError(f"process {os.getpid()} has no parent to report to")
     _connection.sendall(text.encode(errors="replace"))
 
 
 def forget() -> None:
-    """In a process that was forked: let go of what is the parent's."""
+    """Close the parent's listener and connection in a forked process."""
     global _listener, _inherited, _connection
     _inherited = None
     if _listener is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program for the tests: `python -m torch_google.multiprocessing.testing.process_scenarios SCENE`, each a way to have children.
+"""A program that starts children in every supported way, for the tests.
 
-Scenes that wait for kill print the ids of all that live, one line, and the last of them stays in C code
-that holds the interpreter's lock.
+Run it as `python -m torch_google.multiprocessing.testing.process_scenarios SCENARIO`. In scenarios
+that the test kills, each process prints its id on a line, then sleeps in C code that holds the GIL.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from torch_google.multiprocessing import reports
 
 FLAGS = flags.FLAGS
 
-_STATUS = flags.DEFINE_integer("status", 0, "What children end with.")
-_TEXT = flags.DEFINE_string("text", "not given", "What children log.")
+_STATUS = flags.DEFINE_integer("status", 0, "The exit status of children.")
+_TEXT = flags.DEFINE_string("text", "not given", "The text that children log.")
 _METHOD = flags.DEFINE_string(
     "method", None, "The start method of some children; None: the default."
 )
@@ -37,26 +37,26 @@ _SCENARIOS: dict[str, Callable[[], int | None]] = {}
 
 
 def scenario(function: Callable[[], int | None]) -> Callable[[], int | None]:
-    """Make a function what `main` runs when the first argument is its name."""
+    """Register a function as the scenario of its name."""
     _SCENARIOS[function.__name__] = function
     return function
 
 
 def main(argv: list[str]) -> int | None:
-    """Run a scene."""
+    """Run the scenario that the first argument names."""
     return _SCENARIOS[argv[1]]()
 
 
 @scenario
 def flags_and_log() -> None:
-    """A child that says what it knows, by the default method."""
+    """Start children that log a flag, by the default method."""
     processes.spawn(talk, nprocs=2, name="talker")
     stream.info("the parent says %s by %s", _TEXT.value, multiprocessing.get_start_method())
 
 
 @scenario
 def status() -> int:
-    """A child that ends with a status."""
+    """Start a child that exits with a status."""
     try:
         processes.spawn(leave, nprocs=1)
     except processes.ProcessFailedError as error:
@@ -66,19 +66,19 @@ def status() -> int:
 
 @scenario
 def status_text() -> None:
-    """A child that ends with a text for a status."""
+    """Start a child that exits with a text as its status."""
     processes.spawn(leave_with_text, nprocs=1)
 
 
 @scenario
 def uncaught() -> None:
-    """A child's exception that ends the program."""
+    """Start a child whose exception ends the program."""
     processes.spawn(fail, nprocs=2, name="child")
 
 
 @scenario
 def plain() -> int | None:
-    """A child of multiprocessing's own class that fails."""
+    """Start a failing child of multiprocessing's own class."""
     child = multiprocessing.Process(target=fail, args=(0,), name="plain-child")
     child.start()
     child.join()
@@ -87,31 +87,31 @@ def plain() -> int | None:
 
 @scenario
 def ends_at_once() -> None:
-    """Children that fail, one of them a child's, where writing to the log takes long; nobody waits."""
+    """Start a failing child and grandchild without waiting for them, while logging is slow."""
     fail_below(2)
 
 
 @scenario
 def crash() -> None:
-    """A child that crashes in C."""
+    """Start a child that crashes in C."""
     processes.spawn(crash_in_c, nprocs=1, name="crasher")
 
 
 @scenario
 def nested() -> None:
-    """A child with a child."""
+    """Start a child with a child."""
     processes.spawn(talk_with_child, nprocs=1, name="outer")
 
 
 @scenario
 def kill_me() -> None:
-    """A child, and its child, in C code."""
+    """Start a child and a grandchild that sleep in C code."""
     _start(processes.Process(hold_with_child, start_method=_METHOD.value))
 
 
 @scenario
 def kill_me_plain() -> None:
-    """As `kill_me`, by multiprocessing's own class, started by a thread that has ended."""
+    """Like `kill_me`, with multiprocessing's own class, started by a thread that has ended."""
     child = multiprocessing.get_context(_METHOD.value).Process(target=hold_with_child)
     thread = threading.Thread(target=child.start)
     thread.start()
@@ -121,26 +121,26 @@ def kill_me_plain() -> None:
 
 @scenario
 def kill_my_loader() -> None:
-    """DataLoader workers in C code."""
+    """Start DataLoader workers that sleep in C code."""
     for _ in _loader(Holding()):
         pass
 
 
 @scenario
 def kill_my_workers() -> None:
-    """Elastic workers in C code."""
+    """Start elastic workers that sleep in C code."""
     processes.launch(hold_as_rank, nproc_per_node=2)
 
 
 @scenario
 def hold_under_torchrun() -> None:
-    """A program that torchrun starts: no child of multiprocessing."""
+    """Sleep in C code in a program that torchrun starts, not multiprocessing."""
     hold()
 
 
 @scenario
 def siblings() -> None:
-    """A child that outlives the death of another, of a thread that started it, and of a copy of us."""
+    """Start a child that outlives a sibling, its starting thread, and a fork of the parent."""
     long = processes.Process(talk_late, start_method=_METHOD.value)
     thread = threading.Thread(target=long.start)
     thread.start()
@@ -158,26 +158,26 @@ def siblings() -> None:
 
 @scenario
 def loader() -> None:
-    """Two DataLoader workers, by the default method."""
+    """Run two DataLoader workers, by the default method."""
     total = sum(int(batch.sum()) for batch in _loader(Squares()))
     stream.info("total %d", total)
 
 
 @scenario
 def loader_raises() -> None:
-    """An exception in a DataLoader worker."""
+    """Raise an exception in a DataLoader worker."""
     list(_loader(Raising()))
 
 
 @scenario
 def loader_crashes() -> None:
-    """A crash in a DataLoader worker."""
+    """Crash a DataLoader worker."""
     list(_loader(Crashing()))
 
 
 @scenario
 def isolated() -> None:
-    """What torch's ONNX exporter does to be safe from crashes."""
+    """Call a function in a child, as torch's ONNX exporter does to survive crashes."""
     from torch.onnx._internal.exporter import _isolated
 
     parent: int = _isolated.safe_call(os.getppid)
@@ -186,55 +186,55 @@ def isolated() -> None:
 
 @scenario
 def rank() -> int:
-    """Main in each of several processes."""
+    """Print the rank in each of several processes."""
     os.write(1, f"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']}\n".encode())
     return _STATUS.value or 0
 
 
 @scenario
 def elastic() -> None:
-    """Two workers of which one fails once."""
+    """Run two workers, one of which fails once."""
     results = processes.launch(fail_once, _TEXT.value, nproc_per_node=2, max_restarts=1)
     stream.info("results %s", results)
 
 
 @scenario
 def elastic_fails() -> None:
-    """Two workers of which one always fails."""
+    """Run two workers, one of which always fails."""
     processes.launch(fail_always, nproc_per_node=2, max_restarts=1)
 
 
 @scenario
 def elastic_crashes() -> None:
-    """A worker that crashes in C."""
+    """Run a worker that crashes in C."""
     processes.launch(crash_in_c, 0, nproc_per_node=1)
 
 
 def talk(index: int) -> None:
-    """Say which flags there are, in the log."""
+    """Log a flag and the start method."""
     stream.info("child %d says %s by %s", index, _TEXT.value, multiprocessing.get_start_method())
 
 
 def leave(index: int) -> None:
-    """End with the status of the flag."""
+    """Exit with the status of the flag."""
     del index
     sys.exit(_STATUS.value)
 
 
 def leave_with_text(index: int) -> None:
-    """End with why."""
+    """Exit with a text as the status."""
     sys.exit(f"child {index} has nothing to do")
 
 
 def fail(index: int) -> None:
-    """Raise, in the first; wait for the end in others."""
+    """Raise in the first child; wait to be ended in the others."""
     if index:
         time.sleep(1000)
     raise ValueError(f"child {index} says no")
 
 
 def fail_below(depth: int) -> None:
-    """Start a child that does the same, `depth` deep, and fail at once."""
+    """Start a child that does the same, `depth` levels deep, and fail at once."""
     logging.getLogger(reports.LOGGER).addFilter(_take_long)
     if depth:
         below = multiprocessing.Process(
@@ -245,7 +245,7 @@ def fail_below(depth: int) -> None:
 
 
 def arrive(index: int, directory: str) -> None:
-    """Write one's id to a file; the second raises when the first has."""
+    """Write the process id to a file; the second child raises once the first has done so."""
     Path(directory, str(index)).write_text(str(os.getpid()))
     if index == 1:
         while not Path(directory, "0").exists():
@@ -255,42 +255,42 @@ def arrive(index: int, directory: str) -> None:
 
 
 def crash_in_c(index: int) -> None:
-    """Read memory that is not there."""
+    """Read from address 0."""
     del index
     ctypes.string_at(0)
 
 
 def talk_late() -> None:
-    """Talk, when everything else is over."""
+    """Talk after the other children have ended."""
     time.sleep(3)
     talk(0)
 
 
 def talk_with_child(index: int) -> None:
-    """Have a child that talks."""
+    """Talk, and start a child that talks."""
     talk(index)
     processes.spawn(talk, nprocs=1, name="inner")
 
 
 def hold() -> None:
-    """Say that it lives, then sleep in C, with the interpreter's lock."""
-    os.write(1, f"{os.getpid()}\n".encode())  # at once: others write there too
+    """Print the process id, then sleep in C with the GIL held."""
+    os.write(1, f"{os.getpid()}\n".encode())  # one write, because other processes share the pipe
     ctypes.PyDLL(None).sleep(1000)
 
 
 def hold_with_child() -> None:
-    """Hold, with a child that does."""
+    """Start a child that holds, and hold."""
     _start(processes.Process(hold, start_method=_METHOD.value), wait=False)
     hold()
 
 
 def hold_as_rank() -> None:
-    """Hold, as one of several."""
+    """Hold in an elastic worker."""
     hold()
 
 
 def fail_once(text: str) -> str:
-    """Fail in the first attempt, then answer."""
+    """Fail in the first attempt, then return a text."""
     rank = int(os.environ["RANK"])
     if rank == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
         raise ValueError("not at the first attempt")
@@ -298,14 +298,14 @@ def fail_once(text: str) -> str:
 
 
 def fail_always() -> None:
-    """Fail, as rank 1; the other waits for its end."""
+    """Fail in rank 1; wait to be ended in the other."""
     if os.environ["RANK"] == "1":
         raise ValueError("never")
     time.sleep(1000)
 
 
 class Squares:
-    """The squares of 0..9."""
+    """A data set of the squares of 0..9."""
 
     def __len__(self) -> int:
         return 10
@@ -316,14 +316,14 @@ class Squares:
 
 
 class Raising(Squares):
-    """Raises."""
+    """A data set that raises."""
 
     def __getitem__(self, index: int) -> int:
         raise ValueError(f"no item {index}")
 
 
 class Crashing(Squares):
-    """Crashes in C."""
+    """A data set that crashes in C."""
 
     def __getitem__(self, index: int) -> int:
         crash_in_c(index)
@@ -331,7 +331,7 @@ class Crashing(Squares):
 
 
 class Holding(Squares):
-    """Sleeps in C, with the interpreter's lock."""
+    """A data set that sleeps in C with the GIL held."""
 
     def __getitem__(self, index: int) -> int:
         hold()
