@@ -83,7 +83,7 @@ def test_a_build_that_fails_is_the_machines_problem(workspace: Path) -> None:
     assert done.returncode == 3
     assert done.stdout == ""
     assert "no Bazel\n" in done.stderr
-    assert "could not be built: bazelw ended with 2" in done.stderr
+    assert "could not be built: bazelw exited with 2" in done.stderr
 
 
 def test_no_bazelw_is_the_machines_problem(workspace: Path) -> None:
