@@ -213,5 +213,5 @@ def _page(page: str, catalogue: Catalogue) -> str:
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        return f"{page.rstrip()}\n\n## What is changed, and why\n\n{made}\n"
+        return f"{page.rstrip()}\n\n## Catalogue of changes\n\n{made}\n"
     return f"{before}{made}{after}"

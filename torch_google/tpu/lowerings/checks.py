@@ -76,6 +76,8 @@ def _check(*names: str) -> Callable[[_F], _F]:
     "aten::index_reduce",
 )
 def along_a_dimension(self: Array, dim: int, index: Array, *_: Any, **__: Any) -> Checks:
+    if not self.size:
+        return ()  # The CPU returns an empty tensor before it reads the indices.
     return _within(index, _size(self, dim))
 
 

@@ -49,13 +49,23 @@ def _whole(indices: Indices) -> tuple[object, ...]:
     return tuple(items)
 
 
+def _refuse_empty_dimensions(self: Array, positions: tuple[object, ...]) -> None:
+    """Raise the CPU's IndexError if positions select elements of a dimension that has none."""
+    arrays = [(d, item) for d, item in enumerate(positions) if not isinstance(item, slice)]
+    empty = any(self.shape[d] == 0 for d, _ in arrays)
+    if empty and 0 not in np.broadcast_shapes(*(np.shape(item) for _, item in arrays)):
+        raise IndexError("index is out of bounds for dimension with size 0")
+
+
 def _has_mask(self: Array, indices: Indices) -> bool:
     return any(index is not None and _is_mask(index) for index in indices)
 
 
 @lowering("aten::index.Tensor", "aten::_unsafe_index.Tensor", host_shape=_has_mask)
 def index_tensor(self: Array, indices: Indices) -> Array:
-    return self[_whole(indices)]
+    positions = _whole(indices)
+    _refuse_empty_dimensions(self, positions)
+    return self[positions]
 
 
 @lowering("aten::_unsafe_masked_index")
@@ -88,6 +98,7 @@ def index_put(self: Array, indices: Indices, values: Array, accumulate: bool = F
     if len(masks) == 1 and _is_mask(masks[0][1]):
         return _put_under_mask(self, masks[0][0], masks[0][1] != 0, values, accumulate)
     at = _whole(indices)
+    _refuse_empty_dimensions(self, at)
     if not accumulate:
         return self.at[at].set(values)
     if self.dtype == jnp.bool_:
