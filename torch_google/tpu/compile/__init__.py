@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile for tpu: a graph of Dynamo's as one program, forward and backward; and export.
+"""torch.compile backend `tpu`: one program per Dynamo graph, forward and backward; and export.
 
-Its names are imported when they are asked for, as most of them load JAX.
+Names are imported on first use, because most of them load JAX.
 """
 
 from __future__ import annotations

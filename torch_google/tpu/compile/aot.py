@@ -27,12 +27,12 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's: `torch.compile(model, backend="tpu")`.
+    """Compile a Dynamo graph: `torch.compile(model, backend="tpu")`.
 
-    Modes and options are in `options.py`; others raise ValueError. Raises NotImplementedError, when
-    the graph is first called, for operators that nothing lowers.
+    `options.py` lists modes and options; any other raises ValueError. An operator without a
+    lowering raises NotImplementedError when the graph is first called.
     """
-    torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
+    torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     compiler = aot_autograd(
         fw_compiler=SerializableAOTDispatchCompiler(
             CompiledGraph, partial(CompiledGraph, forward=True)
@@ -50,8 +50,9 @@ def backend(
     chosen = CHOSEN.set(parse(mode, options))
     try:
         with (
-            # AOTAutograd's cache then holds our graphs, the backward one too: it is made now, as
-            # nothing is compiled before the first call. The partition is a part of the cache's key.
+            # The cache of AOTAutograd then holds our graphs. The backward graph is traced now,
+            # which is cheap: compilation waits for the first call. The partition is part of the
+            # cache key.
             functorch_config.patch(
                 bundled_autograd_cache=True, force_non_lazy_backward_lowering=True
             ),
@@ -69,7 +70,7 @@ class _Partition(CustomPartitionerFn):
         return partition(gm, joint_inputs, **kwargs)
 
     def uuid(self) -> str:
-        """Return what tells our graphs from those of other backends, and of other versions."""
+        """Return a key that distinguishes our graphs from other backends' and other versions'."""
         return "torch_google.tpu 5"
 
 

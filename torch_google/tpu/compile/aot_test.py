@@ -48,10 +48,10 @@ def test_training_is_that_of_the_cpu(make: Any, shape: tuple[int, ...]) -> None:
     compiled = torch.compile(ours, fullgraph=True)
     for _ in range(3):
         x = torch.randn(shape)
-        expected, found = theirs(x), compiled(x.to("tpu"))
-        torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
+        expected, actual = theirs(x), compiled(x.to("tpu"))
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
         expected.square().mean().backward()
-        found.square().mean().backward()
+        actual.square().mean().backward()
     for mine, its in zip(ours.parameters(), theirs.parameters(), strict=True):
         assert mine.grad is not None
         assert its.grad is not None
@@ -66,9 +66,9 @@ def test_tensors_of_the_cpu_without_a_device() -> None:
     net = Net()
     x = torch.randn(4, 6)
     expected = net(x)
-    found = torch.compile(net, backend=backend)(x)
-    torch.testing.assert_close(found, expected)
-    assert found.device.type == "cpu"
+    actual = torch.compile(net, backend=backend)(x)
+    torch.testing.assert_close(actual, expected)
+    assert actual.device.type == "cpu"
 
 
 def test_options_are_refused() -> None:
@@ -86,15 +86,15 @@ def test_one_adapter_for_a_device() -> None:
 
 
 def test_tensors_of_other_devices_are_refused() -> None:
-    with pytest.raises(NotImplementedError, match="cannot run tensors of meta"):
+    with pytest.raises(NotImplementedError, match="cannot run tensors on meta"):
         adapter_of(torch.device("meta"))
 
 
 def test_a_mask_made_in_the_graph_hides_no_nan() -> None:
-    # 0 * nan is nan, also where a compiler can see that the 0 was a False.
+    # 0 * nan is nan, even if the compiler can see that the 0 was a False.
     def masked(x: torch.Tensor) -> torch.Tensor:
         return x * (x > 0).float()
 
     x = torch.tensor([float("nan"), float("inf"), -1.0, 2.0])
-    found = torch.compile(masked, fullgraph=True)(x.to("tpu")).cpu()
-    torch.testing.assert_close(found, masked(x), equal_nan=True)
+    actual = torch.compile(masked, fullgraph=True)(x.to("tpu")).cpu()
+    torch.testing.assert_close(actual, masked(x), equal_nan=True)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The backend of torch.compile with torch v2.6, whose AOTAutograd keeps graphs of inductor only.
+"""The backend of torch.compile for torch v2.6, whose AOTAutograd caches only Inductor's graphs.
 
-As aot.py, but a process traces each graph anew. Its programs come from the compile cache as ever.
+Like aot.py, except that every process traces each graph again. Programs still come from the compile
+cache.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ def backend(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """Compile a graph of Dynamo's. Modes, options and errors are those of aot.py."""
-    torch.tpu.init()  # the platform, and JAX as torch needs it: with 64 bits
+    """Compile a Dynamo graph. Modes, options and errors are those of aot.py."""
+    torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
     made = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
         fw_compiler=partial(made, forward=True),
@@ -53,9 +54,9 @@ def _compile(
     inputs: Sequence[Any],
     **part: bool,
 ) -> CompiledGraph:
-    """Compile one graph; the backward one comes when the gradient is first wanted.
+    """Compile one graph; a backward graph is compiled lazily, on first use.
 
-    It has torch's default dtype of the forward one.
+    The backward graph uses the default dtype of torch that was set for the forward graph.
     """
     token = CHOSEN.set(chosen)
     try:
@@ -67,9 +68,9 @@ def _compile(
 
 
 def _lay_out_maps(graph: GraphModule) -> None:
-    """Let what `map` gives have a place for each row: v2.6 describes one row that is seen often.
+    """Make the results of `map` contiguous: v2.6 describes them as one expanded row.
 
-    What is made of it is described anew.
+    Recompute the metadata of every node that depends on such a result.
     """
     changed: set[Node] = set()
     for node in graph.graph.nodes:

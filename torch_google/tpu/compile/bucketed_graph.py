@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs of a graph with symbolic sizes for buckets of these: which one a call takes."""
+"""The bucketed programs of a graph with symbolic sizes, and the choice of one for each call."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PLANS = 1024
 
 @dataclass(frozen=True)
 class _BucketPlan:
-    """What is known of a call by its sizes: the lengths of flat arrays, and what results are."""
+    """How to run calls of these sizes: the program, its result tensors, and other results."""
 
     program: BucketedProgram
     given: Any
@@ -36,10 +36,11 @@ class _BucketPlan:
 
 
 class BucketedGraph:
-    """All programs of a graph for buckets.
+    """All bucketed programs of a graph.
 
-    `loose`: results from this one on may be contiguous. `wait`: a size is not padded before it is
-    seen to change, as Dynamo was told that any size may, and most never do.
+    `loose`: results from this index on may be contiguous, whatever their strides. `wait`: do not
+    pad a size until it has changed, for graphs in which Dynamo was told that any size may change.
+    Most never do.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class BucketedGraph:
     def __call__(
         self, args: Sequence[Any], adapter: DeviceAdapter, precision: str
     ) -> list[Any] | None:
-        """Return the results of a call; None if it takes a program for exactly its sizes."""
+        """Return the results of a call, or None if the call needs a program for its exact sizes."""
         if self._refused is not None:
             return None
         signature = self._signature
@@ -126,7 +127,7 @@ class BucketedGraph:
             return None
 
     def _fixed(self, values: Mapping[Any, int]) -> frozenset[Any]:
-        """Return the symbols that were one number in all calls."""
+        """Return the symbols that had the same value in all calls so far."""
         missing = [symbol for symbol in self._shaped if symbol not in values]
         if missing:
             raise PaddingRefusal("a size that depends on values")
@@ -157,10 +158,10 @@ class BucketedGraph:
         static: Hashable,
     ) -> BucketedProgram:
         key = (precision, tuple(buckets.values()), fixed, static)
-        found = self._programs.get(key)
-        if found is not None:
+        program = self._programs.get(key)
+        if program is not None:
             self._programs.move_to_end(key)
-            return found
+            return program
         options = replace(self._options, precision=precision)
         scope = SizeScope(buckets, fixed)
         symbols = list(self._sources)
@@ -178,21 +179,21 @@ class BucketedGraph:
 
 
 def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
-    """Return where the value of each symbol is found: an argument, or a size of one."""
-    found: dict[Any, tuple[int, int | None]] = {}
+    """Return the source of each symbol: an argument's index, and a dimension if it is a tensor."""
+    sources: dict[Any, tuple[int, int | None]] = {}
     for place, meta in enumerate(signature.metas):
         if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
-            found.setdefault(meta.node.expr, (place, None))
+            sources.setdefault(meta.node.expr, (place, None))
     for place in signature.sized:
         for axis, size in enumerate(signature.metas[place].shape):
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                found.setdefault(size.node.expr, (place, axis))
-    return found
+                sources.setdefault(size.node.expr, (place, axis))
+    return sources
 
 
 def _in_shapes(signature: GraphSignature) -> list[Any]:
-    """Return the symbols that sizes of tensors depend on, in an order that is always the same."""
-    found = {
+    """Return the symbols that tensor sizes depend on, in a deterministic order."""
+    symbols = {
         symbol
         for node in signature.graph.graph.nodes
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val"))
@@ -200,4 +201,4 @@ def _in_shapes(signature: GraphSignature) -> list[Any]:
         for size in leaf.shape
         for symbol in expr_of(size).free_symbols
     }
-    return sorted(found, key=str)
+    return sorted(symbols, key=str)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a graph for buckets of its sizes, and how a call of it goes.
+"""A graph compiled for buckets of its sizes.
 
-An input with symbols goes in as a flat array of the bucket's length, its elements first and in order;
-a result comes out as such an array, over which lies a tensor of the real sizes and strides. So what
-one graph returns and another takes, as forward and backward graphs do, is neither cut nor padded.
+An input with symbols is passed as a flat array of the bucket's length, its elements first and in
+order. A result is returned as such an array, and the tensor over it has the real sizes and strides.
+So a forward graph's results enter its backward graph without being cut or padded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from torch_google.tpu.compile.symbols import is_symbolic
 
 
 class BucketedProgram:
-    """A compiled program for some buckets."""
+    """A program compiled for one set of buckets."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class BucketedProgram:
         self._layouts = {
             place: _adapter(signature, place).layout(args[place]) for place in signature.unsized
         }
-        # The elements of each input with symbols, in the bucket.
+        # The length of each input with symbols, padded to its bucket.
         self._lengths = {
             place: self._length(signature.metas[place].shape) for place in signature.sized
         }
@@ -72,7 +72,7 @@ class BucketedProgram:
             for place in self._written
             if options.donate and signature.metas[place].device == signature.device
         ]
-        # The new tensors among the results, in their order.
+        # The outputs that are new tensors, with their indices.
         self._made = [
             (at, node)
             for at, node in enumerate(signature.outputs)
@@ -82,7 +82,7 @@ class BucketedProgram:
         ]
         self._neighbours = _neighbours(signature)
         self._check()
-        # What the program returns for them: a node, and its dimensions as they lie.
+        # The node of each new tensor, and its dimensions from the outermost in memory.
         self._orders = [(node, self._order(node, at >= loose)) for at, node in self._made]
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]
@@ -102,7 +102,8 @@ class BucketedProgram:
         others: Sequence[Any],
     ) -> list[Any]:
         signature = self._signature
-        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        # Check before any random state is consumed or argument donated: a failed program loses
+        # both.
         adapter.check_room(signature.device, self._needs)
         for place, length in self._lengths.items():
             arrays[place] = _adapter(signature, place).fit(args[place], arrays[place], length)
@@ -116,15 +117,15 @@ class BucketedProgram:
         if signature.random:
             given += adapter.draw(signature.device)
         try:
-            made = self._run(*given)
-        except RuntimeError as error:  # of which JAX's are a kind
+            outputs = self._run(*given)
+        except RuntimeError as error:  # which JAX's errors derive from
             adapter.explain(error)
         del given
         adapter.count("call")
         count = len(self._written)
-        for place, array in zip(self._written, made[:count], strict=True):
+        for place, array in zip(self._written, outputs[:count], strict=True):
             _adapter(signature, place).store(args[place], array)
-        fresh = [made[count + at] for at in self._picked]
+        fresh = [outputs[count + at] for at in self._picked]
         tensors = adapter.give(fresh, plan) if fresh else []
         results = list(others)
         for (at, _), tensor in zip(self._made, tensors, strict=True):
@@ -136,33 +137,33 @@ class BucketedProgram:
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
-        """Return what the new tensors are in a call. Raises PaddingRefusal for strides with gaps."""
-        found = []
-        for at, node in self._made:
+        """Return the metadata of a call's new tensors. Raises PaddingRefusal for strides with gaps."""
+        results = []
+        for index, node in self._made:
             meta = node.meta["val"]
             sizes = tuple(int(number(expr_of(size), values)) for size in meta.shape)
             strides = tuple(int(number(expr_of(step), values)) for step in meta.stride())
             elements = None
             if is_symbolic(meta):
-                if at >= loose:
+                if index >= loose:
                     strides = make_contiguous_strides_for(sizes)
                 elif not _lie(sizes, strides, self._order(node, False)):
                     raise PaddingRefusal("a result whose strides leave gaps")
                 elements = self._length(meta.shape)
-            found.append(TensorSpec(sizes, strides, meta.dtype, meta.device, elements))
-        return found
+            results.append(TensorSpec(sizes, strides, meta.dtype, meta.device, elements))
+        return results
 
     def others(self, values: Mapping[Any, int]) -> list[Any]:
-        """Return the results with numbers in their places; None for what is a tensor."""
-        found: list[Any] = []
+        """Return the results that are not tensors, at their indices; None for each tensor."""
+        values: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
             if isinstance(meta, torch.SymInt):
                 meta = int(number(expr_of(meta), values))
             elif isinstance(meta, torch.SymFloat | torch.SymBool):
                 raise PaddingRefusal("a number for a result that is not whole")
-            found.append(None if isinstance(meta, torch.Tensor) else meta)
-        return found
+            values.append(None if isinstance(meta, torch.Tensor) else meta)
+        return values
 
     def _check(self) -> None:
         signature = self._signature
@@ -179,7 +180,7 @@ class BucketedProgram:
         return math.prod(sizes, start=1)
 
     def _order(self, node: Node, loose: bool) -> tuple[int, ...]:
-        """Return the dimensions of a result as they lie, the outermost first."""
+        """Return the dimensions of a result in memory order, the outermost first."""
         meta = node.meta["val"]
         if loose or not is_symbolic(meta):
             return tuple(range(meta.dim()))
@@ -206,14 +207,14 @@ class BucketedProgram:
         specs += [0, 0] if signature.random else []
         donated = tuple(self._inputs.index(place) for place in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
-        # Traced even where the executable is kept on disk: this finds what is refused.
+        # Trace even if the executable is cached on disk: tracing raises the refusals.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
         kept = (
             "buckets",
             specs,
-            # The code of a graph has no shapes, and an input with symbols is flat in `specs`.
+            # The graph's code has no shapes, and an input with symbols is flat in `specs`.
             [_described(meta) for meta in signature.metas],
             [_described(node.meta["val"]) for _, node in self._made],
             [str(symbol) for symbol in self._symbols],
@@ -226,8 +227,8 @@ class BucketedProgram:
             signature.default_dtype,
         )
         adapter.count("compile")
-        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
-        return adapter.compile("torch.compile", traced.lower, said, signature.device)
+        key = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return adapter.compile("torch.compile", traced.lower, key, signature.device)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature
@@ -249,15 +250,20 @@ class BucketedProgram:
                 values.append(scope.value(expr_of(meta)))
             else:
                 values.append(floats.get(place, meta))
-        found = evaluate(signature.graph, values, scope, key)
+        results = evaluate(signature.graph, values, scope, key)
         written = [
-            _adapter(signature, place).write(arrays[place], found[node].array, self._layouts[place])
+            _adapter(signature, place).write(
+                arrays[place], results[node].array, self._layouts[place]
+            )
             for place, node in signature.written.items()
         ]
-        return (*written, *(self._packed(scope, found[n], n, order) for n, order in self._returned))
+        return (
+            *written,
+            *(self._packed(scope, results[n], n, order) for n, order in self._returned),
+        )
 
     def _dims(self, scope: SizeScope, meta: torch.Tensor) -> list[Any]:
-        """Return the dimensions of an input: a product of symbols in the order of its factors."""
+        """Return an input's dimensions; a product of symbols is one with several extents."""
         return [factored(scope, size, self._neighbours) for size in meta.shape]
 
     def _packed(
@@ -275,13 +281,13 @@ class BucketedProgram:
 
 
 def _adapter(signature: GraphSignature, place: int) -> DeviceAdapter:
-    found = signature.adapters[place]
-    assert found is not None
-    return found
+    adapter = signature.adapters[place]
+    assert adapter is not None
+    return adapter
 
 
 def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> bool:
-    """Whether a tensor is dense, with its dimensions in such an order."""
+    """Return whether a tensor with its dimensions in this order is dense."""
     step = 1
     for axis in reversed(order):
         if sizes[axis] != 1 and strides[axis] != step:
@@ -291,19 +297,19 @@ def _lie(sizes: Sequence[int], strides: Sequence[int], order: Sequence[int]) -> 
 
 
 def _neighbours(signature: GraphSignature) -> list[tuple[Any, ...]]:
-    """Return the sizes of tensors in a graph that have several symbols side by side."""
-    found: dict[tuple[Any, ...], None] = {}
+    """Return the sizes of a graph's tensors that have several symbolic dimensions."""
+    shapes: dict[tuple[Any, ...], None] = {}
     for node in signature.graph.graph.nodes:
         for leaf in torch.utils._pytree.tree_leaves(node.meta.get("val")):
             if isinstance(leaf, torch.Tensor):
                 sizes = tuple(expr_of(size) for size in leaf.shape)
                 if sum(not size.is_Integer for size in sizes) > 1:
-                    found[sizes] = None
-    return list(found)
+                    shapes[sizes] = None
+    return list(shapes)
 
 
 def _described(meta: Any) -> Any:
-    """Return what a graph knows of a value, in words that mean the same in every process."""
+    """Return a description of a value that is the same in every process."""
     if isinstance(meta, torch.SymInt):
         return "SymInt", str(expr_of(meta))
     if not isinstance(meta, torch.Tensor):

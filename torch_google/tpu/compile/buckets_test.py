@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models whose sizes change: results and gradients of the CPU, from a program for each bucket."""
+"""Models whose sizes change match the CPU's results and gradients, with one program per bucket."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch_google.tpu.release import V2_6
 
 
 class Block(nn.Module):
-    """Attention, by torch's operator or by its formula, and a layer of its own."""
+    """Attention, by torch's operator or by its formula, with a linear layer."""
 
     def __init__(self, *, formula: bool) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class Pictures(nn.Module):
 
 
 class Graded(nn.Module):
-    """A model with a loss of its own, so that nothing runs outside of its graph."""
+    """A model with its loss, so that nothing runs outside of the graph."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -85,16 +85,16 @@ def _train(
     sizes: Sequence[int],
     **options: object,
 ) -> dict[str, int]:
-    """Compare steps for such sizes with the CPU's; return what happened to graphs."""
+    """Compare training steps of these sizes with the CPU's; return the counts of graph events."""
     model = Graded(model)
     ours = deepcopy(model).to("tpu")
     compiled = torch.compile(ours, backend="tpu", **options)
     for size in sizes:
         args = make(size)
         wanted, loss = model(*args)
-        found, own_loss = compiled(*_marked([x.to("tpu") for x in args], options))
-        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-4, atol=1e-4)
-        assert found.stride() == wanted.stride()
+        actual, own_loss = compiled(*_marked([x.to("tpu") for x in args], options))
+        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-4)
+        assert actual.stride() == wanted.stride()
         for module, result in ((model, loss), (ours, own_loss)):
             module.zero_grad()
             result.backward()
@@ -119,7 +119,7 @@ def _marked(args: list[torch.Tensor], options: dict[str, object]) -> list[torch.
 def test_fifty_batches_of_a_network() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes)
-    # 8, 16, 32 and 64: forward and backward.
+    # Buckets 8, 16, 32 and 64; forward and backward.
     assert events["compile"] == 2 * 4
     assert events["call"] == 2 * 50
 
@@ -127,7 +127,7 @@ def test_fifty_batches_of_a_network() -> None:
 def test_fifty_batches_where_any_size_may_change() -> None:
     sizes = list(range(2, 52))
     events = _train(_layers(), lambda rows: (torch.randn(rows, 5),), sizes, dynamic=True)
-    # And the first, when no size had changed.
+    # One more for the first size, before any size has changed.
     assert events["compile"] == 2 * 5
 
 
@@ -139,14 +139,14 @@ def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
         return words, (words * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
-    # Rows of 8, with lengths of 8, 16 and 32; one exact program; and one for each of the two sizes
-    # that is seen to change before the other.
+    # Batches of 8 with lengths 8, 16 and 32; one exact program; and one for each of the two sizes
+    # that changes before the other.
     assert events["compile"] <= 2 * 5
 
 
 def test_a_convolutional_network_with_changing_batches() -> None:
     events = _train(Pictures(), lambda n: (torch.randn(n, 3, 6, 6),), range(15, 65), dynamic=True)
-    # 16, 32, 64 and the first.
+    # Buckets 16, 32, 64 and the first size.
     assert events["compile"] == 2 * 4
 
 
@@ -195,19 +195,19 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
     function = torch.compile(lambda x: (x + 1).mT, dynamic=True)
     for size in (3, 5, 6):
         x = torch.arange(size * 4.0).reshape(size, 4)
-        found = function(x.to("tpu"))
-        assert found.stride() == (x + 1).mT.stride()
-        assert (found * 2).sum().item() == ((x + 1) * 2).sum().item()
-        found[0] = 7
+        actual = function(x.to("tpu"))
+        assert actual.stride() == (x + 1).mT.stride()
+        assert (actual * 2).sum().item() == ((x + 1) * 2).sum().item()
+        actual[0] = 7
         wanted = (x + 1).mT
         wanted[0] = 7
-        assert found.tolist() == wanted.tolist()
-        assert found.contiguous().view(-1)[-1].item() == wanted[-1, -1].item()
+        assert actual.tolist() == wanted.tolist()
+        assert actual.contiguous().view(-1)[-1].item() == wanted[-1, -1].item()
 
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        ratio = 1 / x  # infinite, or not a number, where there are zeros
+        ratio = 1 / x  # infinite or NaN for padding of zeros
         return (ratio / ratio) @ ratio.mT.log() @ ratio
 
     compiled = torch.compile(function, dynamic=True)
@@ -241,10 +241,10 @@ def test_padding_within_a_dimension(function: Callable[[torch.Tensor], torch.Ten
         x = torch.randn(1, 2, 4, size, requires_grad=True)
         given = x.detach().to("tpu").requires_grad_()
         torch._dynamo.mark_dynamic(given, 3)
-        expected, found = function(x), compiled(given)
-        torch.testing.assert_close(found.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
+        expected, actual = function(x), compiled(given)
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
         expected.square().sum().backward()
-        found.square().sum().backward()
+        actual.square().sum().backward()
         assert x.grad is not None
         assert given.grad is not None
         torch.testing.assert_close(given.grad.cpu(), x.grad, rtol=1e-4, atol=1e-4)
@@ -261,7 +261,7 @@ def test_logsumexp_does_not_count_padding(dtype: torch.dtype) -> None:
 
 
 def _with_differences(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    bias = lengths[None, :] - lengths[:, None] * lengths[None, :]  # of two dimensions
+    bias = lengths[None, :] - lengths[:, None] * lengths[None, :]  # two-dimensional
     q = x.flatten(2, 3)
     return F.scaled_dot_product_attention(q, q, q, attn_mask=bias)
 
@@ -294,10 +294,10 @@ def test_gradients_of_attention_and_its_bias(
         x = torch.randn(1, 2, 3, width, 4, requires_grad=True)
         other = (torch.rand(shape(width)) + 1).requires_grad_()
         given = [arg.detach().to("tpu").requires_grad_() for arg in (x, other)]
-        expected, found = function(x, other), compiled(*given)
-        torch.testing.assert_close(found.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
+        expected, actual = function(x, other), compiled(*given)
+        torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
         expected.square().sum().backward()
-        found.square().sum().backward()
+        actual.square().sum().backward()
         for arg, own in zip((x, other), given, strict=True):
             assert arg.grad is not None
             assert own.grad is not None
@@ -305,7 +305,7 @@ def test_gradients_of_attention_and_its_bias(
     assert torch.tpu.metrics().exact == {}
 
 
-@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace `backward`, which compile_step asks of it")
+@pytest.mark.skipif(V2_6, reason="v2.6 cannot trace `backward`, which compile_step needs")
 @pytest.mark.parametrize("dims", [2, 4])
 def test_steps_with_a_bias_that_is_infinite_in_padding(dims: int) -> None:
     def loss(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:

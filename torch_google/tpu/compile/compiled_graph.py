@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of AOTAutograd's, and its programs: one, or one for each set of sizes."""
+"""A graph from AOTAutograd and its compiled programs: one, or one per set of sizes."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from torch_google.tpu.compile.graph_signature import GraphSignature
 from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.specialization import Specialization
 
-# The options of the torch.compile that is at work: a graph from AOTAutograd's cache has no others.
+# The options of the torch.compile call in progress. A graph from AOTAutograd's cache stores none.
 CHOSEN: ContextVar[Options] = ContextVar("CHOSEN")
 
 
 class CompiledGraph(OutputCode):
-    """Call it with a list of arguments, which it empties: what is dead may be freed.
+    """An AOTAutograd graph, compiled when called. It clears its argument list to free memory.
 
-    Dynamo's guards are trusted: where a graph has no symbols, only what they leave open tells two
-    calls apart, which is how tensors lie in their storages, and of what dtype these are. AOTAutograd's
-    cache holds the graph; a graph that comes from there has no programs yet.
+    Dynamo's guards are trusted. If the graph has no symbols, calls differ only in what the guards
+    do not check: the layout of tensors in their storages, and the dtypes of these storages.
+    AOTAutograd's cache holds the graph; a graph loaded from there has no programs yet.
     """
 
     def __init__(
@@ -45,11 +45,11 @@ class CompiledGraph(OutputCode):
         forward: bool = False,
         backward: bool = False,
     ) -> None:
-        # AOTAutograd then passes one list, and keeps no reference of its own. It asks the instance.
+        # AOTAutograd checks this attribute. It then passes one list and keeps no reference to it.
         self._boxed_call = True
         self._inference = inference
-        # In a forward graph, what comes after this many results is for the backward graph alone; what
-        # that one gives, autograd lays out as it likes.
+        # Results after this index feed only the backward graph. The results of a backward graph go
+        # to autograd, which accepts any layout.
         context = TracingContext.try_get() if forward else None
         meta = None if context is None else context.fw_metadata
         self._returns: int | None = None if meta is None else meta.num_forward_returns
@@ -77,7 +77,8 @@ class CompiledGraph(OutputCode):
         for place, is_tensor in enumerate(signature.tensors):
             value = args[place]
             if is_tensor:
-                # No name for the array: one that has several owners would be copied.
+                # Do not bind the array to a name: an array with another reference is copied, not
+                # donated.
                 kind = (arrays[place].shape, arrays[place].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
                 seen.append((*kind, *lies))
@@ -97,7 +98,7 @@ class CompiledGraph(OutputCode):
         return results
 
     def prepare_for_serialization(self) -> None:
-        """Make this copy of the instance one that can be pickled."""
+        """Make this copy of the instance picklable."""
         from torch.fx._graph_pickler import GraphPickler
         from torch.fx._graph_pickler import Options as PicklerOptions
 
@@ -109,7 +110,7 @@ class CompiledGraph(OutputCode):
         del self.signature, self.options, self._accepted, self._specializations, self._bucketed
 
     def post_compile(self, *_: Any) -> None:
-        """Make an instance that was pickled ready to be called."""
+        """Make an unpickled instance callable."""
         if self._stored is not None:
             from torch.fx._graph_pickler import GraphPickler
 
@@ -120,18 +121,19 @@ class CompiledGraph(OutputCode):
             self._open(graph)
 
     def set_triton_bundle(self, triton_bundle: Any) -> None:
-        """Take nothing: there are no kernels of Triton's."""
+        """Do nothing: there are no Triton kernels."""
 
     def _open(self, graph: GraphModule) -> None:
         self.signature = GraphSignature(graph, inference=self._inference)
         self.options = CHOSEN.get()
-        self._accepted = False  # the CPU's refusals are errors of a call, not of a compilation
+        self._accepted = False  # the CPU's refusals are raised by a call, not by a compilation
         self._specializations: OrderedDict[Hashable, Specialization] = OrderedDict()
         self._bucketed: BucketedGraph | None = None
         if self.signature.symbolic and self.options.buckets is not False:
             sizes = None if self.options.buckets is True else self.options.buckets
             count = len(self.signature.outputs) if self._returns is None else self._returns
-            # Dynamo was told that all sizes may change, or has seen these change.
+            # With dynamic=True any size may change; otherwise Dynamo has already seen these sizes
+            # change.
             wait = not torch._dynamo.config.assume_static_by_default
             self._bucketed = BucketedGraph(
                 self.signature, self.options, BucketPolicy(sizes), loose=count, wait=wait

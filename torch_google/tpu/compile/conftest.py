@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A compiler that has seen nothing, for each test."""
+"""Reset Dynamo before each test."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Higher-order operators of torch: cond, while_loop, scan and their kin, as JAX has them."""
+"""Lowerings of torch's higher-order operators: cond, while_loop, scan and related ones."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from torch_google.tpu.release import V2_6
 
 
 class SubgraphRunner(Protocol):
-    """The evaluation of the graph that a higher-order operator is in: `evaluate.Evaluation`."""
+    """The evaluation of the graph that contains a higher-order operator: `evaluate.Evaluation`."""
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
-        """Return the results of a subgraph, flat; its key is `key`."""
+        """Return the flat results of a subgraph. `key` is its random key."""
 
     def fresh(self, place: int) -> Any:
-        """Return a key for the node at such a place, if there is any."""
+        """Return a random key for the node at this index, or None if the evaluation has no key."""
 
 
-# Called with the evaluation, the place of the node in its graph, and the operator's arguments.
+# Called with the evaluation, the node's index in its graph, and the operator's arguments.
 _Function = Callable[..., Any]
 
 
 def find(op: HigherOrderOperator) -> _Function | None:
-    """Return the function for a higher-order operator, or None."""
+    """Return the lowering of a higher-order operator, or None."""
     return _TABLE.get(op)
 
 
@@ -97,8 +97,8 @@ def _scan(
 
     def step(state: Any, row: Any) -> Any:
         values, turn = state
-        made = at.sub(combine, [*values, *row, *additional], _turn(key, turn))
-        return (_like(made[:count], init), turn + 1), made[count:]
+        outputs = at.sub(combine, [*values, *row, *additional], _turn(key, turn))
+        return (_like(outputs[:count], init), turn + 1), outputs[count:]
 
     start = (list(init), jnp.int32(0))
     (values, _), rows = jax.lax.scan(step, start, list(xs), reverse=reverse)
@@ -115,7 +115,7 @@ def _scan_along(
     reverse: bool,
     additional: Sequence[Any],
 ) -> list[Any]:
-    """As `_scan`, along any dimension and from either end, which later releases move before."""
+    """Lower v2.6's scan, along any dimension and from either end; later releases normalise both."""
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
     return _scan(at, place, combine, init, moved, additional, reverse=reverse)
 
@@ -144,9 +144,9 @@ def _associative_scan(
         return at.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
-        # torch's function takes one element of each, without the dimension that is scanned.
-        made = jax.vmap(pair)(*left, *right)
-        return [value.astype(x.dtype) for value, x in zip(made[:count], left, strict=True)]
+        # torch's function takes one element of each, without the scanned dimension.
+        combined = jax.vmap(pair)(*left, *right)
+        return [value.astype(x.dtype) for value, x in zip(combined[:count], left, strict=True)]
 
     return list(jax.lax.associative_scan(together, list(xs)))
 
@@ -167,7 +167,7 @@ def _subgraph(
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
-    """Return what is traced among operands, and a function that puts it back among the sizes."""
+    """Return the traced operands, and a function that merges their values with the others."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
     def fill(given: Sequence[Any]) -> list[Any]:

@@ -61,10 +61,10 @@ def test_scan_and_its_gradient() -> None:
 
     theirs = [torch.rand(3).requires_grad_(), torch.rand(4, 3).requires_grad_()]
     ours = [x.detach().to("tpu").requires_grad_() for x in theirs]
-    expected, found = loop(*theirs), torch.compile(function, fullgraph=True)(*ours)
-    torch.testing.assert_close(found.cpu(), expected)
+    expected, actual = loop(*theirs), torch.compile(function, fullgraph=True)(*ours)
+    torch.testing.assert_close(actual.cpu(), expected)
     expected.backward()
-    found.backward()
+    actual.backward()
     for mine, its in zip(ours, theirs, strict=True):
         assert mine.grad is not None
         torch.testing.assert_close(mine.grad.cpu(), its.grad)
@@ -81,7 +81,7 @@ def test_scan_from_the_end_along_another_dimension() -> None:
         expected.insert(0, start + row)
         start = start * row
     torch.testing.assert_close(last.cpu(), start)
-    # v2.6 puts the results one behind the other, whichever dimension it scans.
+    # v2.6 stacks the results along dimension 0, whichever dimension it scans.
     torch.testing.assert_close(sums.cpu(), torch.stack(expected, 0 if V2_6 else 1))
 
 
@@ -100,8 +100,8 @@ def test_a_region_that_is_compiled_once() -> None:
         return x.sin() * 2
 
     x = torch.rand(5)
-    found = torch.compile(lambda x: part(x) + part(x.cos()), fullgraph=True)(x.to("tpu"))
-    torch.testing.assert_close(found.cpu(), x.sin() * 2 + x.cos().sin() * 2)
+    actual = torch.compile(lambda x: part(x) + part(x.cos()), fullgraph=True)(x.to("tpu"))
+    torch.testing.assert_close(actual.cpu(), x.sin() * 2 + x.cos().sin() * 2)
 
 
 def test_map() -> None:
@@ -123,7 +123,7 @@ def test_map_seen_from_the_side() -> None:
     torch.testing.assert_close(rest.cpu(), x[1:] * 2)
 
 
-@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo loses its way there, on the CPU as well")
+@pytest.mark.skipif(V2_6, reason="v2.6's Dynamo fails here, on the CPU as well")
 def test_a_graph_breaks_where_values_are_asked_for() -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
         return x + 1 if x.sum().item() > 0 else x.nonzero().float()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs and torch's default dtype, which decides what is computed on the way to their results."""
+"""Graphs and torch's default dtype, which decides the dtypes of intermediate values."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def test_the_compile_cache_keeps_the_programs_of_one_graph_apart() -> None:
 def test_a_graph_keeps_the_dtype_that_it_came_about_with() -> None:
     x, y = torch.arange(100, dtype=torch.int8), torch.ones(100, device="tpu", requires_grad=True)
     wanted = (x * 0.1).tolist()
-    # The gradient is computed anew, as its integers are smaller: by a program that is made there.
-    found = torch.compile(lambda x, y: y * (x * 0.1))(x.to("tpu"), y)
+    # The gradient recomputes the integers, which are smaller, in a program compiled at this point.
+    actual = torch.compile(lambda x, y: y * (x * 0.1))(x.to("tpu"), y)
     torch.set_default_dtype(torch.float64)
-    found.sum().backward()
+    actual.sum().backward()
     assert y.grad is not None
     assert y.grad.tolist() == wanted

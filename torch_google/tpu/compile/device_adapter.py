@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the tensors of a device become arrays, and arrays its tensors: one row for each device."""
+"""Device adapters, which convert between tensors and arrays; one adapter per device type."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.program import constant, tensor_of
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """A new tensor, as torch has it. `elements`: the length of its flat array, if that is padded."""
+    """Metadata of a new tensor. `elements`: the length of its flat array, if that is padded."""
 
     sizes: tuple[int, ...]
     strides: tuple[int, ...]
@@ -28,41 +28,42 @@ class TensorSpec:
 
 
 class DeviceAdapter(ABC):
-    """What lies in the storage of a tensor is an array; a layout says how the tensor sees it.
+    """The interface between compiled graphs and the tensors of one device type.
 
+    A tensor's storage holds an array, and a layout maps that array to the tensor's elements.
     `read`, `write` and `pack` run within a program, on traced arrays.
     """
 
     @abstractmethod
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        """Return the arrays of tensors' storages, each of which has one reference."""
+        """Return the array of each tensor's storage, with one new reference to each."""
 
     @abstractmethod
     def layout(self, tensor: torch.Tensor) -> Hashable:
-        """Return how a tensor sees its array, which has any shape."""
+        """Return the tensor's layout, which is valid for an array of any shape."""
 
     @abstractmethod
     def read(self, array: jax.Array, layout: Any) -> jax.Array:
-        """Return the values that a tensor sees."""
+        """Return the tensor's values."""
 
     @abstractmethod
     def write(self, array: jax.Array, values: jax.Array, layout: Any) -> jax.Array:
-        """Return the array with other values where a tensor sees them."""
+        """Return a copy of the array in which the tensor has these values."""
 
     @abstractmethod
     def fit(self, tensor: torch.Tensor, array: jax.Array, elements: int) -> jax.Array:
-        """Return a flat array of such a length, with a tensor's elements first, in row-major order.
+        """Return the tensor's elements, flat and in row-major order, padded to `elements`.
 
-        `array` is what `take` gave for the tensor.
+        `array` is the result of `take` for the tensor.
         """
 
     @abstractmethod
     def store(self, tensor: torch.Tensor, array: jax.Array) -> None:
-        """Give a tensor's storage another array."""
+        """Replace the array of a tensor's storage."""
 
     @abstractmethod
     def pack(self, values: jax.Array, result: TensorSpec) -> jax.Array:
-        """Return the array of a new tensor."""
+        """Return the array for a new tensor."""
 
     @abstractmethod
     def place(
@@ -73,11 +74,11 @@ class DeviceAdapter(ABC):
         strides: Sequence[int],
         offset: int,
     ) -> jax.Array:
-        """Return a flat array with other values where a view of it would see them."""
+        """Return a flat array in which a view of these sizes and strides has the given values."""
 
     @abstractmethod
     def plan(self, results: Sequence[TensorSpec]) -> Any:
-        """Return what `give` needs to know of new tensors, all of one device."""
+        """Return the plan that `give` needs to create these tensors, all on one device."""
 
     @abstractmethod
     def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
@@ -85,19 +86,19 @@ class DeviceAdapter(ABC):
 
     @abstractmethod
     def is_shared(self, tensor: torch.Tensor) -> bool:
-        """Whether something other than arrays may look at what lies in a tensor's storage."""
+        """Return whether code other than JAX may access the memory of the tensor's storage."""
 
     @abstractmethod
     def precision(self) -> str:
-        """Return the precision of products that holds in this thread: a name of JAX's."""
+        """Return this thread's precision of matrix products, as JAX names it."""
 
     @abstractmethod
     def draw(self, device: torch.device) -> tuple[int, int]:
-        """Return a seed, and how often was drawn with it: never twice the same."""
+        """Return a seed and the number of draws from it. No pair is returned twice."""
 
     @abstractmethod
     def sharding(self, device: torch.device) -> jax.sharding.Sharding:
-        """Return where programs run."""
+        """Return the sharding, which says where programs run."""
 
     @abstractmethod
     def compile(
@@ -107,34 +108,34 @@ class DeviceAdapter(ABC):
         fingerprint: str | None,
         device: torch.device,
     ) -> jax.stages.Compiled:
-        """Return the executable of a program, which its fingerprint or its text tells from others."""
+        """Return the executable. The cache key is the fingerprint or, if None, the lowered text."""
 
     @abstractmethod
     def needs(self, executable: jax.stages.Compiled) -> int:
-        """Return the bytes that a program needs beside its inputs, as far as is known."""
+        """Return the bytes that a program needs in addition to its inputs, as XLA reports them."""
 
     @abstractmethod
     def check_room(self, device: torch.device, needs: int) -> None:
-        """Raise torch.OutOfMemoryError where a device has no room for so many bytes more."""
+        """Raise torch.OutOfMemoryError if the device lacks room for `needs` more bytes."""
 
     @abstractmethod
     def explain(self, error: Exception) -> NoReturn:
-        """Raise what a program raised, in terms of torch."""
+        """Raise a program's error as the matching torch error."""
 
     @abstractmethod
     def count(self, event: str) -> None:
-        """Note one of the things that happen to graphs: `compile`, `call`, `evict`, `copy`."""
+        """Count an event of a graph: `compile`, `call`, `evict`, `copy`."""
 
     @abstractmethod
     def refuse(self, reason: str) -> None:
-        """Note that a graph with symbols has a program for each set of sizes, and why."""
+        """Record why a graph with symbols needs one program per set of sizes."""
 
 
 class CpuAdapter(DeviceAdapter):
-    """Tensors of the CPU: numbers beside those of a device, or whole graphs where there is none."""
+    """Adapter for CPU tensors: numbers next to a device's tensors, or graphs without a device."""
 
     def take(self, tensors: Sequence[torch.Tensor]) -> list[Any]:
-        # Copies: programs run later, and the arrays may share memory with the tensors.
+        # Copy: programs run later, and the arrays may share memory with the tensors.
         return [constant(tensor.detach().clone()) for tensor in tensors]
 
     def layout(self, tensor: torch.Tensor) -> Hashable:
@@ -216,7 +217,7 @@ _ADAPTERS: dict[str, DeviceAdapter] = {"cpu": CpuAdapter()}
 
 
 def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
-    """Let an adapter serve a type of device. Another one for the same type raises ValueError."""
+    """Register the adapter of a device type. A second one for a type raises ValueError."""
     if _ADAPTERS.get(device_type, adapter) is not adapter:
         raise ValueError(
             f"tpu: {type(_ADAPTERS[device_type]).__name__} serves tensors of '{device_type}' "
@@ -226,21 +227,21 @@ def register_adapter(device_type: str, adapter: DeviceAdapter) -> None:
 
 
 def adapter_of(device: torch.device) -> DeviceAdapter:
-    """Return the adapter for a device. Raises NotImplementedError for a device of others."""
+    """Return the adapter of a device, or raise NotImplementedError if it has none."""
     try:
         return _ADAPTERS[device.type]
     except KeyError:
         raise NotImplementedError(
-            f"tpu: the backend 'tpu' cannot run tensors of {device}. Move them to tpu, or name "
+            f"tpu: the backend 'tpu' cannot run tensors on {device}. Move them to tpu, or name "
             "another backend"
         ) from None
 
 
 def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
-    """Return a flat tensor of the CPU: the elements of one in row-major order, and then zeros."""
-    made = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
-    made[: tensor.numel()].view(tensor.shape).copy_(tensor)
-    return made
+    """Return the CPU tensor's elements, flat, in row-major order, followed by zeros."""
+    flat = torch.zeros(elements, dtype=tensor.dtype, device="cpu")
+    flat[: tensor.numel()].view(tensor.shape).copy_(tensor)
+    return flat
 
 
 def _given(array: torch.Tensor, result: TensorSpec) -> torch.Tensor:
@@ -252,9 +253,9 @@ def _given(array: torch.Tensor, result: TensorSpec) -> torch.Tensor:
 def _strided(dense: torch.Tensor, result: TensorSpec) -> torch.Tensor:
     if dense.stride() == result.strides:
         return dense
-    made = torch.empty_strided(result.sizes, result.strides, dtype=result.dtype, device="cpu")
-    if 0 in result.strides:  # an expanded tensor cannot be written as it is
+    tensor = torch.empty_strided(result.sizes, result.strides, dtype=result.dtype, device="cpu")
+    if 0 in result.strides:  # an expanded tensor cannot be written in place
         seen = tuple(slice(0, 1) if step == 0 else slice(None) for step in result.strides)
-        made[seen].copy_(dense[seen])
-        return made
-    return made.copy_(dense)
+        tensor[seen].copy_(dense[seen])
+        return tensor
+    return tensor.copy_(dense)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of AOTAutograd's, evaluated on the traced arrays of one program."""
+"""Evaluate an AOTAutograd graph on the traced arrays of one program."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 class Evaluation:
-    """One evaluation. `key` is JAX's key for what is random, in the graph and its subgraphs."""
+    """One evaluation. `key`: the JAX key for random operators in the graph and its subgraphs."""
 
     def __init__(self, graph: GraphModule, symbols: Symbols, key: Any = None) -> None:
         self.graph = graph
@@ -32,7 +32,7 @@ class Evaluation:
         self.values: dict[Node, Any] = {}
 
     def run(self, inputs: Sequence[Any]) -> Any:
-        """Return the results for such inputs, as the graph's output has them."""
+        """Return the results for these inputs, structured like the graph's output."""
         given = iter(inputs)
         for position, node in enumerate(self.graph.graph.nodes):
             if node.op == "placeholder":
@@ -46,12 +46,12 @@ class Evaluation:
         raise ValueError("tpu: a graph of torch.compile has no output")
 
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
-        """Return the results of a subgraph, flat; its key is `key`."""
+        """Return the flat results of a subgraph. `key` is its random key."""
         results = Evaluation(graph, self.symbols, key).run(inputs)
         return pytree.tree_leaves(results)
 
     def fresh(self, place: int) -> Any:
-        """Return a key for the node at such a place, if there is any."""
+        """Return a random key for the node at this index, or None if the evaluation has no key."""
         return None if self.key is None else jax.random.fold_in(self.key, place)
 
     def _known(self, value: Any) -> Any:
@@ -62,7 +62,7 @@ class Evaluation:
         if isinstance(target, HigherOrderOperator):
             return self._higher_order(node, target, position)
         if target is torch.ops.aten.copy_.default:
-            return None  # the caller sees to what is written to inputs
+            return None  # the caller stores the values that are written to inputs
         if not isinstance(target, OpOverload):
             return computed(target, self._known(node.args), self._known(node.kwargs))
         if target in _SIZES:
@@ -124,7 +124,8 @@ class Evaluation:
         return value
 
     def _key(self, drawn: Any, position: int) -> Any:
-        if isinstance(drawn, tuple):  # the key of a pair of graphs, and the place in the first
+        # the key of the forward graph, and the node's index in the joint graph
+        if isinstance(drawn, tuple):
             return jax.random.fold_in(jax.random.wrap_key_data(self._known(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)
 
@@ -135,7 +136,7 @@ def _metas(arguments: Any) -> Any:
 
 def _depends(op: OpOverload) -> NotImplementedError:
     return NotImplementedError(
-        f"tpu: torch.compile: the shape of what {op.name()} returns depends on values. Leave it out "
+        f"tpu: torch.compile: the shape of the result of {op.name()} depends on values. Leave it out "
         "of the graph: torch._dynamo.config.capture_dynamic_output_shape_ops = False"
     )
 
@@ -144,7 +145,7 @@ def _attribute(graph: GraphModule, target: str) -> Any:
     return constant(operator.attrgetter(target)(graph))
 
 
-# What is asked of an array's shape, where sizes are symbols.
+# Queries of an array's shape, for graphs with symbolic sizes.
 _SIZES: dict[Any, Callable[..., Any]] = {
     torch.ops.aten.sym_size.int: lambda array, dimension: array.shape[dimension],
     torch.ops.aten.sym_numel.default: lambda array: array.size,

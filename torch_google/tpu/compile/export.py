@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function, a module or an exported program of torch as StableHLO."""
+"""Export of a function, a module or an exported program to StableHLO."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def export_stablehlo(
     args: Sequence[Any],
     kwargs: Mapping[str, Any] | None = None,
 ) -> str:
-    """Return StableHLO, as text, for arguments of such shapes and dtypes, on any device.
+    """Return StableHLO text for arguments of these shapes and dtypes, on any device.
 
-    The inputs are the parameters and buffers of a module, in the order of their names in it, then
-    the tensors of `args` and `kwargs`, used or not; then, where the function is random, a key of
-    JAX. Numbers are constants. The dimensions of an exported program that are dynamic are so in
-    StableHLO, and `args` say nothing.
+    The inputs are the parameters and buffers of a module, in the order of their names. The tensors
+    of `args` and `kwargs` follow, used or not; then, if the function is random, a JAX key. Numbers
+    are constants. Dynamic dimensions of an exported program stay dynamic in StableHLO; `args` are
+    then ignored.
 
-    The results are those of the function. What it writes to its inputs, as batch norm does to its
-    statistics and a model to its cache, is lost: return the written tensor as well to have it.
+    The results are those of the function. Writes to inputs are lost, such as those of batch norm to
+    its statistics or of a model to its cache. Return the written tensor as well to keep it.
 
-    Products have the precision that holds in this thread, as `torch.tpu.precision` says.
+    Matrix products have this thread's precision, as `torch.tpu.precision` sets it.
 
-    Raises NotImplementedError for what nothing lowers.
+    Raises NotImplementedError for an operator without a lowering.
     """
     precision = torch.tpu.get_precision()
     with nullcontext() if precision == "default" else jax.default_matmul_precision(precision):
@@ -59,25 +59,27 @@ def _exported(
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def call(*values: Any) -> list[Any]:
-        filled = list(leaves)
-        for place, value in zip(places, values, strict=True):
-            filled[place] = value
-        held, given, named = pytree.tree_unflatten(filled, structure)
+        arguments = list(leaves)
+        for index, value in zip(places, values, strict=True):
+            arguments[index] = value
+        state_values, positional, keywords = pytree.tree_unflatten(arguments, structure)
         if isinstance(called, torch.nn.Module):
-            return pytree.tree_leaves(torch.func.functional_call(called, held, given, named))
-        return pytree.tree_leaves(called(*given, **named))
+            return pytree.tree_leaves(
+                torch.func.functional_call(called, state_values, positional, keywords)
+            )
+        return pytree.tree_leaves(called(*positional, **keywords))
 
     name = getattr(called, "__name__", type(called).__name__)
-    graph = trace_function(call, [as_meta(leaves[place]) for place in places], name, writes=False)
+    graph = trace_function(call, [as_meta(leaves[i]) for i in places], name, writes=False)
 
     def evaluated(arrays: Sequence[Any], key: Any) -> Any:
         return list(Evaluation(graph, Symbols([], []), key).run(arrays))
 
     shapes = [
-        jax.ShapeDtypeStruct(leaves[place].shape, dtypes.to_jax(leaves[place].dtype))
-        for place in places
+        jax.ShapeDtypeStruct(leaves[index].shape, dtypes.to_jax(leaves[index].dtype))
+        for index in places
     ]
-    # JAX has no int64 of its own accord, and the device, which asks for it, may not have started.
+    # JAX enables int64 only on request. The device requests it, but may not have started yet.
     with jax.enable_x64(True):
         key = jax.eval_shape(lambda: jax.random.key(0)) if draws(graph) else None
         return str(jax.jit(evaluated, keep_unused=True).lower(shapes, key).as_text())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What says the same for the same graph in every process, without lowering it."""
+"""Fingerprints of graphs: equal for equal graphs in every process, computed without lowering."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from torch_google.tpu import lowerings
 
 
 def fingerprint(graph: GraphModule, *others: Any) -> str:
-    """Return a fingerprint of a graph, its subgraphs and constants, and of what `others` print."""
-    found = hashlib.sha256()
+    """Return a fingerprint of a graph, its subgraphs and constants, and the repr of `others`."""
+    digest = hashlib.sha256()
     for name, module in graph.named_modules():
         if isinstance(module, GraphModule):
-            found.update(f"{name}\n{module.graph.python_code('self').src}\n".encode())
+            digest.update(f"{name}\n{module.graph.python_code('self').src}\n".encode())
     for name, tensor in _constants(graph):
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
-        found.update(_bytes(tensor))
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} {tensor.stride()}\n".encode())
+        digest.update(_bytes(tensor))
     for other in others:
-        found.update(f"{other!r}\n".encode())
-    return found.hexdigest()
+        digest.update(f"{other!r}\n".encode())
+    return digest.hexdigest()
 
 
 def is_ours(graph: GraphModule) -> bool:
-    """Whether versions tell what a graph is in JAX: the code of others' lowerings may change."""
+    """Return whether package versions identify the lowering: other libraries' code may change."""
     return all(
         lowerings.is_pinned(node.target)
         for module in graph.modules()

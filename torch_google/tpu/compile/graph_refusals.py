@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators of a graph that the CPU refuses, as the eager modes refuse them.
+"""Operators of a graph that the CPU refuses, refused here as in the eager modes.
 
-AOTAutograd decomposes an operator before the backend sees it, and its parts may accept what the
-whole refuses. So a decomposition is left out if the CPU refuses the call: the operator is then in
-the graph, and its error is raised when the graph is called.
+AOTAutograd decomposes an operator before the backend sees it, and the parts may accept arguments
+that the operator refuses. So a call that the CPU refuses is not decomposed: the operator stays in
+the graph, and calling the graph raises its error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def check_graph(graph: GraphModule) -> None:
 
 
 def without_refused(table: Decompositions) -> Decompositions:
-    """Return decompositions that decline a call which the CPU refuses."""
+    """Return decompositions that do not apply to calls that the CPU refuses."""
     return {op: partial(_decomposed, op, function) for op, function in table.items()}
 
 
@@ -74,7 +74,7 @@ def _described(leaf: Any) -> Any:
 
 
 def _positional(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """Return arguments in the order of the schema, with numbers for symbols."""
+    """Return the arguments in schema order, with numbers instead of symbols."""
     schema = op._schema.arguments
     values = {argument.name: argument.default_value for argument in schema}
     values |= dict(zip((argument.name for argument in schema), args, strict=False))

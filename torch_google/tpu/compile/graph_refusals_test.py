@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with an operator that the CPU refuses raises the CPU's error when it is called."""
+"""Calling a graph with an operator that the CPU refuses raises the CPU's error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _INT = torch.arange(6).view(2, 3)
 _COMPLEX = torch.complex(_INT.float(), -_INT.float())
 _BOOL = _INT > 2
 
-# Some of these are decomposed before the backend sees them, others have a lowering.
+# Some of these are decomposed before the backend sees them; the others have a lowering.
 CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax of integers": (lambda x: x.softmax(0), (_INT,)),
     "gelu of integers": (functional.gelu, (_INT,)),
@@ -43,13 +43,13 @@ def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
         with pytest.raises(type(theirs.value)) as ours:
             compiled(*(x.to("tpu") for x in args))
         assert type(ours.value) is type(theirs.value)
-        # With a padded size the CPU may call another of its kernels, which has a name of its own.
+        # With a padded size the CPU may choose another kernel, which has a different name.
         if not dynamic:
             assert _words(ours.value) == _words(theirs.value)
 
 
 def _words(error: BaseException) -> str:
-    """Return what an error says but for the name of a kernel, which depends on strides."""
+    """Return the text of an error without the kernel's name, which depends on strides."""
     return str(error).splitlines()[0].rpartition('"')[2]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a graph of AOTAutograd's takes, writes and returns, before any sizes are known."""
+"""The inputs, writes and outputs of an AOTAutograd graph, before any sizes are known."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _HOST = torch.device("cpu")
 
 
 class GraphSignature:
-    """`written`: for each input that the graph writes at its end, its place and its new value.
+    """The interface of a graph.
 
-    `outputs`: what the graph returns, in order: nodes, or what is no tensor. In an `inference`
-    graph they may share storage, which AOTAutograd leaves to the backend there. `default_dtype`: torch's,
-    as the graph came about.
+    `written` maps the index of each input that the graph writes to its new value. `outputs`: the
+    returned nodes and non-tensor values, in order. In an `inference` graph outputs may share
+    storage, which AOTAutograd leaves to the backend. `default_dtype`: torch's default dtype when
+    the graph was traced.
     """
 
     def __init__(self, graph: GraphModule, *, inference: bool = False) -> None:
         self.graph = graph
-        # Dynamo guards it; AOTAutograd's cache has it in its keys.
+        # Dynamo guards on it, and AOTAutograd's cache keys include it.
         self.default_dtype = dtypes.default_dtype()
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
@@ -45,10 +46,10 @@ class GraphSignature:
         self.symbolic = any(is_symbolic(meta) for meta in self.metas)
         self._adapters: list[DeviceAdapter | None] | None = None
         self.tensors = [isinstance(meta, torch.Tensor) for meta in self.metas]
-        # Places of tensors: with symbols among their sizes, and without.
+        # Indices of the tensors with and without symbolic sizes.
         self.sized = [p for p, m in enumerate(self.metas) if self.tensors[p] and _is_sized(m)]
         self.unsized = [p for p, held in enumerate(self.tensors) if held and p not in self.sized]
-        # Whether all inputs are tensors of the device, as they mostly are.
+        # Whether all inputs are tensors of the device: the common case.
         self._plain = all(
             isinstance(meta, torch.Tensor) and meta.device == self.device for meta in self.metas
         )
@@ -61,7 +62,7 @@ class GraphSignature:
 
     @property
     def adapters(self) -> list[DeviceAdapter | None]:
-        """The adapter of each input; None for what is no tensor."""
+        """The adapter of each input; None if the input is not a tensor."""
         if self._adapters is None:
             self._adapters = [
                 adapter_of(meta.device) if isinstance(meta, torch.Tensor) else None
@@ -70,7 +71,7 @@ class GraphSignature:
         return self._adapters
 
     def arrays(self, args: Sequence[Any]) -> list[Any]:
-        """Return the arrays of arguments; other values than tensors as they are."""
+        """Return the arguments with tensors replaced by their arrays."""
         if self._plain:
             return self.adapter().take(args)
         return [
@@ -79,21 +80,21 @@ class GraphSignature:
         ]
 
     def argument(self, node: Node) -> int | None:
-        """Return the place of the argument that a result is, once the graph has written to it."""
+        """Return the index of the argument that the output is, after all writes, or None."""
         place = self._places.get(node)
         if place is not None and place in self.written:
-            return None  # the value that it had before
+            return None  # the value before the write
         return self._copies.get(node, place)
 
     def family(self, node: Node) -> list[Node]:
-        """Return what the storage that an output shares with others is made of; none for its own.
+        """Return the nodes that share an output's storage, or an empty list if it shares none.
 
-        The first made the storage, whose dtype is that of all of them.
+        The first node created the storage, whose dtype is that node's.
         """
         return self._families.get(node, [])
 
     def _numbers(self, nodes: Sequence[Node]) -> frozenset[int]:
-        """Return the places of numbers that are inputs of the program, as no size depends on them."""
+        """Return the indices of numeric inputs of the program, on which no size depends."""
         fixed: set[Any] = set()
         for node in nodes:
             meta = node.meta.get("val")
@@ -140,7 +141,7 @@ def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[
 
 
 def _is_part(node: Node, owner: Node) -> bool:
-    """Whether a node's values are, as they are, elements of the storage that another one made."""
+    """Return whether a node's values are unmodified elements of `owner`'s storage."""
     meta = node.meta["val"]
     same = node is not owner and meta.dtype == owner.meta["val"].dtype
     return same and not meta.is_conj() and not meta.is_neg()
@@ -151,7 +152,7 @@ def _storage(node: Node) -> int:
 
 
 def draws(graph: GraphModule) -> bool:
-    """Whether a graph needs a key of its own."""
+    """Return whether a graph needs a random key."""
     return any(
         node.target is random_key or (is_random(node) and ARGUMENT not in node.kwargs)
         for node in graph.graph.nodes
@@ -163,13 +164,13 @@ def _modules(graph: GraphModule) -> Iterator[GraphModule]:
 
 
 def _device(graph: GraphModule) -> torch.device:
-    found = {
+    devices = {
         leaf.device
         for node in graph.graph.nodes
         for leaf in _leaves(node.meta.get("val"))
         if isinstance(leaf, torch.Tensor)
     }
-    listed = sorted(found - {_HOST}, key=str)
+    listed = sorted(devices - {_HOST}, key=str)
     if len(listed) > 1:
         raise NotImplementedError(
             f"tpu: one program for tensors of {', '.join(map(str, listed))}. "

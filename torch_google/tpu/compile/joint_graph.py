@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint graphs of AOTAutograd's: which operators they have, and how they become two."""
+"""Joint graphs of AOTAutograd: their decompositions, and their split into two graphs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 @cache
 def known() -> Decompositions:
     """Return the decompositions for AOTAutograd."""
-    # What is made of kernels that write waits for our own tracing: AOTAutograd takes pure graphs.
+    # Our own tracing applies the decompositions that wrap writing kernels: AOTAutograd needs pure
+    # graphs.
     pure = {op: f for op, f in decompositions().items() if not isinstance(f, partial)}
     return without_refused(pure)
 
@@ -28,9 +29,8 @@ def partition(
     gm: GraphModule, joint_inputs: Sequence[object], **kwargs: Any
 ) -> tuple[GraphModule, GraphModule]:
     """Return the forward graph and the backward graph."""
-    # What a program returns is an array of its own. A view that is kept for the backward graph
-    # would be a copy there, beside its base or with the gaps of its strides; to take it again
-    # costs nothing.
+    # Each output of a program is an array of its own, so a view saved for the backward graph would
+    # be copied, its strides' gaps included. Recomputing the view costs nothing.
     with functorch_config.patch(recompute_views=True):
         return randomness.partition(
             gm, lambda: min_cut_rematerialization_partition(gm, joint_inputs, **kwargs)

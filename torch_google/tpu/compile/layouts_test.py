@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of compiled functions lie as those of eager ones do, on the CPU."""
+"""Results of compiled functions have the strides of eager results on the CPU."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def test_convolutions_keep_channels_where_they_are(
     x = x.to(memory_format=last) if which == "input" else x
     model = model.to(memory_format=last) if which == "weight" else model
     x.requires_grad_()
-    there, moved = copy.deepcopy(model).to("tpu"), x.detach().to("tpu").requires_grad_()
+    device_model, moved = copy.deepcopy(model).to("tpu"), x.detach().to("tpu").requires_grad_()
     assert moved.stride() == x.stride()
-    wanted, eager = model(x), there(moved)
-    found = torch.compile(there)(moved)
-    assert (found.stride(), eager.stride()) == (wanted.stride(), wanted.stride())
-    torch.testing.assert_close(found.cpu(), wanted, atol=1e-4, rtol=1e-4)
-    found.sum().backward()
+    wanted, eager = model(x), device_model(moved)
+    actual = torch.compile(device_model)(moved)
+    assert (actual.stride(), eager.stride()) == (wanted.stride(), wanted.stride())
+    torch.testing.assert_close(actual.cpu(), wanted, atol=1e-4, rtol=1e-4)
+    actual.sum().backward()
     wanted.sum().backward()
     assert moved.grad is not None
     assert x.grad is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `torch.compile(..., backend="tpu", mode=..., options={...})` may say."""
+"""Modes and options of `torch.compile(..., backend="tpu", mode=..., options={...})`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ _PRECISIONS = ("default", "high", "highest")
 
 @dataclass(frozen=True)
 class Options:
-    """`donate`: let a program write the new value of an input over the old one.
+    """Options of the backend.
 
-    `buckets`: the sizes that symbolic sizes are padded to, rising: a list; True for powers of two
-    from 8; False for a program for each set of sizes. `max_programs`: how many programs a graph with symbolic sizes may keep; the one that was not used
-    for longest gives way. `precision` of matrix products: default, high or highest; None leaves it
-    to torch.tpu.
+    `donate`: let a program write the new value of an input over the old one.
+    `buckets`: a rising list of the sizes that symbolic sizes are padded to; True for powers of two
+    from 8; False for one program per set of sizes.
+    `max_programs`: how many programs a graph with symbolic sizes may keep; the least recently used
+    one is evicted.
+    `precision`: of matrix products: default, high or highest; None uses the setting of torch.tpu.
     """
 
     donate: bool = True
@@ -26,12 +28,12 @@ class Options:
     precision: str | None = None
 
 
-# XLA does what inductor's modes turn on: one launch for a graph, and the choice of its kernels.
+# XLA already does what Inductor's modes enable: one launch per graph, and kernel selection.
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
-    """Return the options. Raises ValueError, which names what there is, for anything else."""
+    """Return the options. Raises ValueError with the valid choices for a wrong mode or option."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
     given = dict(options or {})
@@ -42,16 +44,16 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
         )
     if isinstance(given.get("buckets"), list | tuple):
         given["buckets"] = tuple(given["buckets"])
-    made = Options(**given)
-    if not isinstance(made.donate, bool):
-        raise _wrong("donate", made.donate, "True or False")
-    if not isinstance(made.buckets, bool) and not _are_rising(made.buckets):
-        raise _wrong("buckets", made.buckets, "True, False, or a list of sizes that rise")
-    if not _is_count(made.max_programs):
-        raise _wrong("max_programs", made.max_programs, "a number of 1 or more")
-    if made.precision not in (None, *_PRECISIONS):
-        raise _wrong("precision", made.precision, f"one of {', '.join(_PRECISIONS)}, or None")
-    return made
+    chosen = Options(**given)
+    if not isinstance(chosen.donate, bool):
+        raise _wrong("donate", chosen.donate, "True or False")
+    if not isinstance(chosen.buckets, bool) and not _are_rising(chosen.buckets):
+        raise _wrong("buckets", chosen.buckets, "True, False, or a rising list of sizes")
+    if not _is_count(chosen.max_programs):
+        raise _wrong("max_programs", chosen.max_programs, "a number of 1 or more")
+    if chosen.precision not in (None, *_PRECISIONS):
+        raise _wrong("precision", chosen.precision, f"one of {', '.join(_PRECISIONS)}, or None")
+    return chosen
 
 
 def names() -> frozenset[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may say to the backend, and what comes of it."""
+"""Options of the backend and their effects."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def test_precision_is_part_of_a_program() -> None:
     x = torch.rand(4, 4, device="tpu")
     for precision in ("default", "highest"):
         torch._dynamo.reset()
-        found = torch.compile(lambda x: x @ x, backend="tpu", options={"precision": precision})(x)
-        torch.testing.assert_close(found.cpu(), x.cpu() @ x.cpu())
+        actual = torch.compile(lambda x: x @ x, backend="tpu", options={"precision": precision})(x)
+        torch.testing.assert_close(actual.cpu(), x.cpu() @ x.cpu())
     assert torch.tpu.metrics().graphs["compile"] == 2

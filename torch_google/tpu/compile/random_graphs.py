@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions of tensors with two sizes that change, for tests: steps on a growing list."""
+"""Random functions of tensors with two changing sizes, for tests. Each step appends a value."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ STEPS: dict[str, _Function] = {
 
 @dataclass(frozen=True)
 class GraphStep:
-    """A step: `first` and `second` choose values made before, `a` and `b` are up to the step."""
+    """One step. `first` and `second` select earlier values; the step interprets `a` and `b`."""
 
     name: str
     first: int
@@ -135,36 +135,36 @@ class GraphStep:
 
 
 def inputs(first: int, second: int) -> list[torch.Tensor]:
-    """Return tensors of such sizes, and of one that stays."""
-    made = torch.Generator().manual_seed(first * 100 + second)
+    """Return tensors with these two sizes, and with one fixed size."""
+    generator = torch.Generator().manual_seed(first * 100 + second)
     shapes = [(first, second, 4), (second, 4), (first, 4), (first, second)]
-    return [torch.randn(shape, generator=made) for shape in shapes]
+    return [torch.randn(shape, generator=generator) for shape in shapes]
 
 
 def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
-    """Return the steps that can be done, whatever the sizes."""
+    """Return the steps that are valid for any sizes."""
     pools = [inputs(11, 13), inputs(7, 5), inputs(2, 3)]
     kept = []
     for step in steps:
         try:
-            made = [step.run(pool) for pool in pools]
+            results = [step.run(pool) for pool in pools]
         except (RuntimeError, IndexError, ValueError):
             continue
-        if all(0 < one.numel() < 20000 and one.dim() < 5 for one in made):
+        if all(0 < one.numel() < 20000 and one.dim() < 5 for one in results):
             kept.append(step)
-            for pool, one in zip(pools, made, strict=True):
+            for pool, one in zip(pools, results, strict=True):
                 pool.append(one)
     return kept
 
 
 def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
-    """Return a function of `inputs`: what each step made."""
+    """Return a function of `inputs` that returns the value of each step."""
 
     def run(*given: torch.Tensor) -> list[torch.Tensor]:
         values = list(given)
         for step in steps:
             values.append(step.run(values))
-        # Views of one tensor would share their storage.
+        # The multiplication copies: views of one tensor would share their storage.
         return [made * 1 for made in values[len(given) :]]
 
     return run

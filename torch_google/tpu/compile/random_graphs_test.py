@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random graphs on padded arrays give what the CPU gives, and so do their gradients."""
+"""Random graphs on padded arrays match the CPU's results and gradients."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_each_step_alone(name: str) -> None:
 
 
 def check(steps: Sequence[GraphStep], sizes_of_calls: Sequence[tuple[int, int]] = _SIZES) -> None:
-    """Compare a function with itself on the CPU, for sizes of several buckets."""
+    """Compare a function with itself on the CPU, for sizes in several buckets."""
     if not steps:
         return
     run = function(steps)
@@ -63,15 +63,15 @@ def check(steps: Sequence[GraphStep], sizes_of_calls: Sequence[tuple[int, int]] 
         for x, dims in zip(ours, ((0, 1), (0,), (0,), (0, 1)), strict=True):
             for dim in dims:
                 torch._dynamo.maybe_mark_dynamic(x, dim)
-        wanted, found = run(*theirs), compiled(*ours)
-        for step, a, b in zip(steps, wanted, found, strict=True):
+        wanted, actual = run(*theirs), compiled(*ours)
+        for step, a, b in zip(steps, wanted, actual, strict=True):
             assert b.shape == a.shape, step
             assert b.stride() == a.stride() or a.numel() < 2, step
             torch.testing.assert_close(
                 b.detach().cpu(), a.detach(), rtol=1e-3, atol=1e-4, equal_nan=True
             )
         _backward(wanted, theirs)
-        _backward(found, ours)
+        _backward(actual, ours)
         for x, y in zip(theirs, ours, strict=True):
             assert (x.grad is None) == (y.grad is None)
             if x.grad is not None and y.grad is not None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One random key for a forward graph and the backward graph that recomputes parts of it.
 
-An operator that draws takes the key as an argument of its node, with its place in the joint graph: so
-it draws the same wherever it is computed, and the key is saved for the backward pass like a tensor.
+A random operator's node takes the key as an argument, with the node's index in the joint graph. So
+it draws the same numbers wherever it is computed, and the key is saved for backward like a tensor.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ random_key: OpOverload = torch.ops.torch_google.random_key.default
 
 
 def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
-    """Split a joint graph in which all that is random draws with one key, a node of the graph.
+    """Split a joint graph in which all random operators share one key, a node of the graph.
 
-    Raises NotImplementedError where the backward pass would draw anew what the forward pass drew.
+    Raises NotImplementedError if the backward pass would repeat a draw of the forward pass.
     """
     _refuse_drawn_again(joint)
     nodes = [node for node in joint.graph.nodes if is_random(node)]
@@ -42,7 +42,7 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     key.meta["val"] = _fake_key(example)
     for place, node in enumerate(nodes):
         node.kwargs = {**node.kwargs, ARGUMENT: (key, place)}
-        # Partitioners save the state of a generator for what they recognise as random.
+        # Partitioners save the generator state for operators that they recognise as random.
         node.target = _RandomOp(node.target)
     joint.recompile()
     graphs = split()
@@ -55,7 +55,7 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
 
 
 class _RandomOp:
-    """An operator that draws, for whom that is no reason to treat it apart."""
+    """A random operator, hidden from the partitioner's special handling of randomness."""
 
     def __init__(self, op: OpOverload) -> None:
         self.op = op
@@ -66,7 +66,7 @@ class _RandomOp:
 
 
 def is_random(node: Node) -> bool:
-    """Whether a node draws."""
+    """Return whether a node draws random numbers."""
     op = node.target
     if not isinstance(op, OpOverload) or op is random_key:
         return False
@@ -77,10 +77,10 @@ def is_random(node: Node) -> bool:
 
 
 def _refuse_drawn_again(joint: GraphModule) -> None:
-    """Refuse branches that draw and that the gradient computes again, as that of cond does.
+    """Refuse branches with random draws that the gradient computes again, such as cond's.
 
-    Which draw of the forward pass one of the backward pass stands for is lost by then, and other
-    numbers would make a wrong gradient.
+    By then, draws of the backward pass can no longer be matched to those of the forward pass, and
+    other numbers would give a wrong gradient.
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:
@@ -101,7 +101,7 @@ def _refuse_drawn_again(joint: GraphModule) -> None:
 
 
 def _draws(owner: GraphModule, node: Node) -> bool:
-    """Whether a node is a graph in which something draws."""
+    """Return whether a node is a subgraph that draws random numbers."""
     if node.op != "get_attr":
         return False
     graph = getattr(owner, str(node.target), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AOTAutograd's cache, fingerprints, and options."""
+"""AOTAutograd's cache, fingerprints and options."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-@pytest.mark.skipif(V2_6, reason="v2.6 keeps graphs of inductor only")
+@pytest.mark.skipif(V2_6, reason="v2.6 caches only Inductor's graphs")
 @pytest.mark.usefixtures("_cache")
 def test_graphs_come_from_the_cache_of_aot_autograd() -> None:
     model = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 2)).to("tpu")
@@ -47,7 +47,7 @@ def test_graphs_come_from_the_cache_of_aot_autograd() -> None:
         assert torch.equal(mine, its)
 
 
-@pytest.mark.skipif(V2_6, reason="v2.6 keeps graphs of inductor only")
+@pytest.mark.skipif(V2_6, reason="v2.6 caches only Inductor's graphs")
 @pytest.mark.usefixtures("_cache")
 def test_symbolic_graphs_come_from_the_cache() -> None:
     for _ in range(2):
@@ -114,14 +114,14 @@ def test_precision_is_that_of_the_products(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path: Path) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     try:
-        # As many elements in a bucket: an argument with symbols is flat.
+        # Both shapes have equally many elements in a bucket: an argument with symbols is flat.
         for shape in ((5, 2, 6), (5, 3, 4)):
             torch._dynamo.reset()
             x = torch.randn(shape)
             given = x.to("tpu")
             torch._dynamo.mark_dynamic(given, 0)
-            found = torch.compile(lambda x: x.softmax(-1))(given)
-            torch.testing.assert_close(found.cpu(), x.softmax(-1))
+            actual = torch.compile(lambda x: x.softmax(-1))(given)
+            torch.testing.assert_close(actual.cpu(), x.softmax(-1))
     finally:
         torch.tpu.set_compile_cache(None)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Symbolic sizes and numbers: what is compiled again, and what is not."""
+"""Symbolic sizes and numbers: which changes recompile, and which do not."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def test_one_program_for_each_bucket() -> None:
     for size in (2, 5, 3, 5, 2, 9):
         x = torch.rand(size, 3)
         torch.testing.assert_close(function(x.to("tpu")).cpu(), x * size + x.sum())
-    # The first, when no size had changed; and those for 8 and 16.
+    # The first size, before any has changed; and the buckets 8 and 16.
     assert torch.tpu.metrics().graphs["compile"] == 3
 
 
@@ -60,7 +60,7 @@ def test_other_numbers_do_not_compile_again() -> None:
     scale = torch.compile(lambda x, by: x * by + by)
     for by in (1.0, 2.5, 3.5, 4.5, 5.5):
         assert scale(torch.ones(2, device="tpu"), by).tolist() == [2 * by] * 2
-    # The first is a constant to Dynamo, which makes an input of it when it sees another.
+    # Dynamo treats the first number as a constant, and makes it an input when it changes.
     assert torch.tpu.metrics().graphs["compile"] == 2
     torch.tpu.reset_metrics()
     count = torch.compile(lambda x, by: x * by + by)
@@ -96,5 +96,5 @@ def test_arithmetic_of_sizes(
 def test_bits_of_numbers() -> None:
     function = torch.compile(lambda x, n: x * (n & 3) + (n | 8), dynamic=True)
     for number in (6, 5, 12):
-        found = function(torch.ones(3, device="tpu"), number)
-        assert found.tolist() == [float((number & 3) + (number | 8))] * 3
+        actual = function(torch.ones(3, device="tpu"), number)
+        assert actual.tolist() == [float((number & 3) + (number | 8))] * 3

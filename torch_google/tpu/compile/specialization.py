@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a graph for sizes that are known, and how a call of it goes."""
+"""A graph compiled for known sizes and layouts."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from torch_google.tpu.compile.options import Options
 from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import reordered
 
-# Who has an array that nobody else can see: its storage, the list of arrays, and who counts.
+# References to an array that can be donated: its storage, the list of arrays, and getrefcount's.
 OWNERS = 3
 
 
 @dataclass(frozen=True)
 class _ArgumentResult:
-    """A result that is an argument itself."""
+    """A result that is one of the arguments."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class _NewResult:
-    """A result that is a new tensor, over one of the arrays that the program returns."""
+    """A result that is a new tensor over one of the program's output arrays."""
 
     position: int
 
 
 @dataclass(frozen=True)
 class _ViewResult:
-    """A result that shares its storage with others: a view of an array that is returned flat."""
+    """A result that shares its storage with others: a view of a flat output array."""
 
     position: int
     sizes: tuple[int, ...]
@@ -54,7 +54,7 @@ class _ViewResult:
     neg: bool
 
     def of(self, base: torch.Tensor) -> torch.Tensor:
-        """Return the view of a flat tensor, whose dtype may be another."""
+        """Return the view of a flat tensor, whose dtype may differ."""
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
@@ -64,7 +64,7 @@ class _ViewResult:
 
 
 class Specialization:
-    """A compiled program. Call it with a graph's arguments, and the arrays that these stand for."""
+    """A compiled program, called with a graph's arguments and the arrays of these arguments."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Specialization:
             for place in self._written
             if options.donate and signature.metas[place].device == signature.device
         ]
-        # What the program returns after what it writes: each with the nodes that it is made of.
+        # The program's outputs after the written values, each with the nodes that it is built from.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
         self._results = [self._result(output) for output in signature.outputs]
         self._shared = any(isinstance(result, _ViewResult) for result in self._results)
@@ -101,11 +101,12 @@ class Specialization:
         with _precision(options.precision), dtypes.defaulting_to(signature.default_dtype):
             self._run = self._compile(arrays, options)
         self._needs = signature.adapter().needs(self._run)
-        # Only what is baked is still of use, and tensors must not be kept alive.
+        # Only the baked values are still needed, and tensors must not be kept alive.
         self._args.clear()
 
     def __call__(self, args: Sequence[Any], arrays: list[Any], adapter: DeviceAdapter) -> list[Any]:
-        # Before anything is drawn or given away: what is donated to a program that fails is lost.
+        # Check before any random state is consumed or argument donated: a failed program loses
+        # both.
         adapter.check_room(self._signature.device, self._needs)
         for place in self._donated:
             if getrefcount(arrays[place]) > OWNERS or adapter.is_shared(args[place]):
@@ -115,16 +116,16 @@ class Specialization:
         if self._signature.random:
             given = [*given, *adapter.draw(self._signature.device)]
         try:
-            made = self._run(*given)
-        except RuntimeError as error:  # of which JAX's are a kind
+            outputs = self._run(*given)
+        except RuntimeError as error:  # which JAX's errors derive from
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
-        for place, array in zip(self._written, made[:count], strict=True):
+        for place, array in zip(self._written, outputs[:count], strict=True):
             own = self._adapters[place]
             assert own is not None
             own.store(args[place], array)
-        tensors = iter(self._give(made[count:]))
+        tensors = iter(self._give(outputs[count:]))
         return [
             args[result.place]
             if isinstance(result, _ArgumentResult)
@@ -135,7 +136,7 @@ class Specialization:
         ]
 
     def _result(self, output: Any) -> Any:
-        """Return where a result comes from: a value that is none of ours is the result itself."""
+        """Return the source of a result; a value that is not a node is the result itself."""
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
@@ -165,12 +166,12 @@ class Specialization:
         return self._made.index((result, nodes))
 
     def _plans(self) -> list[tuple[DeviceAdapter, list[int], Any]]:
-        """Return who gives which of the program's arrays: one adapter for each device."""
+        """Return, per device, the adapter, the indices of its output arrays, and its plan."""
         devices: dict[torch.device, list[int]] = {}
         for result in self._results:
             if isinstance(result, _NewResult | _ViewResult):
-                made = self._made[result.position][0]
-                positions = devices.setdefault(made.device, [])
+                metadata = self._made[result.position][0]
+                positions = devices.setdefault(metadata.device, [])
                 if isinstance(result, _NewResult) or result.position not in positions:
                     positions.append(result.position)
         return [
@@ -183,7 +184,7 @@ class Specialization:
         ]
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
-        """Return new tensors, of each device in the order of the results."""
+        """Return new tensors in the order of the results, whatever their devices."""
         given: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
             tensors = adapter.give([arrays[at] for at in positions], plan)
@@ -234,9 +235,10 @@ class Specialization:
             signature.default_dtype,
         )
         adapter.count("compile")
-        # Other libraries' operators may change under one name: the lowered text tells.
-        said = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
-        return adapter.compile("torch.compile", lower, said, signature.device)
+        # Operators of other libraries may change under the same name, so the lowered text is their
+        # key.
+        key = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        return adapter.compile("torch.compile", lower, key, signature.device)
 
     def _function(self, *given: Any) -> tuple[Any, ...]:
         signature = self._signature

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that look alike to Dynamo, over storages that do not."""
+"""Arguments that are equal to Dynamo, over storages of different dtypes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exported program with dynamic dimensions as a program of JAX with symbolic ones."""
+"""Conversion of an exported program with dynamic dimensions to JAX with symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from torch_google.tpu.program.lowering_lookup import lowering_of
 
 
 def stablehlo(program: ExportedProgram) -> str:
-    """Return the text of the module that `exported` has, without the places in files."""
+    """Return the text of the module from `exported`, without source locations."""
     with mlir.make_ir_context():
         module = ir.Module.parse(str(exported(program).mlir_module()))
         return str(module.operation.get_asm(enable_debug_info=False))
 
 
 def exported(program: ExportedProgram) -> jax.export.Exported:
-    """Return the program of JAX: its inputs are parameters, buffers, and the tensors of arguments.
+    """Return the JAX program; its inputs are parameters, buffers and the arguments' tensors.
 
-    A last input is a key of JAX where the program is random. Raises NotImplementedError for what
-    nothing lowers, or only for sizes that are numbers.
+    If the program is random, the last input is a JAX key. Raises NotImplementedError for an
+    operator without a lowering, or with a lowering that needs numeric sizes.
     """
     traced = _SymbolicProgram(program.run_decompositions(dict(decompositions())))
     with jax.enable_x64(True):
@@ -58,7 +58,7 @@ def exported(program: ExportedProgram) -> jax.export.Exported:
 
 
 class _SymbolicProgram:
-    """A function of JAX's arrays that does what an exported program does. `at`: where it is."""
+    """A JAX function that computes an exported program. `at`: the operator being traced."""
 
     def __init__(self, program: ExportedProgram) -> None:
         self._program = program
@@ -93,12 +93,12 @@ class _SymbolicProgram:
             if node.op == "call_function":
                 self.at = str(node.target)
                 values[node] = self._call(node, position, values, key)
-        wanted = [
+        is_output = [
             spec.kind is OutputKind.USER_OUTPUT
             for spec in self._program.graph_signature.output_specs
         ]
         results = map_arg(self._nodes[-1].args[0], lambda node: values[node])
-        return [one for one, kept in zip(results, wanted, strict=True) if kept]
+        return [one for one, kept in zip(results, is_output, strict=True) if kept]
 
     def _call(self, node: Node, position: int, values: Mapping[Node, Any], key: Any) -> Any:
         meta = node.meta.get("val")
@@ -110,7 +110,7 @@ class _SymbolicProgram:
         if not isinstance(target, OpOverload):
             return NUMBERS.get(target, target)(*args, **kwargs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(meta)):
-            return None  # an assertion
+            return None  # an assertion has no result
         if target in _COUNTS:
             return self._as(_count(args, self.shape(meta)[0]), meta)
         lowering = lowering_of(target)
@@ -133,7 +133,8 @@ class _SymbolicProgram:
         if not isinstance(meta, torch.Tensor) or result is None:
             return None
         array = jax.lax.convert_element_type(jax.numpy.asarray(result), dtypes.to_jax(meta.dtype))
-        # What the CPU leaves empty, such as statistics that are known, others do not.
+        # Lowerings compute some results that the CPU leaves empty, such as statistics it does not
+        # need.
         if 0 not in meta.shape and array.shape != self.shape(meta):
             raise ValueError(
                 f"tpu: export_stablehlo: {self.at} gave {array.shape}, torch has {self.shape(meta)}. "
@@ -151,7 +152,7 @@ class _SymbolicProgram:
 
 
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
-    """Return what arange gives: its lowering finds the length out of the ends, as numbers."""
+    """Lower arange to a given length: its lowering needs the ends as numbers to find the length."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
     whole = isinstance(start, int) and isinstance(step, int)
     places = jax.numpy.arange(length, dtype=jax.numpy.int64 if whole else jax.numpy.float64)
@@ -159,7 +160,7 @@ def _count(args: Sequence[Any], length: Any) -> jax.Array:
 
 
 def _dimensions(program: ExportedProgram) -> dict[sympy.Symbol, Any]:
-    """Return a dimension of JAX's for each symbol, within its bounds."""
+    """Return a JAX dimension for each symbol, within the symbol's bounds."""
     ranges = program.range_constraints
     symbols = sorted(_symbols(program), key=str)
     bounds = []
@@ -168,13 +169,13 @@ def _dimensions(program: ExportedProgram) -> dict[sympy.Symbol, Any]:
             lower, upper = ranges[symbol].lower, ranges[symbol].upper
             bounds += [f"{symbol} >= {int(lower)}"] if lower.is_Integer else []
             bounds += [f"{symbol} <= {int(upper)}"] if upper.is_Integer else []
-    made = jax.export.symbolic_shape(", ".join(map(str, symbols)), constraints=bounds)
-    return dict(zip(symbols, made, strict=True))
+    dimensions = jax.export.symbolic_shape(", ".join(map(str, symbols)), constraints=bounds)
+    return dict(zip(symbols, dimensions, strict=True))
 
 
 def _symbols(program: ExportedProgram) -> set[sympy.Symbol]:
     placeholders: Sequence[Any] = [n for n in program.graph.nodes if n.op == "placeholder"]
-    found: set[sympy.Symbol] = set()
+    symbols: set[sympy.Symbol] = set()
     for node in placeholders:
         meta = node.meta["val"]
         if isinstance(meta, torch.SymInt):
@@ -184,8 +185,8 @@ def _symbols(program: ExportedProgram) -> set[sympy.Symbol]:
             )
         if isinstance(meta, torch.Tensor):
             for size in meta.shape:
-                found |= expr_of(size).free_symbols
-    return found
+                symbols |= expr_of(size).free_symbols
+    return symbols
 
 
 _COUNTS = frozenset(
@@ -196,5 +197,5 @@ _COUNTS = frozenset(
     }
 )
 
-# In place of what a meta kernel gives: shapes are compared here.
+# A placeholder for the meta kernel's result: shapes are compared here instead.
 _ANY = object()

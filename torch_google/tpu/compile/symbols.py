@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of a graph with symbols in it, once it is called with sizes that are numbers."""
+"""The values of a graph's symbols in one call."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
 class Symbols:
-    """What the symbols of a graph's inputs stand for in one call.
+    """The values of the symbols of a graph's inputs in one call.
 
-    `metas` are the fake values of the inputs, `given` what they are now.
+    `metas` are the fake values of the inputs, `given` their actual values.
     """
 
     def __init__(self, metas: Sequence[Any], given: Sequence[Any]) -> None:
@@ -27,9 +27,9 @@ class Symbols:
                     self._learn(symbol, number)
 
     def concrete(self, value: Any) -> Any:
-        """Return a meta tensor, or a number, for a fake one; anything else as it is.
+        """Return a meta tensor or number for a fake one; return other values unchanged.
 
-        Raises NotImplementedError where a size depends on values.
+        Raises NotImplementedError if a size depends on values.
         """
         if isinstance(value, torch.Tensor):
             return torch.empty_strided(
@@ -55,17 +55,17 @@ class Symbols:
                 self._values[expression] = int(value)
 
     def _number(self, symbol: torch.SymInt) -> int:
-        found = symbol.node.expr.subs(self._values)
-        if found.free_symbols:
+        value = symbol.node.expr.subs(self._values)
+        if value.free_symbols:
             raise NotImplementedError(
-                f"tpu: torch.compile: the size {symbol} depends on values. Leave what makes it out "
+                f"tpu: torch.compile: the size {symbol} depends on values. Leave its operator out "
                 "of the graph: torch._dynamo.config.capture_dynamic_output_shape_ops = False"
             )
-        return int(found)
+        return int(value)
 
 
 def is_symbolic(meta: Any) -> bool:
-    """Whether a fake value is a symbol, or a tensor with symbols in its sizes."""
+    """Return whether a fake value is a symbol, or a tensor with symbolic sizes."""
     if isinstance(meta, torch.Tensor):
         return any(isinstance(number, torch.SymInt) for number in _numbers(meta))
     return isinstance(meta, Symbolic)

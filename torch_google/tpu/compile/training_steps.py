@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step as one program: forward, backward and the optimizer.
 
-Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` apart from what is around it. What
-the optimizer computes is traced here from an object that is none to Dynamo: its methods, its groups
-and its state.
+Dynamo ends its graphs at `backward`, and compiles `Optimizer.step` separately from the code around
+it. Here the optimizer is traced through a substitute, which Dynamo does not recognise as an
+optimizer. It has the same methods, groups and state.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from torch_google.tpu.release import V2_6
 def compile_step(
     loss: Callable[..., Any], optimizer: torch.optim.Optimizer, **options: Any
 ) -> Callable[..., Any]:
-    """Return a function that does one step: it calls `loss`, and then the optimizer.
+    """Return a function that does one step: it calls `loss`, then the optimizer.
 
-    `loss` returns a scalar, or a tuple of it and of anything else; what it returns comes back
-    detached. Gradients are None before and after. `options` are those of torch.compile. Another
-    learning rate never compiles again.
+    `loss` returns a scalar, or a tuple of a scalar and other values; the results are returned
+    detached. Gradients are None before and after. `options` are those of torch.compile. A new
+    learning rate never recompiles.
 
-    The optimizer may read and set attributes of its own, and call `super()`, without arguments.
+    The optimizer may read and set its own attributes, and call `super()` without arguments.
 
-    Step counters of the optimizer lie on the device from then on (`capturable`), and hooks of its
-    step are not called: ValueError where there are any, and where the optimizer changes a number of
-    its groups, its state or its attributes that is no whole one. NotImplementedError with torch v2.6.
+    From the first step on, the optimizer's step counters are stored on the device (`capturable`).
+    Hooks of its step are not called. Raises ValueError if it has any, or if it changes a
+    non-integer number of its groups, state or attributes. Raises NotImplementedError on torch v2.6.
     """
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise ValueError(
@@ -51,24 +51,25 @@ def compile_step(
         result = loss(*args, **kwargs)
         (result[0] if isinstance(result, tuple) else result).backward()
         groups = [{**g, "lr": rate} for g, rate in zip(held.groups, rates, strict=True)]
-        made = kind(groups, held.state, held.defaults, held.own, held.bound)
+        substitute = kind(groups, held.state, held.defaults, held.own, held.bound)
         with torch.no_grad():
-            made.step()
+            substitute.step()
         for group in held.groups:
             for parameter in group["params"]:
                 parameter.grad = None
         result = pytree.tree_map_only(torch.Tensor, torch.Tensor.detach, result)
         written = [_written(*both) for both in zip(held.groups, groups, strict=True)]
-        return result, written, made.set_in_step
+        return result, written, substitute.set_in_step
 
     compiled = torch.compile(step, fullgraph=True, **options)
 
     def run(*args: Any, **kwargs: Any) -> Any:
         optimizer.zero_grad()
         _initialise(optimizer)
-        # Looked up again, as loading a state replaces them.
+        # Look these up on every call: loading a state replaces them.
         held.state, held.defaults = optimizer.state, optimizer.defaults
-        # A rate that is a tensor is an input of the program, however often it changes.
+        # A learning rate passed as a tensor is an input of the program, so changes do not
+        # recompile.
         groups = [dict(group) for group in optimizer.param_groups]
         rates = [_tensor(group.pop("lr", 0.0)) for group in groups]
         held.groups = groups
@@ -76,7 +77,7 @@ def compile_step(
         before = _fractions(optimizer)
         with torch._dynamo.config.patch(trace_autograd_ops=True):
             result, changes, attributes = compiled(rates, args, kwargs)
-        optimizer._opt_called = True  # learning rate schedulers ask
+        optimizer._opt_called = True  # for learning rate schedulers, which check it
         for name, value in attributes.items():
             if not inspect.isdatadescriptor(getattr(type(optimizer), name, None)):
                 setattr(optimizer, name, value)
@@ -92,7 +93,7 @@ def compile_step(
 
 
 class _OptimizerParts:
-    """What an optimizer has: no attributes of it are read while Dynamo traces."""
+    """The attributes of an optimizer, so that Dynamo reads none of them while it traces."""
 
     groups: list[dict[str, Any]]
     state: Any
@@ -102,9 +103,9 @@ class _OptimizerParts:
 
 
 class _TracedOptimizer:
-    """The methods of an optimizer, without what torch wraps around them.
+    """The methods of an optimizer without torch's wrappers around them.
 
-    `set_in_step`: the attributes that are set after it is made.
+    `set_in_step`: the attributes that are set after construction.
     """
 
     set_in_step: dict[str, Any]
@@ -128,17 +129,17 @@ class _TracedOptimizer:
         object.__setattr__(self, name, value)
 
     def step(self) -> Any:
-        """Do what the optimizer's own method does; each kind of optimizer brings it."""
+        """Run the optimizer's own step; each optimizer class defines it."""
         raise NotImplementedError
 
     @staticmethod
     def like(optimizer: torch.optim.Optimizer) -> type[_TracedOptimizer]:
         if isinstance(optimizer, torch.optim.LBFGS):
             raise ValueError(
-                "tpu: compile_step: LBFGS evaluates the loss as often as it likes, which is no one "
-                "program. Use torch.compile(loss) and optimizer.step(closure)"
+                "tpu: compile_step: LBFGS evaluates the loss as often as it likes, which one "
+                "program cannot do. Use torch.compile(loss) and optimizer.step(closure)"
             )
-        made: dict[type, type] = {object: object}
+        copies: dict[type, type] = {object: object}
         for kind in reversed(type(optimizer).__mro__[:-1]):
             cell = CellType()
             members = {
@@ -147,13 +148,13 @@ class _TracedOptimizer:
                 if not name.startswith("__")
             }
             root = kind is torch.optim.Optimizer
-            bases = (_TracedOptimizer,) if root else tuple(made[base] for base in kind.__bases__)
-            made[kind] = cell.cell_contents = type(kind.__name__, bases, members)
-        return made[type(optimizer)]
+            bases = (_TracedOptimizer,) if root else tuple(copies[base] for base in kind.__bases__)
+            copies[kind] = cell.cell_contents = type(kind.__name__, bases, members)
+        return copies[type(optimizer)]
 
 
 def _member(member: Any, cell: CellType) -> Any:
-    """Return a member of a class for another class, which `cell` holds."""
+    """Return a class member for another class, which `cell` holds."""
     if isinstance(member, FunctionType):
         return _method(inspect.unwrap(member), cell)
     if isinstance(member, staticmethod | classmethod):
@@ -178,7 +179,7 @@ def _method(function: Any, cell: CellType) -> Any:
 
 
 def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return the attributes that not all optimizers have; the names of its methods there apart."""
+    """Return the optimizer's own attributes; those that are bound methods separately."""
     own: dict[str, Any] = {}
     bound: dict[str, str] = {}
     for name, value in vars(optimizer).items():
@@ -192,7 +193,7 @@ def _own(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Any], dict[str, st
 
 
 def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
-    """Return, for each place outside of the groups, the numbers there that are no whole ones."""
+    """Return the non-integer numbers outside the groups, by location."""
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
@@ -207,16 +208,16 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """Return what the optimizer has written to a group: some count there. Dynamo traces this."""
-    found = {}
+    """Return the entries that the optimizer wrote to a group. Dynamo traces this."""
+    written = {}
     for name, value in group.items():
         if isinstance(value, torch.Tensor):
             changed = name != "lr" and value is not before.get(name)
         else:
             changed = isinstance(value, int | float) and value != before.get(name)
         if changed:
-            found[name] = value
-    return found
+            written[name] = value
+    return written
 
 
 def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
@@ -227,7 +228,7 @@ def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
 
 
 def _changed(what: str) -> ValueError:
-    # torch's graphs return a number that is no whole one as it was when they were compiled.
+    # torch's graphs return a non-integer number with its value at compile time.
     return ValueError(
         f"tpu: compile_step: the optimizer has changed {what}, a number that one program cannot "
         "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
@@ -239,7 +240,7 @@ def _tensor(rate: float | torch.Tensor) -> torch.Tensor:
 
 
 def _initialise(optimizer: torch.optim.Optimizer) -> None:
-    """Let an optimizer make its state now, and keep its counters on the device."""
+    """Create the optimizer's state now, with its counters on the device."""
     for group in optimizer.param_groups:
         fresh = [p for p in group["params"] if p.requires_grad and p not in optimizer.state]
         if not fresh:
@@ -249,7 +250,8 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
         if "capturable" in group:
             group["capturable"] = True
         if group.get("fused"):
-            group["fused"] = None  # one program fuses by itself, and Dynamo refuses that kernel
+            # Dynamo refuses the fused kernel, and a compiled step is fused anyway
+            group["fused"] = None
         if hasattr(optimizer, "_init_group"):
             lists = len(inspect.signature(optimizer._init_group).parameters) - 1
             with torch.no_grad():
@@ -261,7 +263,7 @@ def _initialise(optimizer: torch.optim.Optimizer) -> None:
                 optimizer.state[parameter]["step"] = counter.to(parameter.device)
 
 
-# What torch sets on each optimizer; a learning rate scheduler wraps `step` there.
+# Attributes that torch sets on every optimizer; a learning rate scheduler wraps `step` there.
 _OF_ALL = frozenset(
     {
         "_opt_called",

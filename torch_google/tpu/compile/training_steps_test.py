@@ -43,7 +43,7 @@ class _Pair:
 def _take(
     step: Callable[[], Any] | None, optimizer: optim.Optimizer, loss: Callable[[], torch.Tensor]
 ) -> None:
-    """Take a step of an optimizer by one program, or eagerly where there is none."""
+    """Take an optimizer step as one program, or eagerly if `step` is None."""
     if step is not None:
         step()
         return
@@ -72,7 +72,7 @@ def test_a_step_is_one_program(name: str) -> None:
     assert all(parameter.grad is None for parameter in pair.ours.parameters())
     graphs = torch.tpu.metrics().graphs
     assert graphs["call"] == 4
-    # SGD makes its buffers in the first step, and reads them in the second.
+    # SGD creates its buffers in the first step and reads them in the second.
     assert graphs["compile"] == (2 if name == "sgd" else 1)
     assert "copy" not in graphs
 
@@ -119,7 +119,7 @@ def test_a_compiled_update_counts_on_the_device(backend: str) -> None:
     pair.reference()
     pair.optimizers[1].zero_grad()
     pair.loss(*pair.moved).backward()
-    pair.optimizers[1].step()  # goes on without a compiler
+    pair.optimizers[1].step()  # continues without a compiler
     pair.check()
 
 
@@ -137,7 +137,7 @@ def test_a_whole_step_by_torch_compile() -> None:
     for _ in range(4):
         torch.testing.assert_close(step(*pair.moved).detach().cpu(), pair.reference())
     pair.check()
-    # Forward, backward and the update; Dynamo's graphs end at `backward`.
+    # One program each for forward, backward and the update; Dynamo's graphs end at `backward`.
     assert torch.tpu.metrics().graphs == {"compile": 3, "call": 12}
 
 
@@ -162,7 +162,7 @@ def test_lbfgs_is_refused() -> None:
 
 
 class _Decaying(torch.optim.Optimizer):
-    """Counts in its groups, as some optimizers do."""
+    """An optimizer that counts in its groups, as some do."""
 
     def __init__(self, parameters: list[torch.Tensor], decay: float = 1.0) -> None:
         super().__init__(parameters, {"lr": 1.0, "count": 0, "rate": 1.0, "decay": decay})
@@ -202,13 +202,13 @@ def test_an_optimizer_that_changes_a_fraction_of_its_groups_is_refused() -> None
     step = compile_step(lambda: weight.sum(), optimizer)
     with pytest.raises(ValueError, match="has changed 'rate' of its group"):
         step()
-    # What was done, is done.
+    # The step itself was done.
     assert weight.tolist() == [-0.5] * 3
     assert optimizer.param_groups[0]["rate"] == 0.5
 
 
 class _Signs(torch.optim.Optimizer):
-    """Goes by the sign of a gradient as far as `factor` says; its attributes are `own`."""
+    """An optimizer that moves by `factor` along the gradient's sign. `own`: its attributes."""
 
     def __init__(self, parameters: Any, **own: Any) -> None:
         super().__init__(parameters, {"lr": 0.5})
@@ -349,7 +349,7 @@ class _Rate:
 
 
 class _Halving(_Signs):
-    """Halves a number, wherever it has it."""
+    """An optimizer that halves a number, in any of several locations."""
 
     def factor(self, parameter: torch.Tensor) -> Any:
         if self.place == "state":
@@ -381,7 +381,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(place: str, 
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
     step = compile_step(lambda: weight.sum(), _Halving([weight], place=place, **held))
     if place == "state":
-        step()  # makes it
+        step()  # creates it
     with pytest.raises(ValueError, match=f"has changed {what}, a number that one program"):
         step()
 

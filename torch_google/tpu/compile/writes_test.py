@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled functions write and share, against the CPU."""
+"""Writes and shared storage of compiled functions, compared with the CPU."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,12 +11,12 @@ from torch_google.tpu import _C
 
 
 def check(function: Callable[..., Any], *args: torch.Tensor, calls: int = 2) -> None:
-    """Call it on the CPU and, compiled, on the device; results and arguments stay alike."""
+    """Call `function` on the CPU and compiled on the device, and compare results and arguments."""
     ours = [arg.to("tpu") for arg in args]
     compiled = torch.compile(function, fullgraph=True)
     for _ in range(calls):
-        expected, found = function(*args), compiled(*ours)
-        alike(found, expected)
+        expected, actual = function(*args), compiled(*ours)
+        alike(actual, expected)
         alike(ours, args)
 
 
@@ -107,11 +107,11 @@ def test_results_share_storage_as_they_do_without_a_compiler() -> None:
 
     x = torch.rand(3, 4)
     ours = x.to("tpu")
-    expected, found = function(x), torch.compile(function, fullgraph=True)(ours)
-    for results in (expected, found):
+    expected, actual = function(x), torch.compile(function, fullgraph=True)(ours)
+    for results in (expected, actual):
         results[2].add_(1)
         results[0].mul_(3)
-    alike(found, expected)
+    alike(actual, expected)
     alike(ours, x)
 
 
@@ -167,9 +167,9 @@ def test_a_gradient_that_is_conjugated_lazily() -> None:
     ours, theirs = values.to("tpu").requires_grad_(), values.clone().requires_grad_()
     for lazily in (False, True):
         given = grad.to("tpu").conj() if lazily else grad.to("tpu")
-        (found,) = torch.autograd.grad(function(ours), ours, given)
+        (actual,) = torch.autograd.grad(function(ours), ours, given)
         (expected,) = torch.autograd.grad(theirs * theirs, theirs, grad.conj() if lazily else grad)
-        torch.testing.assert_close(found.cpu(), expected)
+        torch.testing.assert_close(actual.cpu(), expected)
 
 
 def _as_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -196,11 +196,11 @@ def test_results_of_several_dtypes_share_storage(
     for size in (3, 4) if dynamic else (3,):
         for place in range(len(function(torch.ones(size)))):
             x = torch.rand(size)
-            expected, found = function(x), compiled(x.to("tpu"))
-            alike(found, expected)
-            for results in (expected, found):
+            expected, actual = function(x), compiled(x.to("tpu"))
+            alike(actual, expected)
+            for results in (expected, actual):
                 results[place].zero_()
-            alike(found, expected)
-            for own, theirs in zip(found, expected, strict=True):
+            alike(actual, expected)
+            for own, theirs in zip(actual, expected, strict=True):
                 assert own.is_conj() == theirs.is_conj()
                 assert own.is_neg() == theirs.is_neg()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs with symbols in their sizes, evaluated on arrays that are padded to buckets.
+"""Evaluation of graphs with symbolic sizes on arrays that are padded to buckets.
 
-One module for each family of operators has their rules: what an operator does to padding.
+Each module has the rules for one family of operators. A rule says how an operator handles padding.
 """
 
 from torch_google.tpu.compile.buckets import (

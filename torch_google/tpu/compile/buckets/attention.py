@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention: nobody attends to padding."""
+"""Scaled dot product attention, with padded keys masked out."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _operands(
         raise PaddingRefusal("attention with dropout")
     require(call.op.name(), (q.dims[1], k.dims[1], q.dims[3], v.dims[3]))
     scope = call.scope
-    # Rows and columns are counted from the first, for causal attention.
+    # Causal attention counts rows and columns from the first, so real elements must lead.
     q, k = leading(scope, q, 2), leading(scope, k, 2)
     k = redim(scope, k, (q.dims[0], *k.dims[1:]))
     v = redim(scope, v, (q.dims[0], v.dims[1], k.dims[2], v.dims[3]))
@@ -69,22 +69,22 @@ def _operands(
 def _bias(
     call: RuleCall, q: PaddedArray, k: PaddedArray, given: PaddedArray | None
 ) -> tuple[Any, tuple[Dim, ...] | None]:
-    """Return a bias, or a mask, that keeps padded keys from being seen; and the dims of its gradient.
+    """Return a bias or mask that hides padded keys, and the dims of the bias's gradient.
 
-    Those are the queries' and the keys', in which the bias is laid out anew: None without one.
+    These dims are those of the queries and keys, to which the bias is adapted; None without a bias.
     """
     scope: SizeScope = call.scope
     real = valid(scope, k, [2])
     if real is not None:
-        real = real.reshape(-1)  # of no more dimensions than a bias has
+        real = real.reshape(-1)  # no more dimensions than the bias has
     if given is None:
         return real, None
     lead = 4 - len(given.dims)
-    wanted = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
+    target_dims = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
     dims = tuple(
-        () if own == () else theirs for own, theirs in zip(given.dims, wanted, strict=True)
+        () if own == () else theirs for own, theirs in zip(given.dims, target_dims, strict=True)
     )
-    # Infinities in a padded row have weights that are no numbers, in every key's gradient.
+    # An infinity in a padded row makes that row's weights NaN, and with them every key's gradient.
     fitted = cleared(scope, redim(scope, given, dims))
     if real is None:
         return fitted, dims

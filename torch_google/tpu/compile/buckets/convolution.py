@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and pooling: images are padded in number; zeros beyond an image are its border."""
+"""Convolutions and pooling: padding is zero, like the border around an image."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def windows_backward(call: RuleCall) -> Any:
 
 
 def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:
-    """Return the same with the real elements of an image's dimensions in front: they have neighbours."""
+    """Move the real elements of each image dimension to its front, so that they stay adjacent."""
     for axis in range(2, len(x.dims)):
         x = leading(call.scope, x, axis)
     return x
 
 
 def _images(call: RuleCall, x: PaddedArray) -> int:
-    """Return how many dimensions come before those of a window."""
+    """Return how many dimensions precede those of a window."""
     spatial = 3 if "3d" in call.op.name() else 2
     require(call.op.name(), x.dims[len(x.dims) - spatial :])
     return len(x.dims) - spatial

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""New tensors: of one value, which may be padded in any way, or drawn."""
+"""New tensors, filled with one value or with random numbers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def scalar(call: RuleCall) -> Any:
 
 @rule("aten::rand", "aten::randn", "aten::randint", "aten::randint.low")
 def drawn(call: RuleCall) -> Any:
-    """Draw in a row: the bits of an element depend on its place alone, as in `pointwise`."""
+    """Draw a flat row: JAX derives an element's bits from its index alone, as in `pointwise`."""
     if not jax.config.jax_threefry_partitionable or call.metas[0].dtype.is_complex:
         raise PaddingRefusal("random numbers that depend on the size of the array")
     dims = call.own()
@@ -59,8 +59,8 @@ def _filled(call: RuleCall, value: Any) -> PaddedArray:
     if isinstance(value, PaddedArray):
         value = value.array
     shape = [width(dim) for dim in dims]
-    made = jnp.broadcast_to(convert(value, call.metas[0].dtype), shape)
-    return PaddedArray(made, tuple(dims), True)
+    array = jnp.broadcast_to(convert(value, call.metas[0].dtype), shape)
+    return PaddedArray(array, tuple(dims), True)
 
 
 def _is_like(call: RuleCall) -> bool:

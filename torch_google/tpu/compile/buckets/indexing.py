@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes at positions: what would be written from padding goes nowhere."""
+"""Reads and writes at indices; writes from padding are dropped."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ def index_put(call: RuleCall) -> Any:
     if len(indices) == 1 and indices[0] is not None and indices[0].array.dtype == jnp.bool_:
         return _masked(call, x, indices[0], values)
     x, items, outside, dims = _indexed(call, x, indices)
-    if outside is not None:  # positions of padding are past the end, where writes are dropped
+    if outside is not None:  # indices from padding are past the end, where writes are dropped
         first = next(at for at, item in enumerate(items) if not isinstance(item, slice))
         moved = jnp.where(outside, x.array.shape[first], items[first])
         items = (*items[:first], moved, *items[first + 1 :])
     lead = len(dims) - len(values.dims)
-    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(values.dims))
-    given = redim(call.scope, values, wanted).array.astype(x.array.dtype)
+    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(values.dims))
+    given = redim(call.scope, values, target_dims).array.astype(x.array.dtype)
     target = x.array.at[items]
     if not call.argument("accumulate"):
         return [same(x, target.set(given, mode="drop"))]
@@ -140,7 +140,7 @@ def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArr
 def _indexed(
     call: RuleCall, x: PaddedArray, indices: Any
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
-    """Return x, the items of an index of it, which of these are padding, and the result's dims."""
+    """Return x, its indices, the mask of padded indices, and the result's dims."""
     given = [at for at, item in enumerate(indices) if item is not None]
     tensors = [indices[at] for at in given]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
@@ -168,13 +168,13 @@ def _indexed(
 
 
 def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
-    """Return positions, those of padding past the end."""
+    """Return the indices, with those from padding moved past the end."""
     real = valid(scope, index, range(len(index.dims)))
     return index.array if real is None else jnp.where(real, index.array, end)
 
 
 def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
-    """Return x with the elements of its other dimensions where those of an index are."""
+    """Return x with its other dimensions padded like those of an index."""
     for at, (own, theirs) in enumerate(zip(x.dims, index.dims, strict=True)):
         if at == axis:
             x = leading(scope, x, at)

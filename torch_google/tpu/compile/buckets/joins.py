@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of dimensions, and what is joined of several: by places among the real elements."""
+"""Slices and concatenations, computed by the indices of real elements."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from torch_google.tpu.lowerings.promotion import common, convert
 def slice_(call: RuleCall) -> Any:
     x = call.args[0]
     axis = axis_of(x, call.argument("dim"))
-    wanted = call.scope.dim(call.metas[0].shape[axis])
-    if call.scope.dim(_whole(call, axis)) == wanted:
+    target_dim = call.scope.dim(call.metas[0].shape[axis])
+    if call.scope.dim(_whole(call, axis)) == target_dim:
         return [x]
     x = leading(call.scope, x, axis)
-    at = _places(call, call.scope.real(x.dims[axis]), wanted)
-    dims = (*x.dims[:axis], wanted, *x.dims[axis + 1 :])
+    at = _places(call, call.scope.real(x.dims[axis]), target_dim)
+    dims = (*x.dims[:axis], target_dim, *x.dims[axis + 1 :])
     return [PaddedArray(_taken(x.array, at, axis), dims, x.uniform)]
 
 
@@ -34,9 +34,13 @@ def slice_scatter(call: RuleCall) -> Any:
     x, source = call.args[:2]
     axis = axis_of(x, call.argument("dim"))
     x = leading(call.scope, x, axis)
-    wanted = _source_dims(source, x, axis)
-    own = wanted[axis] if len(wanted[axis]) <= 1 else leading(call.scope, source, axis).dims[axis]
-    source = redim(call.scope, source, (*wanted[:axis], own, *wanted[axis + 1 :]))
+    target_dims = _source_dims(source, x, axis)
+    own = (
+        target_dims[axis]
+        if len(target_dims[axis]) <= 1
+        else leading(call.scope, source, axis).dims[axis]
+    )
+    source = redim(call.scope, source, (*target_dims[:axis], own, *target_dims[axis + 1 :]))
     return [_written(call, x, source, axis, call.scope.real(x.dims[axis]))]
 
 
@@ -120,7 +124,7 @@ def cat(call: RuleCall) -> Any:
     tensors = call.args[0]
     rank = len(call.metas[0].shape)
     axis = call.argument("dim") % rank
-    # A tensor of one dimension and no elements has no say but in the dtype.
+    # An empty one-dimensional tensor affects only the dtype.
     kept = [x for x in tensors if len(x.dims) == rank]
     given = common(*(x.array for x in tensors))
     arrays = [array for array, x in zip(given, tensors, strict=True) if len(x.dims) == rank]
@@ -138,7 +142,7 @@ def cat(call: RuleCall) -> Any:
     dims = (*common_dims[:axis], total, *common_dims[axis:])
     if not any(is_padded(part.dims[axis]) for part in parts):
         return [PaddedArray(jnp.concatenate([part.array for part in parts], axis), dims)]
-    # Each part is laid over the padding of the one before it, which ends where it begins.
+    # Write each part at the end of the previous one, over its padding.
     room = sum(part.array.shape[axis] for part in parts)
     shape = [width(dim) for dim in dims]
     shape[axis] = room
@@ -180,12 +184,12 @@ def pad(call: RuleCall) -> Any:
 
 
 def _whole(call: RuleCall, axis: int) -> Any:
-    """Return the size of a dimension of the argument that is sliced, as an expression."""
+    """Return the symbolic size of the sliced argument's dimension."""
     return expression(call.args[0].dims[axis])
 
 
 def _places(call: RuleCall, size: Any, wanted: Dim) -> jax.Array:
-    """Return the places that a slice takes, and what lies behind them."""
+    """Return the indices that a slice takes, followed by those of padding."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
@@ -194,7 +198,7 @@ def _places(call: RuleCall, size: Any, wanted: Dim) -> jax.Array:
 
 
 def _within(start: Any, size: Any) -> Any:
-    """Return a start as Python understands it: from the end if negative, and never outside."""
+    """Normalise a start index as Python does: negative counts from the end, and clamp."""
     if isinstance(start, int) and start >= 0:
         return start if not isinstance(size, int) else min(start, size)
     start = _from_front(start, size)
@@ -214,7 +218,7 @@ def _taken(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
 def _written(
     call: RuleCall, x: PaddedArray, source: PaddedArray, axis: int, size: Any
 ) -> PaddedArray:
-    """Return x with the real elements of a source where a slice takes its own."""
+    """Return x with a slice replaced by the real elements of a source."""
     dim = source.dims[axis]
     at = _places(call, size, dim)
     real = jnp.arange(width(dim)) < call.scope.real(dim)

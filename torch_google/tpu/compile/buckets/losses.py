@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses: a row of padding has the class that is ignored; means are over what is real."""
+"""Losses: padded rows have the ignored class, and means count only real elements."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def each_backward(call: RuleCall) -> Any:
 
 
 def _given(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:
-    """Return the dimensions of the losses, and the arguments padded alike."""
+    """Return the dimensions of the losses, and the arguments, all padded to these."""
     arguments = call.arguments()
     dims, alike = aligned(call.scope, [a for a in arguments if isinstance(a, PaddedArray)])
     given = iter(alike)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization within a row, and batch normalization across padding."""
+"""Layer, group and RMS normalization within a row; batch normalization over real elements."""
 
 from __future__ import annotations
 
@@ -25,16 +25,14 @@ def rows(call: RuleCall) -> Any:
 
 @rule("aten::native_layer_norm_backward", "aten::_fused_rms_norm_backward")
 def rows_backward(call: RuleCall) -> Any:
-    """Rows of padding are zero, so that they add nothing to the gradients of the weights."""
+    """Clear padded rows, so that they add nothing to the gradients of the weights."""
     grad, x, shape, *others = call.args
     lead = len(x.dims) - len(shape)
     grad = redim(call.scope, grad, x.dims)
     require(call.op.name(), x.dims[lead:])
     given = []
     for value in others:
-        if isinstance(value, PaddedArray) and len(value.dims) == len(
-            x.dims
-        ):  # a statistic of each row
+        if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):  # a statistic per row
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
             given.append(cleared(call.scope, value))
         else:
@@ -129,8 +127,8 @@ def batch_backward(call: RuleCall) -> Any:
         to_x = wide - (total / count).reshape(column) - normal * (slope / count).reshape(column)
     results = call.cast(
         [
-            value if wanted else None
-            for value, wanted in zip(
+            value if requested else None
+            for value, requested in zip(
                 (to_x * factor.reshape(column), slope, total), given("output_mask"), strict=True
             )
         ]
@@ -142,7 +140,7 @@ def batch_backward(call: RuleCall) -> Any:
 
 
 def _axes(x: PaddedArray) -> tuple[tuple[int, ...], list[int]]:
-    """Return the axes to reduce, and the shape in which a vector over channels broadcasts."""
+    """Return the axes to reduce, and the shape in which a per-channel vector broadcasts."""
     rank = len(x.dims)
     return (0, *range(2, rank)), [1, -1, *[1] * (rank - 2)]
 

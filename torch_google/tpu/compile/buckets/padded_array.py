@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays with padding in them: where it is, what to put there, and how to squeeze it out.
+"""Arrays with padding: where it is, how to fill it, and how to remove it.
 
-What lies in the padding is anything at all, not-a-number included.
+Padding may hold any value, including NaN.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from torch_google.tpu.compile.buckets.sizes import (
 
 @dataclass(frozen=True)
 class PaddedArray:
-    """An array, and what its dimensions are. `uniform`: all of its elements are one value."""
+    """An array and its dimensions. `uniform`: all elements have one value."""
 
     array: jax.Array
     dims: tuple[Dim, ...]
@@ -40,38 +40,38 @@ class PaddedArray:
 
     @property
     def padded(self) -> bool:
-        """Whether some elements may be padding."""
+        """Return whether some elements may be padding."""
         return any(is_padded(dim) for dim in self.dims)
 
 
 def axis_of(x: PaddedArray, dim: int) -> int:
-    """Return a dimension as torch counts it, from the front."""
+    """Return a dimension as a non-negative axis."""
     return dim % len(x.dims) if x.dims else 0
 
 
 def place(scope: SizeScope, dim: Dim) -> tuple[jax.Array, Any]:
-    """Return, for each position of a dimension, its place among the real ones, and whether it is.
+    """Return, per index of a dimension, the index among real elements, and whether it is real.
 
-    A dimension without padding has None for the second.
+    The second is None for a dimension without padding.
     """
     return _place(scope, dim, tuple(extent.size for extent in dim))
 
 
 def valid(scope: SizeScope, x: PaddedArray, axes: Iterable[int]) -> Any:
-    """Return where the elements are real, of the array's rank; None if they all are."""
-    found: Any = None
+    """Return a mask of the real elements, of the array's rank; None if all are real."""
+    combined: Any = None
     for axis in axes:
         inside = place(scope, x.dims[axis])[1]
         if inside is not None:
             shape = [1] * len(x.dims)
             shape[axis] = width(x.dims[axis])
             mask = inside.reshape(shape)
-            found = mask if found is None else found & mask
-    return found
+            combined = mask if combined is None else combined & mask
+    return combined
 
 
 def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> jax.Array:
-    """Return the array with `fill` for the padding of some dimensions."""
+    """Return the array with `fill` in the padding of these axes."""
     mask = valid(scope, x, axes)
     if mask is None:
         return x.array
@@ -79,7 +79,7 @@ def filled(scope: SizeScope, x: PaddedArray, axes: Iterable[int], fill: Any) -> 
 
 
 def cleared(scope: SizeScope, x: PaddedArray) -> jax.Array:
-    """Return the array with zeros for all of its padding."""
+    """Return the array with zeros in all padding."""
     return filled(scope, x, range(len(x.dims)), 0)
 
 
@@ -102,7 +102,7 @@ def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
 
 
 def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
-    """Return what `compacted` was given, for dimensions with as many elements as the array has."""
+    """Return the inverse of `compacted`: a padded array with these dimensions."""
     shape = tuple(width(dim) for dim in dims)
     extents, block = _rows([extent for dim in dims for extent in dim])
     size = math.prod(shape)
@@ -118,7 +118,7 @@ def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedAr
 
 
 def redim(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
-    """Return the same real elements, in row-major order, in other dimensions."""
+    """Return the same real elements, in row-major order, with other dimensions."""
     dims = normal(dims)
     if x.dims == dims:
         return x
@@ -150,7 +150,7 @@ def _place(
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:
-    """Split off the last extents that have no padding: the elements of a row."""
+    """Split off the trailing extents without padding; their elements form a row."""
     lead = list(extents)
     block = 1
     while lead and not lead[-1].padded:

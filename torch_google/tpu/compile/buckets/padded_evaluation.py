@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph with symbols in its sizes, evaluated on padded arrays."""
+"""Evaluate a graph with symbolic sizes on padded arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def evaluate(
 ) -> dict[Node, Any]:
     """Return the values of a graph's nodes: PaddedArray for tensors, scalars for numbers.
 
-    Raises PaddingRefusal, with the reason, where an operator would see padding.
+    Raises PaddingRefusal, with the reason, if an operator would see padding.
     """
     values: dict[Node, Any] = {}
     given = iter(inputs)
@@ -77,7 +77,7 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
         results = _rule(target, call)(call)
     except PaddingRefusal:
         raise
-    except Exception as error:  # what runs on arrays of exactly its sizes must not fail for padding
+    except Exception as error:  # if this fails because of padding, an exact program may still work
         raise PaddingRefusal(f"{target.name()}: {type(error).__name__}") from error
     for result, fake in zip(results, metas, strict=True):
         if isinstance(result, PaddedArray):
@@ -86,28 +86,28 @@ def _call(node: Node, position: int, values: Mapping[Node, Any], scope: SizeScop
 
 
 def _fresh(drawn: Any, position: int, known: Callable[[Any], Any], key: Any) -> Any:
-    """Return the key of a node, as an exact program has it."""
+    """Return the random key of a node, equal to that in an exact program."""
     if isinstance(drawn, tuple):
         return jax.random.fold_in(jax.random.wrap_key_data(known(drawn[0]).array), drawn[1])
     return None if key is None else jax.random.fold_in(key, position)
 
 
 def _rule(op: OpOverload, call: RuleCall) -> Rule:
-    found = rules.find(op)
+    rule = rules.find(op)
     lowering = lowering_of(op)
     if lowering is not None and lowering.on_host(bare(call.args), bare(call.kwargs)):
         raise PaddingRefusal(f"{op.name()}, whose shape depends on values")
     if _is_exact(call):
         return _exactly
-    if found is not None:
-        return found
+    if rule is not None:
+        return rule
     if torch.Tag.pointwise in op.tags and (lowering is None or not lowering.random):
         return pointwise
     raise PaddingRefusal(op.name())
 
 
 def _is_exact(call: RuleCall) -> bool:
-    """Whether no tensor has a size that changes, nor any number, which may be a place or a size."""
+    """Return whether all sizes are fixed and no argument is a number, as it may be a size."""
     leaves = torch.utils._pytree.tree_leaves(
         (call.args, dict(call.kwargs)), is_leaf=lambda leaf: isinstance(leaf, PaddedArray)
     )

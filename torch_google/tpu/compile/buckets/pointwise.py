@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is computed element by element: padding stays where it is."""
+"""Elementwise operators: padding stays in place."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ from torch_google.tpu.compile.buckets.sizes import Dim, PaddingRefusal, SizeScop
     "prims::div",
 )
 def pointwise(call: RuleCall) -> Any:
-    """Compute on operands that are padded alike; torch tags most such operators."""
+    """Compute on operands with the same padding. torch tags most of these operators."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
     given = iter(alike)
@@ -111,9 +111,9 @@ def fill(call: RuleCall) -> Any:
     "aten::uniform",
 )
 def drawn(call: RuleCall) -> Any:
-    """Draw for elements as they lie without padding.
+    """Draw for the elements in their order without padding.
 
-    JAX makes the bits of an element of its place alone: the stream is that of an exact program.
+    JAX derives an element's bits from its index alone, so the stream equals an exact program's.
     """
     if not jax.config.jax_threefry_partitionable:
         raise PaddingRefusal("random numbers that depend on the size of the array")
@@ -128,26 +128,26 @@ def drawn(call: RuleCall) -> Any:
 def aligned(
     scope: SizeScope, operands: Sequence[PaddedArray]
 ) -> tuple[tuple[Dim, ...], list[PaddedArray]]:
-    """Return the dimensions that operands broadcast to, and the operands padded like that."""
+    """Return the broadcast dimensions, and the operands padded to these."""
     rank = max((len(x.dims) for x in operands), default=0)
     dims: list[Dim] = []
     for axis in range(rank):
-        there = [
+        candidates = [
             (x.uniform, x.dims[axis - rank])
             for x in operands
             if len(x.dims) >= rank - axis and x.dims[axis - rank] != ()
         ]
-        # What is the same everywhere has no say, and an extent that is a product gives way to its
-        # factors, in which matrix products and reductions come.
-        there.sort(key=lambda found: (found[0], -len(found[1])))
-        dims.append(there[0][1] if there else ())
+        # Ignore dimensions of uniform operands. Prefer the factors of a product to an extent of the
+        # product, because matrix products and reductions have factors.
+        candidates.sort(key=lambda found: (found[0], -len(found[1])))
+        dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]
 
 
 def _alike(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
     lead = len(dims) - len(x.dims)
-    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(x.dims))
-    for own, other in zip(x.dims, wanted, strict=True):
+    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(x.dims))
+    for own, other in zip(x.dims, target_dims, strict=True):
         if own != other and not (is_padded(own) or is_padded(other)):
             raise PaddingRefusal("operands of other sizes")
-    return redim(scope, x, wanted)
+    return redim(scope, x, target_dims)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that see an element's place in a dimension: real elements come first there."""
+"""Operators that depend on an element's index: real elements are moved to the front."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def count(call: RuleCall) -> Any:
     step = call.argument("step") if "step" in names else 1
     dims = call.own()
     dtype = call.metas[0].dtype
-    # As the lowering counts: in whole numbers, or in wide ones with a fraction.
+    # Use the lowering's type: integers, or wide floats if an argument has a fraction.
     whole = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
     places = jnp.arange(width(dims[0]), dtype=jnp.int64 if whole else jnp.float64)
     return [PaddedArray(convert(start + places * step, dtype), dims)]

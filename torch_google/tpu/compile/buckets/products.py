@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products: what is summed over is zero in its padding, on both sides."""
+"""Matrix products: both factors have zeros in the padding of the summed dimension."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def add_product(call: RuleCall) -> Any:
 def _factors(
     scope: SizeScope, a: PaddedArray, b: PaddedArray
 ) -> tuple[tuple[Dim, ...], jax.Array, jax.Array]:
-    """Return the dimensions of a product, and its factors."""
+    """Return a product's dimensions and its factors."""
     batch = len(a.dims) - 2 if len(b.dims) > 2 else 0
     inner = b.dims[-2] if len(b.dims) > 1 else b.dims[-1]
     if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:
@@ -47,10 +47,10 @@ def _factors(
 
 
 def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
-    """Return what is added to a product of such dimensions."""
+    """Return the added term, broadcast to a product's dimensions."""
     lead = len(dims) - len(c.dims)
-    wanted = tuple(() if own == () else dims[lead + at] for at, own in enumerate(c.dims))
-    return redim(scope, c, wanted).array
+    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(c.dims))
+    return redim(scope, c, target_dims).array
 
 
 @rule("aten::addr", "aten::ger")

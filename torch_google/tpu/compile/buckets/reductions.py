@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions: padding becomes what changes no result, and averages count what is real."""
+"""Reductions: padding holds the neutral element, and means count only real elements."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def from_least(call: RuleCall) -> Any:
 
 @rule("aten::logsumexp")
 def logsumexp(call: RuleCall) -> Any:
-    x = call.args[0]  # whole numbers have nothing that adds nothing
+    x = call.args[0]  # integers have no neutral element
     return _reduced(
         call, -jnp.inf, PaddedArray(convert(x.array, call.metas[0].dtype), x.dims, x.uniform)
     )
@@ -49,7 +49,7 @@ def from_greatest(call: RuleCall) -> Any:
 
 @rule("aten::argmax", "aten::argmin")
 def where(call: RuleCall) -> Any:
-    """Find places along dimensions whose real elements are in front, where places are torch's."""
+    """Return indices along dimensions with real elements in front, where they equal torch's."""
     x = call.args[0]
     if call.argument("dim") is None:
         if any(extent.padded for dim in x.dims[1:] for extent in dim):
@@ -73,8 +73,8 @@ def mean(call: RuleCall) -> Any:
     axes, kept = axes_of(call, x)
     if not any(extent.padded for axis in axes for extent in x.dims[axis]):
         return _reduced(call, 0)
-    wanted = wide(call.metas[0].dtype)
-    total = jnp.sum(convert(filled(call.scope, x, axes, 0), wanted), tuple(axes), keepdims=kept)
+    dtype = wide(call.metas[0].dtype)
+    total = jnp.sum(convert(filled(call.scope, x, axes, 0), dtype), tuple(axes), keepdims=kept)
     count = call.scope.count(x.dims[axis] for axis in axes)
     return [_result(call, x, total / jnp.asarray(count, total.dtype), axes, kept)]
 
@@ -123,7 +123,7 @@ def softmax_backward(call: RuleCall) -> Any:
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
 def scan(call: RuleCall) -> Any:
-    """What comes before an element in a dimension with the padding at its end is real."""
+    """Scan along a dimension with padding at its end, so that only real elements precede others."""
     x, dim = call.args[:2]
     x = leading(call.scope, x, axis_of(x, dim)) if x.dims else x
     return [
@@ -148,7 +148,7 @@ def ordered(call: RuleCall) -> Any:
 
 
 def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
-    """Return the dimensions that a reduction is over, and whether they stay, of size 1."""
+    """Return the axes of a reduction, and whether it keeps them with size 1."""
     names = {argument.name for argument in call.op._schema.arguments}
     dim = call.argument("dim") if "dim" in names else None
     kept = bool(call.argument("keepdim")) if "keepdim" in names else False
@@ -157,12 +157,12 @@ def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
 
 
 def least(x: jax.Array) -> Any:
-    """Return what no element is below."""
+    """Return the dtype's smallest value."""
     return _end(x, -math.inf, "min")
 
 
 def greatest(x: jax.Array) -> Any:
-    """Return what no element is above."""
+    """Return the dtype's largest value."""
     return _end(x, math.inf, "max")
 
 
@@ -182,8 +182,8 @@ def _reduced(call: RuleCall, identity: Any, given: PaddedArray | None = None) ->
             x = leading(call.scope, x, axis)
     array = filled(call.scope, x, axes, identity)
     return [
-        _result(call, x, made, axes, kept, at)
-        for at, made in enumerate(call.lower(array, *call.args[1:], **call.kwargs))
+        _result(call, x, result, axes, kept, at)
+        for at, result in enumerate(call.lower(array, *call.args[1:], **call.kwargs))
     ]
 
 

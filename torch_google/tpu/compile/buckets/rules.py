@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of rules: what an operator does to padding, or that nobody knows."""
+"""The table of rules, which say how an operator handles padding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Arrays: TypeAlias = tuple[jax.Array | None, ...]
 
 @dataclass(frozen=True)
 class RuleCall:
-    """One operator of a graph: `metas` has the fake tensors of its results, in a flat list."""
+    """An operator call in a graph. `metas`: the flat list of its results' fake tensors."""
 
     op: OpOverload
     args: tuple[Any, ...]
@@ -35,7 +35,7 @@ class RuleCall:
     key: Any = None
 
     def argument(self, name: str) -> Any:
-        """Return an argument by the name that the schema has for it."""
+        """Return an argument by its name in the schema."""
         for at, argument in enumerate(self.op._schema.arguments):
             if argument.name == name:
                 if at < len(self.args):
@@ -44,13 +44,13 @@ class RuleCall:
         raise PaddingRefusal(f"{self.op.name()} without an argument {name}")
 
     def arguments(self) -> list[Any]:
-        """Return all arguments, in the order of the schema."""
+        """Return all arguments in schema order."""
         return [self.argument(argument.name) for argument in self.op._schema.arguments]
 
     def lower(self, *args: Any, **kwargs: Any) -> Arrays:
-        """Return what the operator's lowering makes of such arrays, in the dtypes of torch's.
+        """Return the results of the operator's lowering, cast to torch's dtypes.
 
-        PaddedArray values among the arguments stand for their arrays.
+        Padded arguments are passed as their arrays.
         """
         lowering = lowering_of(self.op)
         given, named = bare(args), bare(kwargs)
@@ -60,7 +60,7 @@ class RuleCall:
         return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
 
     def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
-        """Return arrays in the dtypes that torch has for the results."""
+        """Return the arrays cast to torch's dtypes for the results."""
         return [
             None
             if result is None or not isinstance(meta, torch.Tensor)
@@ -69,7 +69,7 @@ class RuleCall:
         ]
 
     def own(self, at: int = 0) -> tuple[Dim, ...]:
-        """Return the dimensions of a result, each one extent."""
+        """Return a result's dimensions, of one extent each."""
         return self.scope.dims(self.metas[at].shape)
 
     def dtype(self, at: int = 0) -> Any:
@@ -92,9 +92,9 @@ _RULES: dict[str, Rule] = {}
 
 
 def rule(*names: str) -> Callable[[_F], _F]:
-    """Register a rule for operators. A second one for an operator raises ValueError.
+    """Register a rule for operators. A second rule for an operator raises ValueError.
 
-    It returns the results: each a PaddedArray, or None. Raises PaddingRefusal where padding would be seen.
+    A rule returns its results, each a PaddedArray or None. It raises PaddingRefusal if padding would be seen.
     """
 
     def register(function: _F) -> _F:
@@ -116,17 +116,17 @@ def find(op: OpOverload) -> Rule | None:
 
 
 def names() -> frozenset[str]:
-    """Return the names of all operators with a rule."""
+    """Return the names of all operators that have a rule."""
     return frozenset(_RULES)
 
 
 def same(x: PaddedArray, array: Any) -> PaddedArray:
-    """Return another array with the dimensions of a first."""
+    """Return an array with the dimensions of `x`."""
     return PaddedArray(array, x.dims)
 
 
 def like(batch: Sequence[Dim], array: Any) -> PaddedArray:
-    """Return an array whose first dimensions are known, and whose others have no padding."""
+    """Return an array with these first dimensions, and the others without padding."""
     return PaddedArray(array, (*batch, *plain(array.shape[len(batch) :])))
 
 
@@ -136,7 +136,7 @@ def plain(shape: Sequence[int]) -> tuple[Dim, ...]:
 
 
 def require(name: str, dims: Sequence[Dim]) -> None:
-    """Raise PaddingRefusal if dimensions that an operator looks across have padding."""
+    """Raise PaddingRefusal if any of the dimensions has padding."""
     for dim in dims:
         if any(extent.padded for extent in dim):
             raise PaddingRefusal(f"{name} across a padded dimension")
@@ -150,7 +150,7 @@ def _standin(array: jax.Array) -> Any:
 
 
 def bare(value: Any) -> Any:
-    """Return arguments with the arrays of padded values in their places."""
+    """Return the arguments with padded values replaced by their arrays."""
     if isinstance(value, PaddedArray):
         return value.array
     if isinstance(value, Mapping):
@@ -160,7 +160,7 @@ def bare(value: Any) -> Any:
     return value
 
 
-# In place of what a meta kernel gives: results are taken as they are.
+# A placeholder for the meta kernel's result: results are used unchanged.
 _ANY = object()
 
 __all__ = [

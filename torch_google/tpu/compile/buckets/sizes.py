@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that are expressions of symbols: what they are in a call, and in a bucket."""
+"""Symbolic sizes, with their values in a call and in a bucket."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _LEAST = 8
 
 
 class PaddingRefusal(Exception):
-    """What keeps a graph from running on padded arrays: a reason, in a few words."""
+    """The reason why a graph cannot run on padded arrays."""
 
 
 @dataclass(frozen=True)
 class BucketPolicy:
-    """`sizes`: the buckets, rising; None for powers of two, from 8."""
+    """The choice of buckets. `sizes`: a rising list; None for powers of two from 8."""
 
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return the bucket for a size. Raises PaddingRefusal for one above the last."""
+        """Return the bucket of a size. Raises PaddingRefusal if the size exceeds the last bucket."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
@@ -39,27 +39,28 @@ class BucketPolicy:
 
 @dataclass(frozen=True)
 class Extent:
-    """A run of elements: `expr` of them are real, and lead; there are `size` with the padding."""
+    """A run of `size` elements, of which the first `expr` are real."""
 
     expr: sympy.Expr
     size: int
 
     @property
     def padded(self) -> bool:
-        """Whether the real size is none that is known."""
+        """Return whether the real size is symbolic."""
         return not self.expr.is_Integer
 
 
 Dim: TypeAlias = tuple[Extent, ...]
-"""A dimension: the row-major product of extents, as flattening leaves them. None are size 1."""
+"""A dimension: the row-major product of extents, as flattening creates them. No extent has size 1.
+"""
 
 
 def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
-    """Return dimensions in the one way to write them: no extent but the first is a number.
+    """Return dimensions in canonical form: only the first extent may be a number.
 
-    What follows an extent and has no padding keeps the real elements in front, so it joins it.
+    An extent without padding merges into the one before it, whose real elements stay in front.
     """
-    found = []
+    canonical = []
     for dim in dims:
         extents: list[Extent] = []
         for extent in dim:
@@ -68,12 +69,12 @@ def normal(dims: Iterable[Dim]) -> tuple[Dim, ...]:
                 extent = Extent(last.expr * extent.expr, last.size * extent.size)
             if extent.size != 1 or extent.padded:
                 extents.append(extent)
-        found.append(tuple(extents))
-    return tuple(found)
+        canonical.append(tuple(extents))
+    return tuple(canonical)
 
 
 def width(dim: Dim) -> int:
-    """Return the size of a dimension in an array."""
+    """Return the size of a dimension in the padded array."""
     return math.prod(extent.size for extent in dim)
 
 
@@ -83,21 +84,22 @@ def expression(dim: Dim) -> sympy.Expr:
 
 
 def is_padded(dim: Dim) -> bool:
-    """Whether some elements of a dimension may be padding."""
+    """Return whether some elements of a dimension may be padding."""
     return any(extent.padded for extent in dim)
 
 
 def expr_of(size: Any) -> sympy.Expr:
-    """Return the expression of a size of a fake tensor's."""
+    """Return the expression of a fake tensor's size."""
     if isinstance(size, torch.SymInt):
         return size.node.expr
     return sympy.Integer(int(size))
 
 
 class SizeScope:
-    """What symbols stand for: their buckets, and, as traced scalars, their values in a call.
+    """The values of symbols: their buckets and, as traced scalars, their values in a call.
 
-    A symbol that is `fixed` is the number that its bucket is, and has no padding. What an evaluation takes for granted is noted, and `holds` says whether it is so for a call.
+    A `fixed` symbol equals its bucket and has no padding. The scope records the assumptions of an
+    evaluation, and `holds` checks them for a call.
     """
 
     def __init__(
@@ -114,31 +116,31 @@ class SizeScope:
         self._equal: set[tuple[sympy.Expr, sympy.Expr]] = set()
 
     def within(self, values: Mapping[Any, Any]) -> SizeScope:
-        """Return the same for other values; what is taken for granted is noted here, too."""
-        made = SizeScope(self.buckets, self._fixed, values)
-        made._extents, made._equal = self._extents, self._equal
-        return made
+        """Return a scope with other values, which shares this scope's record of assumptions."""
+        scope = SizeScope(self.buckets, self._fixed, values)
+        scope._extents, scope._equal = self._extents, self._equal
+        return scope
 
     def expr(self, size: Any) -> sympy.Expr:
-        """Return the expression of a size of a fake tensor's."""
-        found = size if isinstance(size, sympy.Expr) else expr_of(size)
-        return found.xreplace(self._fixed) if found.free_symbols else found
+        """Return the expression of a fake tensor's size."""
+        expr = size if isinstance(size, sympy.Expr) else expr_of(size)
+        return expr.xreplace(self._fixed) if expr.free_symbols else expr
 
     def is_fixed(self, size: Any) -> bool:
-        """Whether a size of a fake tensor's is one number in all calls."""
+        """Return whether a fake tensor's size is the same in all calls."""
         return bool(self.expr(size).is_Integer)
 
     def extent(self, size: Any) -> Extent:
-        """Return an extent of its own, for a size of a fake tensor's or an expression."""
+        """Return an extent for a fake tensor's size or an expression."""
         expr = self.expr(size)
-        made = Extent(expr, int(number(expr, self.buckets)))
-        if made.size < 0:
+        extent = Extent(expr, int(number(expr, self.buckets)))
+        if extent.size < 0:
             raise PaddingRefusal(f"the size {expr}")
-        self._extents.add(made)
-        return made
+        self._extents.add(extent)
+        return extent
 
     def dim(self, size: Any) -> Dim:
-        """Return a dimension of one extent, for a size of a fake tensor's or an expression."""
+        """Return a dimension of one extent, for a fake tensor's size or an expression."""
         expr = self.expr(size)
         return () if expr == 1 else (self.extent(expr),)
 
@@ -147,7 +149,7 @@ class SizeScope:
         return tuple(self.dim(size) for size in sizes)
 
     def value(self, expr: sympy.Expr) -> Any:
-        """Return an expression as a number where it is one, else as a traced scalar."""
+        """Return an expression's value: a number if it is constant, else a traced scalar."""
         return number(self.expr(expr), self._values)
 
     def real(self, dim: Dim) -> Any:
@@ -155,30 +157,30 @@ class SizeScope:
         return self.value(expression(dim))
 
     def count(self, dims: Iterable[Dim]) -> Any:
-        """Return how many real elements there are in some dimensions."""
+        """Return the number of real elements in these dimensions."""
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Note that dimensions have the sizes of a fake tensor. Raises PaddingRefusal if they never do."""
+        """Record that dimensions have a fake tensor's sizes. Raises PaddingRefusal if they never can."""
         for dim, size in zip(dims, sizes, strict=True):
-            ours, theirs = expression(dim), self.expr(size)
-            if ours == theirs or sympy.expand(ours - theirs) == 0:
+            own, theirs = expression(dim), self.expr(size)
+            if own == theirs or sympy.expand(own - theirs) == 0:
                 continue
-            if ours.is_Integer and theirs.is_Integer:
-                raise PaddingRefusal(f"a size of {ours} where torch has {theirs}")
-            self._equal.add((ours, theirs))
+            if own.is_Integer and theirs.is_Integer:
+                raise PaddingRefusal(f"a size of {own} where torch has {theirs}")
+            self._equal.add((own, theirs))
 
     def holds(self, values: Mapping[Any, int]) -> bool:
-        """Whether all that was taken for granted is so for such values of the symbols."""
+        """Return whether all recorded assumptions hold for these values of the symbols."""
         return all(0 <= number(e.expr, values) <= e.size for e in self._extents) and all(
             number(ours, values) == number(theirs, values) for ours, theirs in self._equal
         )
 
 
 def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]]) -> Dim:
-    """Return a dimension of what flattening left: as factors, in an order that a graph has them.
+    """Return a dimension for a flattened size, factored in an order that the graph contains.
 
-    `neighbours` are the sizes of tensors in the graph that have several symbols.
+    `neighbours` are the sizes of the graph's tensors that have several symbols.
     """
     expr = scope.expr(size)
     for sizes in neighbours:
@@ -191,9 +193,10 @@ def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]])
 
 
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
-    """Return what an expression is for such values of its symbols: numbers, or traced scalars.
+    """Return the value of an expression for these values of its symbols.
 
-    Raises PaddingRefusal for a symbol without a value, and for a function that sizes do not have.
+    Values are numbers or traced scalars. Raises PaddingRefusal for a symbol without a value, and for a
+    function that does not occur in sizes.
     """
     if isinstance(expr, int):
         return expr
@@ -210,11 +213,11 @@ def number(expr: Any, values: Mapping[Any, Any]) -> Any:
 
 
 def _greater(*parts: Any) -> Any:
-    found = parts[0]
+    greatest = parts[0]
     for part in parts[1:]:
-        traced = isinstance(found, jax.Array) or isinstance(part, jax.Array)
-        found = jnp.maximum(found, part) if traced else max(found, part)
-    return found
+        traced = isinstance(greatest, jax.Array) or isinstance(part, jax.Array)
+        greatest = jnp.maximum(greatest, part) if traced else max(greatest, part)
+    return greatest
 
 
 def _lesser(*parts: Any) -> Any:
@@ -223,7 +226,7 @@ def _lesser(*parts: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Quotient:
-    """A quotient that is rounded next."""
+    """A quotient before rounding."""
 
     over: Any
     under: Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: dimensions are split and joined by their extents, or squeezed out and padded again."""
+"""Views: split and join dimensions by their extents, or else remove padding and pad again."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def view(call: RuleCall) -> Any:
 
 
 def reshaped(scope: SizeScope, x: PaddedArray, sizes: Iterable[Any]) -> PaddedArray:
-    """Return the same real elements, in row-major order, in other sizes."""
-    wanted = [scope.expr(size) for size in sizes]
-    dims = _regrouped([extent for dim in x.dims for extent in dim], wanted)
+    """Return the same real elements, in row-major order, with other sizes."""
+    target_sizes = [scope.expr(size) for size in sizes]
+    dims = _regrouped([extent for dim in x.dims for extent in dim], target_sizes)
     if dims is None:
-        return redim(scope, x, scope.dims(wanted))
+        return redim(scope, x, scope.dims(target_sizes))
     shape = [_width(dim) for dim in dims]
     return PaddedArray(x.array.reshape(shape), dims, x.uniform)
 
@@ -92,13 +92,13 @@ def repeat(call: RuleCall) -> Any:
     shape: list[int] = []
     for at, count in enumerate(times):
         size = array.shape[at]
-        # Repeated elements come before the dimension itself, in row-major order.
+        # In row-major order, the repeats precede the dimension itself.
         repeats = (call.scope.extent(_size_of(count, call, at, own)),)
         dims.append((*repeats, *own[at]))
         shape += [1, size]
         spread += [repeats[0].size, size]
-    made = jnp.broadcast_to(array.reshape(shape), spread)
-    return [PaddedArray(made.reshape([_width(dim) for dim in dims]), tuple(dims), x.uniform)]
+    repeated = jnp.broadcast_to(array.reshape(shape), spread)
+    return [PaddedArray(repeated.reshape([_width(dim) for dim in dims]), tuple(dims), x.uniform)]
 
 
 @rule("aten::flip")
@@ -118,13 +118,13 @@ def flip(call: RuleCall) -> Any:
 
 
 def _single(scope: SizeScope, dims: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
-    """Return dimensions of which one has its real elements in front."""
+    """Return the dimensions with real elements at the front of one axis."""
     expr = sympy.Mul(*(extent.expr for extent in dims[axis]))
     return (*dims[:axis], scope.dim(expr), *dims[axis + 1 :])
 
 
 def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
-    """Return the same with the real elements of a dimension in front."""
+    """Return x with the real elements of one dimension at its front."""
     if len(x.dims[axis]) <= 1:
         return x
     return redim(scope, x, _single(scope, x.dims, axis))
@@ -142,39 +142,39 @@ def _permuted(x: PaddedArray, axes: Sequence[int]) -> PaddedArray:
 
 
 def _width(dim: Dim) -> int:
-    found = 1
+    width = 1
     for extent in dim:
-        found *= extent.size
-    return found
+        width *= extent.size
+    return width
 
 
 def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[Dim, ...] | None:
-    """Share out extents to dimensions of such sizes, splitting them where that keeps the order.
+    """Group extents into dimensions of these sizes, splitting them if that keeps the order.
 
-    Returns None where it does not.
+    Returns None if no grouping keeps the order.
     """
     rest = list(reversed(extents))
     dims: list[Dim] = []
     for size in sizes:
         dim: list[Extent] = []
-        wanted = size
-        while wanted != 1:
-            if not rest or wanted == 0:
+        remaining = size
+        while remaining != 1:
+            if not rest or remaining == 0:
                 return None
             next_one = rest.pop()
-            taken, left = _split(next_one, wanted)
+            taken, left = _split(next_one, remaining)
             if taken is None:
                 return None
             dim.append(taken)
             if left is not None:
                 rest.append(left)
-            wanted = sympy.cancel(wanted / taken.expr)
+            remaining = sympy.cancel(remaining / taken.expr)
         dims.append(tuple(dim))
     return None if rest else tuple(dims)
 
 
 def _split(extent: Extent, wanted: sympy.Expr) -> tuple[Extent | None, Extent | None]:
-    """Return the part of an extent that a dimension takes, and what is left for the next one."""
+    """Return the part of an extent that a dimension takes, and the rest for the next one."""
     if extent.expr == wanted:
         return extent, None
     if extent.expr == 0:
@@ -189,7 +189,7 @@ def _split(extent: Extent, wanted: sympy.Expr) -> tuple[Extent | None, Extent | 
 
 
 def _is_whole(expr: sympy.Expr) -> bool:
-    """Whether an expression is a polynomial with whole coefficients: nothing is divided."""
+    """Return whether an expression is a polynomial with integer coefficients, without divisions."""
     numerator, denominator = sympy.fraction(expr)
     if denominator != 1:
         return False
