@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: an operator or a graph of torch's as one function of jax arrays.
+"""Programs: an operator or a torch graph as one function of jax arrays.
 
-For eager misses, torch.compile and export alike. What makes programs is imported when it is asked
-for: it loads the table of lowerings, and what torch traces with. A process whose programs are all in
-the compile cache does without.
+Eager misses, torch.compile and export share them. The modules are imported on first use: they load
+the table of lowerings and torch's tracing. A process whose programs are all in the compile cache
+never needs them.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators without a lowering are made of: torch's own decompositions."""
+"""torch's decompositions, for operators without a lowering."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ Decompositions = Mapping[OpOverload, Callable[..., Any]]
 
 
 def decompositions(*, circular: frozenset[OpOverload] = frozenset()) -> Decompositions:
-    """Return torch's decompositions of all that our table does not lower.
+    """Return torch's decompositions of all operators that our table does not lower.
 
-    `circular`: operators whose C++ kernel only calls their own in-place variant, which is of no use.
+    `circular`: operators whose C++ kernel only calls their own in-place variant, so it is not a
+    decomposition.
     """
     table = _decompositions(lowerings.names())
     useless = {op for op in circular if isinstance(table.get(op), partial)}
@@ -39,15 +40,15 @@ def _decompositions(lowered: frozenset[str]) -> Decompositions:
 
 
 def _operators() -> list[OpOverload]:
-    found = []
+    operators = []
     for name in torch._C._dispatch_get_all_op_names():
         if name.startswith("aten::"):
             packet, _, overload = name.removeprefix("aten::").partition(".")
-            # Some names are of TorchScript alone, and have no overload in torch.ops.
+            # Some names exist only in TorchScript and have no overload in torch.ops.
             op = getattr(getattr(torch.ops.aten, packet, None), overload or "default", None)
             if isinstance(op, OpOverload):
-                found.append(op)
-    return found
+                operators.append(op)
+    return operators
 
 
 def _views(op: OpOverload) -> bool:
@@ -55,5 +56,5 @@ def _views(op: OpOverload) -> bool:
 
 
 def _composite(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-    """Run the C++ kernel that is made of other operators, which the caller sees one by one."""
+    """Run the C++ composite kernel; the caller sees each operator that it calls."""
     return op._op_dk(DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pure operator behind one that writes to its arguments: `add_` and `add.out` are `add`."""
+"""Functionalisation of operators that write to arguments: `add_` and `add.out` become `add`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 @dataclass(frozen=True)
 class FunctionalForm:
-    """How an operator, `source`, is made of a pure one, `op`.
+    """How to compute an operator, `source`, with a pure operator, `op`.
 
-    `written`: the positions, in the schema of the operator itself, of the arguments that it writes.
+    `written`: the positions, in `source`'s schema, of the arguments that it writes.
     `values`: for each of these, the position of its new value in the results of `op`.
     `plain`: how many results are new tensors; these are the first results of `op`.
     `dropped`: the positions of arguments that `op` does not take: those of an out= variant.
-    `takes_dtype`: the `dtype` of `op`, unless given, is that of the tensor which `source` writes.
+    `takes_dtype`: `op`'s `dtype`, unless given, is that of the tensor which `source` writes.
     """
 
     source: OpOverload
@@ -34,7 +34,7 @@ class FunctionalForm:
     def arguments(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of `op` for those of `source`."""
+        """Return the arguments of `op` for these arguments of `source`."""
         given = self._named(args, kwargs)
         if self.takes_dtype and given.get("dtype") is None:
             given["dtype"] = self.targets(args, kwargs)[0].dtype
@@ -61,16 +61,16 @@ class FunctionalForm:
 
 
 def functional_of(op: OpOverload) -> OpOverload:
-    """Return the pure operator of an in-place or out= variant; a pure one is its own.
+    """Return the pure operator of an in-place or out= variant; return a pure operator itself.
 
-    Raises NotImplementedError where torch has no such operator.
+    Raises NotImplementedError if torch has no such operator.
     """
     return mutation(op).op
 
 
 @cache
 def mutation(op: OpOverload) -> FunctionalForm:
-    """Return the pure operator, with what becomes of its results. Raises as functional_of does."""
+    """Return the pure operator and the use of its results. Raises as functional_of does."""
     arguments = op._schema.arguments
     if op.name() in _UNDECLARED:
         pure, hidden = _UNDECLARED[op.name()]
@@ -83,17 +83,17 @@ def mutation(op: OpOverload) -> FunctionalForm:
     if not written:
         return FunctionalForm(op, op, (), (), len(op._schema.returns), ())
     outs = tuple(i for i in written if arguments[i].is_out)
-    # A pure operator returns first what the operator itself does.
+    # The results of a pure operator start with those of the operator itself.
     written = outs + tuple(i for i in written if i not in outs)
     plain = sum(1 for r in op._schema.returns if r.alias_info is None)
-    wanted = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
+    inputs = [_signature(a) for i, a in enumerate(arguments) if i not in outs]
     for candidate in _candidates(op):
         schema = candidate._schema
         if any(a.is_write for a in schema.arguments):
             continue
         given = [_signature(a) for a in schema.arguments]
-        options = [a for a in given if a not in wanted and a[0] in _OPTIONS] if outs else []
-        if [a for a in given if a not in options] != wanted:
+        options = [a for a in given if a not in inputs and a[0] in _OPTIONS] if outs else []
+        if [a for a in given if a not in options] != inputs:
             continue
         if len(schema.returns) == plain + len(written):
             values = tuple(range(plain, plain + len(written)))
@@ -107,7 +107,7 @@ def mutation(op: OpOverload) -> FunctionalForm:
 
 
 def declared() -> dict[OpOverload, Callable[..., Any]]:
-    """Return, for operators whose schema hides what they write, functions that write by `copy_`."""
+    """Return substitutes that write by `copy_`, for operators with undeclared writes."""
     packets = [getattr(torch.ops.aten, name.removeprefix("aten::")) for name in _UNDECLARED]
     return {packet.default: partial(_in_the_open, packet.default) for packet in packets}
 
@@ -121,17 +121,17 @@ def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     return tuple(results[: plan.plain])
 
 
-# What writes to arguments that its schema does not say are written, which may be None: the pure
-# operator of ours, and the positions of these arguments.
+# Operators that write to arguments that their schema does not declare as written, and that may be
+# None: our pure operator, and the positions of these arguments.
 _UNDECLARED = {"aten::native_batch_norm": ("native_batch_norm_functional", (3, 4))}
 
 
-# Operators that cast each element to the dtype of the tensor that they write, before the first sum.
+# Operators that cast each element to the dtype of the written tensor before the first sum.
 _CASTING = frozenset(
     f"aten::{name}" for name in ("cumprod", "cumsum", "mean", "nansum", "prod", "sum")
 )
 
-# What an out= variant does not ask: its result has them.
+# Options that an out= variant does not take, because its result already has them.
 _OPTIONS = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format"})
 
 

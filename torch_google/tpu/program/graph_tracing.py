@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of an operator in terms of others that the table lowers: pure, of meta tensors."""
+"""Trace an operator into a pure graph of lowered operators, on meta tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from torch_google.tpu.release import prepare_symbols
 
 
 class HostRead(NotImplementedError):
-    """The operator reads the values of a tensor on its way, so it is no program of its own."""
+    """Raised if tracing an operator reads a tensor's values, so it cannot be one program."""
 
 
 def trace(
@@ -35,7 +35,8 @@ def trace(
     The inputs of the graph are the tensors and the Numbers, in the order of pytree.tree_leaves. Its
     results are one flat list.
 
-    Raises BakedNumber, or HostRead where torch reads a tensor's values on the way.
+    Raises BakedNumber if the graph depends on a Number's value, or HostRead if torch reads the
+    values of a tensor.
     """
     leaves, structure = pytree.tree_flatten((tuple(args), dict(kwargs or {})))
     inputs = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
@@ -56,8 +57,8 @@ def trace_function(
 ) -> GraphModule:
     """Return the graph of a function of meta tensors and Numbers, in terms of lowered operators.
 
-    What the function writes to its inputs is refused, as the graph is pure; where `writes` is False
-    it is seen by what the function reads thereafter, and then left out.
+    The graph is pure, so writes to inputs are refused. If `writes` is False, later reads of the
+    function see such writes, but the graph drops their final copy.
     """
     prepare_symbols()
     shapes = ShapeEnv()
@@ -68,11 +69,11 @@ def trace_function(
         with torch.no_grad(), torch._C._ForceDispatchKeyGuard(included, _EXCLUDED):
             graph = _decomposed(function, values, {**decompositions(), **more})
             circular: frozenset[OpOverload] = frozenset()
-            while written := _written(graph):  # a decomposition wrote to what it had made
+            while written := _written(graph):  # a decomposition wrote to a tensor that it created
                 if written <= circular:
                     raise NotImplementedError(
                         f"tpu: no lowering for {', '.join(sorted(op.name() for op in written))}, "
-                        f"which torch makes of variants that write, for {name}. "
+                        f"which torch decomposes into writing variants, for {name}. "
                         "Add it to a module of torch_google/tpu/lowerings"
                     )
                 circular |= written
@@ -92,7 +93,7 @@ def trace_function(
         if not any(words in str(found).lower() for words in _READS):
             raise
         raise HostRead(
-            f"tpu: {name} reads the values of a tensor on its way. Lower it in a module of "
+            f"tpu: {name} reads the values of a tensor while it is traced. Lower it in a module of "
             "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
         ) from found
     graph.graph.eliminate_dead_code()
@@ -101,9 +102,9 @@ def trace_function(
 
 
 def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
-    """Return the message for operators without a lowering: names to the dtypes of their tensors.
+    """Return the error text for operators without a lowering, mapped to their tensors' dtypes.
 
-    `part_of` is what was called, if torch makes it of them.
+    `part_of`: the operator whose decomposition contains them.
     """
     named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
     of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
@@ -121,9 +122,9 @@ def kinds_of(values: Sequence[Any]) -> str:
 
 
 def as_meta(value: Any) -> Any:
-    """Return a new meta tensor for a tensor, and anything else as it is.
+    """Return a new meta tensor for a tensor; return other values unchanged.
 
-    Always a new one: a graph would take one tensor, given twice, for one input.
+    Tensors are never shared: a graph would merge a tensor that is passed twice into one input.
     """
     if not isinstance(value, torch.Tensor):
         return value
@@ -137,8 +138,8 @@ def name_of(op: OpOverload | Callable[..., Any]) -> str:
     return op.name() if isinstance(op, OpOverload) else getattr(op, "__name__", repr(op))
 
 
-# Two steps, as functionalize and decompositions to views of prims do not go together in torch 2.13:
-# the process dies.
+# Two steps, because functionalize combined with decompositions to prims' views crashes the process
+# in torch 2.13.
 def _decomposed(
     function: Callable[..., Any], values: Sequence[Any], table: Decompositions
 ) -> GraphModule:
@@ -150,14 +151,14 @@ def _pure(graph: GraphModule, values: Sequence[Any]) -> GraphModule:
 
 
 def _leave_out_writes(pure: GraphModule) -> None:
-    """Take out what functionalize ends a graph with: a copy to each input that was written."""
+    """Remove the copies to written inputs that functionalize appends to a graph."""
     for node in pure.graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default):
         pure.graph.erase_node(node)
     pure.recompile()
 
 
 def _written(graph: GraphModule) -> frozenset[OpOverload]:
-    """Return the pure operators of those in the graph that write to an argument."""
+    """Return the pure variants of the graph's operators that write to an argument."""
     targets = {node.target for node in graph.graph.nodes if isinstance(node.target, OpOverload)}
     return frozenset(functional_of(op) for op in targets if op._schema.is_mutable)
 
@@ -175,14 +176,14 @@ def _keys(*names: str) -> torch._C.DispatchKeySet:
     return keys
 
 
-# A thread's dispatch as it is outside of any kernel: within one, functionalize has no effect.
+# A thread's dispatch keys outside of any kernel: within one, functionalize has no effect.
 _INCLUDED = _keys("BackendSelect", "ADInplaceOrView")
 _EXCLUDED = _keys(*(name for name in dir(DispatchKey) if name.startswith("Autocast")))
 
-# How torch says that an operator has no kernel for meta tensors, and which one.
+# torch's error for an operator without a meta kernel, with the operator's name.
 _NO_KERNEL = re.compile(
     r"(?P<tried>[\w:.]+): attempted to run this operator with Meta tensors"
     r"|Could not run '(?P<called>[\w:.]+)'(?= with arguments from the 'Meta' backend)"
 )
-# How torch says that it was asked for values.
+# torch's errors for reading values.
 _READS = ("meta tensor", "value out of a tracing tensor", "data-dependent")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same bits as a tensor on the host and as an array of NumPy or JAX."""
+"""Bitwise conversion between host tensors and arrays of NumPy or JAX."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch_google.tpu import dtypes
 
 
 def constant(value: Any) -> Any:
-    """Return the jax array of a tensor, and anything else as it is."""
+    """Return a tensor's jax array; return other values unchanged."""
     return jnp.asarray(host_array(value)) if isinstance(value, torch.Tensor) else value
 
 
 def host_array(tensor: torch.Tensor) -> np.ndarray:
-    """Return the values of a tensor, as they are now, in memory of their own."""
+    """Return a copy of a tensor's current values."""
     own = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu").copy_(tensor.detach())
     flat = own.reshape(-1).view(torch.uint8).numpy() if own.numel() else np.empty(0, np.uint8)
     return flat.view(dtypes.to_jax(tensor.dtype)).reshape(own.shape)
 
 
 def tensor_of(array: Any) -> torch.Tensor:
-    """Return a new contiguous tensor on the host with the values of an array."""
+    """Return a new contiguous host tensor with an array's values."""
     dtype = dtypes.to_torch(array.dtype)
     if not array.size:
         return torch.empty(array.shape, dtype=dtype, device="cpu")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A graph of torch's operators, run in JAX: each operator by its lowering."""
+"""An interpreter that runs a graph of torch operators in JAX, each by its lowering."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from torch_google.tpu.program.graph_tracing import kinds_of, no_lowering
 from torch_google.tpu.program.host_arrays import constant
 from torch_google.tpu.program.lowering_lookup import lowering_of
 
-# What says where and how a tensor lies: of no concern to a pure function of values.
+# Arguments about the layout and device of a tensor, which a pure function of values ignores.
 PLACEMENT = frozenset(
     {"device", "layout", "pin_memory", "non_blocking", "memory_format", "generator"}
 )
@@ -32,10 +32,10 @@ PLACEMENT = frozenset(
 
 @dataclass(frozen=True)
 class LoweredProgram:
-    """A function of jax arrays, to be jitted by the caller.
+    """A function of jax arrays, which the caller jits.
 
-    It is called with one array (or, for a Number, a scalar) for each input, and where `random` with
-    a JAX random key, new for each execution. `metas` has what each result is in torch.
+    It takes one array per input (a scalar for a Number) and, if `random`, a new JAX random key for
+    each execution. `metas` describes each result as torch does.
     """
 
     function: Callable[[Sequence[Any], Any], list[Any]]
@@ -50,11 +50,11 @@ class LoweredProgram:
 def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
     """Return the program of a graph of pure operators, each of which has a lowering.
 
-    Raises NotImplementedError, which names every operator that has none, and `part_of`.
+    Raises NotImplementedError, naming `part_of` and every operator without a lowering.
     """
     nodes = list(graph.graph.nodes)
     _check(nodes, part_of)
-    found = {
+    lowerings = {
         node: lowering
         for node in nodes
         if isinstance(node.target, OpOverload) and (lowering := lowering_of(node.target))
@@ -62,7 +62,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
     output = nodes[-1]
     results = pytree.tree_leaves(output.args[0], is_leaf=lambda leaf: isinstance(leaf, Node))
     metas = tuple(_meta(result) for result in results)
-    random = any(lowering.random for lowering in found.values())
+    random = any(lowering.random for lowering in lowerings.values())
 
     def function(arrays: Sequence[Any], key: Any) -> list[Any]:
         values: dict[Node, Any] = {}
@@ -75,10 +75,10 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
             else:
                 args = map_arg(node.args, values.__getitem__)
                 kwargs = map_arg(node.kwargs, values.__getitem__)
-                if node in found:
-                    fresh = jax.random.fold_in(key, position) if found[node].random else None
+                if node in lowerings:
+                    fresh = jax.random.fold_in(key, position) if lowerings[node].random else None
                     values[node] = run(
-                        found[node], node.target, args, kwargs, node.meta.get("val"), fresh
+                        lowerings[node], node.target, args, kwargs, node.meta.get("val"), fresh
                     )
                 else:
                     values[node] = computed(node.target, args, kwargs)
@@ -86,7 +86,7 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
 
     on_host = any(
         lowering.on_host(map_arg(node.args, _meta), map_arg(node.kwargs, _meta))
-        for node, lowering in found.items()
+        for node, lowering in lowerings.items()
     )
     return LoweredProgram(function, metas, random, on_host)
 
@@ -99,7 +99,7 @@ def run(
     meta: Any,
     key: Any,
 ) -> Any:
-    """Call a lowering as its schema has it, and give each result the dtype that torch's has."""
+    """Call a lowering by its schema, and cast each result to torch's dtype for it."""
     positional, named = _bind(op, args, kwargs)
     if lowering.random:
         named["key"] = key
@@ -161,14 +161,14 @@ def _conform(op: OpOverload, result: Any, meta: Any, shaped: bool) -> Any:
         return [_conform(op, r, m, shaped) for r, m in zip(result, meta, strict=True)]
     if not isinstance(meta, torch.Tensor):
         return None if meta is None else result
-    if result is None:  # a gradient that an output_mask leaves out, of which torch has a shape
+    if result is None:  # a gradient that output_mask leaves out; torch still has a shape for it
         return None
     array = jnp.asarray(result)
-    wanted = dtypes.to_jax(meta.dtype)
-    if array.dtype != wanted or array.weak_type:
+    dtype = dtypes.to_jax(meta.dtype)
+    if array.dtype != dtype or array.weak_type:
         if jnp.iscomplexobj(array) and not meta.dtype.is_complex and meta.dtype != torch.bool:
             array = jnp.real(array)
-        array = jax.lax.convert_element_type(array, wanted)
+        array = jax.lax.convert_element_type(array, dtype)
     if shaped and array.shape != tuple(meta.shape):
         raise ValueError(
             f"tpu: the lowering of {op.name()} gave {_described(array)}, torch has "
@@ -184,13 +184,13 @@ def _described(result: Any) -> str:
 
 
 def computed(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Return what a function of numbers gives: a number where all of them are, as sizes are."""
+    """Apply a function to numbers: return a number if all arguments are numbers, such as sizes."""
     if any(isinstance(value, jax.Array) for value in (*args, *kwargs.values())):
         function = NUMBERS.get(function, function)
     return function(*args, **kwargs)
 
 
-# The arithmetic of numbers that are inputs: Python's own would ask for their values.
+# Arithmetic on numbers that are inputs: Python's operators would need their values.
 NUMBERS: dict[Any, Callable[..., Any]] = {
     torch.sym_float: lambda x: x * 1.0,
     torch.sym_int: lambda x: jnp.trunc(x).astype(jnp.int64),

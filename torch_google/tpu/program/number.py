@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python numbers as arguments: inputs of a program, or in place of tensors."""
+"""Python numbers as arguments: as inputs of a program, or instead of tensors."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from torch._ops import OpOverload
 
 @dataclass(frozen=True)
 class Number:
-    """A Python number that is an input of the program: its type counts, its value does not."""
+    """A Python number that is an input of the program, which is specialised to its type only."""
 
     value: float | int
 
 
 class BakedNumber(NotImplementedError):
-    """The graph depends on the value of a Number: give it as it is, one program for each value."""
+    """Raised if a graph depends on a Number's value: bake the number in, one program per value."""
 
 
 def taken(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
-    """Return arguments as an operator takes them: not each takes numbers in place of tensors.
+    """Return arguments that an operator accepts: some do not take numbers instead of tensors.
 
-    `values`: those of the first arguments of its schema.
+    `values`: the first arguments, in schema order.
     """
     if torch._C._should_allow_numbers_as_tensors(op._schema.name.split("::")[1]):
         return list(values)
@@ -38,7 +38,7 @@ def taken(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
 
 
 def apply(op: OpOverload, values: Sequence[Any]) -> Any:
-    """Call an operator with all of its arguments in the order of its schema."""
+    """Call an operator with all arguments in schema order."""
     given = list(zip(op._schema.arguments, values, strict=True))
     return op(
         *(value for argument, value in given if not argument.kwarg_only),

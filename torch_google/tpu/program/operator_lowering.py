@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of one operator: its own lowering, or the graph of what it is made of."""
+"""The program of one operator: its lowering, or the graph of its decomposition."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from torch_google.tpu.release import prepare_symbols
 def lower_op(
     op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
 ) -> LoweredProgram:
-    """Return the program of a pure operator (see `functional_of`) for such arguments.
+    """Return the program of a pure operator (see `functional_of`) for these arguments.
 
-    Tensors in `args` and `kwargs` stand for their shape, strides and dtype, and may be of any
-    device. The inputs of the program are the tensors and the Numbers, in the order of
+    Only the shape, strides and dtype of tensors in `args` and `kwargs` are used; any device is
+    fine. The inputs of the program are the tensors and the Numbers, in the order of
     pytree.tree_leaves((args, kwargs)); its results are one flat list.
 
-    Raises NotImplementedError, which names what has no lowering; BakedNumber where the program
-    depends on the value of a Number; and whatever torch's meta kernel says of wrong arguments.
-    RuntimeError where torch's default dtype is no longer what the program is made for.
+    Raises NotImplementedError, naming the operators without a lowering; BakedNumber if the program
+    depends on a Number's value; and any error of torch's meta kernel for wrong arguments. Calling
+    the program raises RuntimeError if torch's default dtype has changed since it was made.
     """
     dtypes.check_default(op.name())
     kwargs = dict(kwargs or {})
@@ -65,9 +65,9 @@ def _direct(
 
     try:
         meta = _meta_results(op, leaves, structure, on_host)
-    except DynamicOutputShapeException:  # nor symbols for it, as v2.6 has none for some
+    except DynamicOutputShapeException:  # v2.6 has no symbolic sizes for some operators either
         meta = _ANY
-    except NotImplementedError:  # torch has no meta kernel: the lowering says what it gives
+    except NotImplementedError:  # torch has no meta kernel, so use the lowering's shapes and dtypes
         meta = _own_results(call, [leaves[i] for i in inputs])
     if not on_host:
         meta = lowerings.laid_out(op.name(), meta, args, kwargs)
@@ -94,7 +94,7 @@ def _own_results(call: Callable[..., Any], inputs: Sequence[Any]) -> Any:
 
 
 def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_shape: bool) -> Any:
-    """Return what torch's meta kernel gives; where shapes depend on values, symbolic ones."""
+    """Return the results of torch's meta kernel; shapes that depend on values are symbolic."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
     args = taken(op, args, "meta")
@@ -109,5 +109,5 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
             return op(*args, **kwargs)
 
 
-# In place of what a meta kernel gives: take results as they are.
+# A placeholder for the meta kernel's result: results are used unchanged.
 _ANY = object()

@@ -102,9 +102,9 @@ def test_random_numbers_come_from_the_key() -> None:
 
 
 def test_what_has_no_lowering_is_named() -> None:
-    with pytest.raises(NotImplementedError, match="no lowering for prims::atan") as found:
+    with pytest.raises(NotImplementedError, match="no lowering for prims::atan") as actual:
         lower_op(aten.atan.default, (X,))
-    assert str(found.value) == (
+    assert str(actual.value) == (
         "tpu: no lowering for prims::atan (float32), of which torch makes aten::atan. "
         'Add it to a module of torch_google/tpu/lowerings: @torch_google.tpu.lowering("prims::atan") '
         "above a function of jax arrays that has the operator's arguments"
@@ -168,7 +168,7 @@ def test_constants_keep_their_bits(tensor: torch.Tensor) -> None:
     torch.testing.assert_close(tensor_of(array), tensor.resolve_conj())
 
 
-@pytest.mark.skipif(V2_6, reason="v2.6 makes it of operators that are not lowered either")
+@pytest.mark.skipif(V2_6, reason="v2.6 decomposes it into operators without lowerings")
 def test_a_kernel_that_calls_its_own_variant_is_not_followed() -> None:
     with pytest.raises(
         NotImplementedError, match=r"no lowering for aten::bernoulli\.p \(float32\)"
@@ -199,13 +199,13 @@ def test_a_program_is_made_inside_a_kernel_too() -> None:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            found.append(lower_op(aten.fill.Scalar, (X, 4.0)))
+            actual.append(lower_op(aten.fill.Scalar, (X, 4.0)))
             return func(*args, **(kwargs or {}))
 
-    found: list[LoweredProgram] = []
+    actual: list[LoweredProgram] = []
     with Mode():
         torch.neg(X)
-    torch.testing.assert_close(run(found[0], X)[0], torch.full_like(X, 4.0))
+    torch.testing.assert_close(run(actual[0], X)[0], torch.full_like(X, 4.0))
 
 
 def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
@@ -224,7 +224,7 @@ def test_a_shape_may_depend_on_values_for_some_arguments_only() -> None:
 
 
 def test_a_gradient_that_is_left_out_has_no_value() -> None:
-    # Some of torch's kernels for fake tensors have a shape for it all the same.
+    # Some of torch's fake tensor kernels return a shape regardless.
     metas = (torch.empty(3, device="meta"), torch.empty(2, device="meta"))
     partial = Lowering("aten::convolution_backward", lambda *args: (None, jax.numpy.ones(2)))
     op = torch.ops.aten.convolution_backward.default

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trial run of an operator on the CPU, for the error that the CPU's kernel raises.
+"""A trial run of an operator on the CPU, to raise the error of the CPU's kernel.
 
-torch's kernels for meta tensors judge sizes well and dtypes loosely: to them the order of complex
-numbers, or the softmax of integers, is fine. So an operator that is new to the device runs on the
-CPU first: a small call with zeros of its own sizes, a large one with a corner of each tensor.
+torch's meta kernels check sizes well but dtypes loosely: they accept comparisons of complex
+numbers, or softmax of integers. So an operator's first use on the device runs on the CPU first: a
+small call on zeros of its sizes, a large one on a corner of each tensor.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from torch_google.tpu.program.number import Number, apply, taken
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 
-# The most elements, of tensors and of sizes among the arguments, that a trial has: 64 x 64. An
-# eigenvalue problem of that size takes 3 ms, everything else less than 1 ms.
+# The maximum number of elements of a trial, counting tensors and sizes among the arguments: 64 x
+# 64. An eigenvalue problem of that size takes 3 ms, everything else less than 1 ms.
 _MOST_ELEMENTS = 4096
-# The longest dimension and the largest number of a trial on corners: windows of 7 x 7 fit in.
+# The longest dimension and largest number of a trial on corners; 7 x 7 windows fit.
 _CORNERS = (8, 1)
 _LARGE_NUMBER = 64
 
-# Operators whose offsets have to match sizes, which no stand-ins would.
+# Operators whose offsets must match sizes, which stand-ins would not.
 _OF_OFFSETS = ("aten::_padded_dense_to_jagged_forward",)
 
 
 class Refusal(Exception):
-    """The CPU refuses a call. `error` is what it raises."""
+    """Raised if the CPU refuses a call. `error` is the CPU's exception."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -45,16 +45,16 @@ class Refusal(Exception):
 def check(op: OpOverload, args: Sequence[Any]) -> None:
     """Raise Refusal if the CPU refuses a call for its dtypes, or a small one for any reason.
 
-    An error that depends on the values of tensors is none, nor is the lack of a kernel for the CPU.
-    Operators of other libraries have no trial: what they do on the CPU is for their callers.
+    Ignore errors that depend on the values of tensors, and missing CPU kernels. Operators of other
+    libraries have no trial: their CPU kernels may have side effects.
     """
     name = op._schema.name
     if op.namespace != "aten" or name in _OF_OFFSETS:
         return
     tensors = [leaf for leaf in pytree.tree_leaves(list(args)) if isinstance(leaf, torch.Tensor)]
     if name.endswith("_backward") and any(_has_gradients(tensor) for tensor in tensors):
-        # Its forward was tried. The statistics that this has saved, as those of a layer norm of
-        # bfloat16, have the device's dtypes and not the CPU's.
+        # The forward operator was already tried. The statistics that it saved, such as those of a
+        # bfloat16 layer norm, have the device's dtypes, not the CPU's.
         return
     if any(tensor.layout != torch.strided for tensor in tensors):
         return
@@ -70,10 +70,10 @@ def check(op: OpOverload, args: Sequence[Any]) -> None:
 
 
 def run(op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False) -> None:
-    """Run an operator on the CPU, each tensor of the device replaced. Raises Refusal.
+    """Run an operator on the CPU with every device tensor replaced. Raises Refusal.
 
-    The CPU's default generator, and tensors of the CPU among the arguments, keep their values.
-    `sized`: what out= arguments are replaced by has their sizes, otherwise it is empty.
+    The CPU's default generator and CPU tensors among the arguments are not modified. `sized`: the
+    stand-ins of out= arguments have the arguments' sizes; otherwise they are empty.
     """
     error = _error(op, args, stand_in, sized=sized)
     if error is not None:
@@ -98,7 +98,7 @@ def _check_small(op: OpOverload, args: Sequence[Any]) -> None:
 def _error(
     op: OpOverload, args: Sequence[Any], stand_in: StandIn, *, sized: bool = False
 ) -> Exception | None:
-    """Return what the CPU raises, or None. For an operator that it does not have, None."""
+    """Return the CPU's exception, or None; also None if the CPU lacks the operator."""
     values = [
         _argument(argument, value, stand_in, empty=argument.is_out and not sized)
         for argument, value in zip(op._schema.arguments, args, strict=True)
@@ -115,7 +115,7 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
     if argument.name == "pin_memory":
         return None
     if argument.name == "unsafe":
-        return True  # without a look at the values of lengths
+        return True  # do not check the values of lengths
     if str(argument.type) == "Optional[Generator]":
         return torch.Generator()
 
@@ -127,9 +127,10 @@ def _argument(argument: torch.Argument, value: Any, stand_in: StandIn, *, empty:
         if not isinstance(leaf, torch.Tensor):
             return leaf
         if leaf.device.type == "cpu":
-            # A copy of a Python number would be a tensor to torch, and promote otherwise.
+            # Do not convert a Python number to a tensor: torch's promotion treats the two
+            # differently.
             return leaf.clone() if _is_written(argument) else leaf
-        # The sizes of a result are for the meta kernel to judge, and to warn of.
+        # Leave the sizes of a result to the meta kernel, which also warns about them.
         return torch.empty(0, dtype=leaf.dtype) if empty else stand_in(leaf)
 
     return pytree.tree_map(one, value)
@@ -141,7 +142,7 @@ def _is_written(argument: torch.Argument) -> bool:
 
 @contextmanager
 def _same_draws(op: OpOverload) -> Iterator[None]:
-    """Leave the CPU's default generator as it is."""
+    """Preserve the state of the CPU's default generator."""
     if torch.Tag.nondeterministic_seeded not in op.tags:
         yield
         return
@@ -153,7 +154,7 @@ def _same_draws(op: OpOverload) -> Iterator[None]:
 
 
 def _is_no_refusal(error: Exception) -> bool:
-    """Return whether an error says that the CPU has no such kernel, and nothing of the call."""
+    """Return whether an error only reports a missing CPU kernel."""
     return any(words in str(error) for words in _WITHOUT_A_KERNEL)
 
 
@@ -166,7 +167,7 @@ def _has_gradients(tensor: torch.Tensor) -> bool:
 
 
 def _elements(args: Sequence[Any], tensors: Sequence[torch.Tensor]) -> int:
-    """Return a bound for the elements that a call reads and makes, by the sizes it names."""
+    """Return an upper bound of the elements that a call reads and creates, by its sizes."""
     sizes = [abs(leaf) for leaf in _integers(args) if abs(leaf) > _LARGE_NUMBER]
     return sum(tensor.numel() for tensor in tensors) * math.prod(sizes)
 
@@ -177,11 +178,11 @@ def _integers(args: Sequence[Any]) -> list[int]:
 
 
 def _clamped(args: Sequence[Any], most: int) -> list[Any]:
-    """Return arguments whose large numbers are small: those of sizes, or of the end of a range."""
+    """Return the arguments with large numbers, such as sizes or range ends, reduced."""
 
     def one(leaf: Any) -> Any:
         if isinstance(leaf, Number):
-            return leaf  # an input, so no size; a dtype may lack it
+            return leaf  # a program input, so not a size; a dtype may be unable to hold it
         if type(leaf) in (int, float) and not abs(leaf) <= _LARGE_NUMBER:
             return type(leaf)(math.copysign(most, leaf))
         return leaf
@@ -202,11 +203,11 @@ def _corner(longest: int) -> StandIn:
 
 
 def _filled(sizes: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Return zeros, the first of all places. A mask has them all: of none, no kernel is called."""
+    """Return zeros, which are valid indices, or an all-true mask: an empty one skips kernels."""
     return torch.full(sizes, dtype == torch.bool, dtype=dtype)
 
 
 _WITHOUT_A_KERNEL = ("Could not run '", "no tensor arguments to this function", "determinis")
 _DTYPES = re.compile(r"type|complex|[Bb]ool|[Ii]nteg|[Ff]loat")
-# Errors that zeros and ones lead to alike: lengths that add up to another size, an index of nothing.
+# Errors caused by the values of both stand-ins, such as lengths with a wrong sum.
 _VALUES = re.compile(r"to sum to|allocated size|[Ii]ndex.* out of|out of bounds")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trial runs on the CPU: what they refuse, what they let pass, and what they leave alone."""
+"""Trial runs on the CPU: refused calls, accepted calls, and absence of side effects."""
 
 from __future__ import annotations
 

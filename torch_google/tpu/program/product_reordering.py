@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products as XLA:CPU runs them fastest: the same sums, with the operands in another order.
+"""Matrix products in the operand order that XLA:CPU computes fastest, with the same sums.
 
-XLA:CPU has a quick way for products whose left operand lies row by row. The gradient of a weight sums
-over the rows of both operands, and goes another way: 1.4 times as long where the left operand is the
-wider one. Here the narrower of the two is transposed first, and goes left.
+XLA:CPU has a fast path for products whose left operand is row-major. The gradient of a weight sums
+over the rows of both operands and misses that path: it takes 1.4 times as long if the left operand
+is the wider one. Here the narrower operand is transposed first and becomes the left one.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal, Var
 from jax.extend.core.primitives import dot_general_p, transpose_p
 
-# Multiplications below which the copy of an operand costs what it saves.
+# Below this many multiplications, copying an operand costs as much as it saves.
 _MANY = 2**24
 
 
 def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
-    """Return a function of arrays that does what a program does, or None: there is nothing to do.
+    """Return a function equivalent to the program, or None if there is nothing to reorder.
 
-    It is for programs of XLA:CPU.
+    Use it only for programs on XLA:CPU.
     """
     jaxpr = program.jaxpr
     transposed = {
@@ -46,17 +46,17 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
             operands = [value(atom) for atom in eqn.invars]
             if at in chosen:
                 left, right = operands
-                made = [_product(left, right, eqn.params)]
+                results = [_product(left, right, eqn.params)]
             else:
-                made = _bind(eqn, operands)
-            values |= zip(eqn.outvars, made, strict=True)
+                results = _bind(eqn, operands)
+            values |= zip(eqn.outvars, results, strict=True)
         return tuple(value(atom) for atom in jaxpr.outvars)
 
     return function
 
 
 def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
-    """Whether an equation is a large product of two matrices that both lie with their rows summed."""
+    """Return whether an equation is a large product that sums over the rows of both matrices."""
     if eqn.primitive is not dot_general_p:
         return False
     shapes = [atom.aval.shape for atom in eqn.invars]
@@ -73,24 +73,24 @@ def _sums_over_rows(eqn: JaxprEqn, transposed: Container[Var]) -> bool:
 
 def _product(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.Array:
     ((of_left,), (of_right,)), _ = params["dimension_numbers"]
-    # Each as what it is a transpose of: the sum goes over axis 0.
+    # Undo each operand's transpose: the sum runs over axis 0.
     left, right = left.T if of_left else left, right.T if of_right else right
     if left.shape[1] <= right.shape[1]:
         return _rows_by_columns(left, right, params)
-    # XLA would join the two transposes to the product that it was.
+    # The barrier keeps XLA from merging both transposes back into the original product.
     return jax.lax.optimization_barrier(_rows_by_columns(right, left, params)).T
 
 
 def _rows_by_columns(left: jax.Array, right: jax.Array, params: dict[str, Any]) -> jax.Array:
     lying = jax.lax.optimization_barrier(left.T)
-    made: jax.Array = dot_general_p.bind(
+    product: jax.Array = dot_general_p.bind(
         lying, right, **{**params, "dimension_numbers": (((1,), (0,)), ((), ()))}
     )
-    return made
+    return product
 
 
 def _bind(eqn: JaxprEqn, operands: list[Any]) -> list[Any]:
     params = eqn.primitive.get_bind_params(eqn.params)
     with eqn.ctx.manager:
-        made = eqn.primitive.bind(*operands, **params)
-    return made if eqn.primitive.multiple_results else [made]
+        results = eqn.primitive.bind(*operands, **params)
+    return results if eqn.primitive.multiple_results else [results]

@@ -10,8 +10,8 @@ from torch_google.tpu.program import reordered
 
 
 def matrices(*shapes: tuple[int, int]) -> list[jax.Array]:
-    made = np.random.default_rng(0)
-    return [jnp.asarray(made.standard_normal(shape), jnp.float32) for shape in shapes]
+    generator = np.random.default_rng(0)
+    return [jnp.asarray(generator.standard_normal(shape), jnp.float32) for shape in shapes]
 
 
 def rows_of_right(a: jax.Array, b: jax.Array) -> jax.Array:
@@ -25,17 +25,17 @@ def test_sums_over_rows_of_both(function, widths):  # type: ignore[no-untyped-de
     traced = jax.make_jaxpr(function)(a, b)
     quicker = reordered(traced)
     assert quicker is not None
-    (found,) = quicker(a, b)
-    np.testing.assert_allclose(found, function(a, b), rtol=1e-5, atol=1e-4)
-    made = jax.make_jaxpr(quicker)(a, b)
-    (product,) = (eqn for eqn in made.jaxpr.eqns if eqn.primitive is dot_general_p)
+    (actual,) = quicker(a, b)
+    np.testing.assert_allclose(actual, function(a, b), rtol=1e-5, atol=1e-4)
+    jaxpr = jax.make_jaxpr(quicker)(a, b)
+    (product,) = (eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive is dot_general_p)
     assert product.params["dimension_numbers"] == (((1,), (0,)), ((), ()))
     left, right = (atom.aval.shape for atom in product.invars)
     assert left[0] <= right[1]
-    # One for the operand, and one for the result where the operands have changed places.
-    barriers = [eqn for eqn in made.jaxpr.eqns if eqn.primitive.name == "optimization_barrier"]
+    # One for the operand, and one for the result if the operands were swapped.
+    barriers = [eqn for eqn in jaxpr.jaxpr.eqns if eqn.primitive.name == "optimization_barrier"]
     assert len(barriers) == 1 + (widths[0] > widths[1])
-    assert reordered(made) is None
+    assert reordered(jaxpr) is None
 
 
 def test_the_rest_of_a_program_is_as_it_was() -> None:
@@ -48,8 +48,8 @@ def test_the_rest_of_a_program_is_as_it_was() -> None:
 
     quicker = reordered(jax.make_jaxpr(function)(a, b))
     assert quicker is not None
-    for found, expected in zip(quicker(a, b), function(a, b), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    for actual, expected in zip(quicker(a, b), function(a, b), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_the_rest_of_a_program_is_as_it_was() -> None:
         lambda a, b: a @ b,
         lambda a, b: a @ b.T,
         lambda a, b: a.T @ b.T,
-        lambda a, b: a[:64, :64].T @ b[:64, :64],  # a copy would cost more
+        lambda a, b: a[:64, :64].T @ b[:64, :64],  # a copy would cost more than it saves
         lambda a, b: a[None].mT @ b[None],
         lambda a, b: jnp.tensordot(a, b),
     ],

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that the CPU refuses, for which torch's kernels for meta tensors have no words, or others.
+"""Calls that the CPU refuses, but that torch's meta kernels accept or refuse differently.
 
-An operator that is new to the device has a trial run on the CPU (`probe.py`): an elementwise one on
-stand-ins of one element, one whose result is written as another dtype on zeros of the sizes given.
+An operator's first use on the device has a trial run on the CPU (`probe.py`). Elementwise operators
+use stand-ins of one element. If a result is written in another dtype, zeros of the actual sizes are
+used.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ __all__ = [
 
 
 def check(op: OpOverload, args: list[Any]) -> None:
-    """Raise Refusal, with what the CPU raises for the dtypes and the other arguments.
+    """Raise Refusal with the CPU's error for these dtypes and other arguments.
 
-    An operator that the CPU does not have raises nothing.
+    Raises nothing if the CPU lacks the operator.
     """
     stand_in = _stand_in(op)
     if stand_in is None:
@@ -40,13 +41,13 @@ def check(op: OpOverload, args: list[Any]) -> None:
         return
     if op._schema.name == "aten::full":
         if any(size < 0 for size in args[0]):
-            return  # for others to refuse, who name it
+            return  # another check refuses it, and names it
         args = [[min(size, 2) for size in args[0]], *args[1:]]
     given = args
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
-        # Of a number that its tensors' dtypes have, the CPU refuses its kind or nothing.
+        # If the dtypes of the tensors can hold a number, the CPU checks at most the number's type.
         args = [
             type(value)(1) if _stands_for_a_tensor(argument, value) else value
             for argument, value in zip(
@@ -56,17 +57,17 @@ def check(op: OpOverload, args: list[Any]) -> None:
     try:
         probe.run(op, args, stand_in)
     except Refusal:
-        raise_cpu_error(op, given)  # whose words have the sizes of the call itself
+        raise_cpu_error(op, given)  # raises the error with the actual sizes
         raise
 
 
 def looks_at_values(op: OpOverload, args: Sequence[Any]) -> bool:
-    """Return whether the CPU may refuse a number for its value, which programs take as an input."""
+    """Return whether the CPU may refuse a number by its value; programs take numbers as inputs."""
     return op._schema.name in _OF_PARAMETERS or op._schema.name in _FILLING or _misfits(args)
 
 
 def _misfits(args: Sequence[Any]) -> bool:
-    """Return whether a dtype among the tensors lacks a number, as int8 lacks 300."""
+    """Return whether a tensor's dtype cannot represent a number, such as 300 in int8."""
     leaves = pytree.tree_leaves(list(args))
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
     numbers = [leaf.value for leaf in leaves if isinstance(leaf, Number)]
@@ -90,9 +91,9 @@ def _lacks(dtype: torch.dtype, number: float) -> bool:
 def check_written(
     op: OpOverload, args: list[Any], written: Sequence[tuple[torch.Tensor, torch.dtype]]
 ) -> None:
-    """Raise Refusal as a tensor that is written has another dtype than the result.
+    """Raise Refusal if a written tensor may not receive a result of another dtype.
 
-    `written`: such tensors, and the dtypes of results.
+    `written`: the written tensors with the dtypes of their results.
     """
     others = {id(tensor): dtype for tensor, dtype in written if tensor.dtype != dtype}
     if not others:
@@ -108,12 +109,12 @@ def check_written(
             probe.run(op, args, as_computed, sized=True)
         except Refusal as other:
             if str(other) == str(refusal):
-                return  # zeros are refused for what they are, whatever the dtype
+                return  # zeros are refused for their values, whatever the dtype
         raise
 
 
 def raise_cpu_error(op: OpOverload, args: list[Any]) -> None:
-    """Run an operator on zeros on the CPU. Raises Refusal, with the error that it raises there."""
+    """Run an operator on zeros on the CPU. Raises Refusal with the CPU's error."""
     probe.run(op, args, _zeros, sized=True)
 
 
@@ -130,13 +131,13 @@ def _two(leaf: torch.Tensor) -> torch.Tensor:
 
 
 def _a_place(leaf: torch.Tensor) -> torch.Tensor:
-    """The first one, as an index or as a mask."""
+    """Return the first index, as an index or a mask."""
     one = _a_one(leaf)
     return one if leaf.dtype == torch.bool else one.zero_()
 
 
 def _put(leaf: torch.Tensor) -> torch.Tensor:
-    """Something to put, or a place: a mask may take nothing, or one."""
+    """Return a value to put or an index; a mask may select one element or none."""
     return _a_place(leaf.new_empty([1] * leaf.ndim))
 
 
@@ -149,7 +150,7 @@ def _stands_for_a_tensor(argument: torch.Argument, value: Any) -> bool:
 
 
 def _places(indices: list[torch.Tensor | None], values: torch.Tensor) -> list[Any]:
-    """Give indices in place of masks: with a mask and a single value other kernels are called."""
+    """Replace masks by indices: a mask with a single value calls other kernels."""
     if values.numel() == 1:
         return indices
     places: list[Any] = []
@@ -169,20 +170,20 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# Operators of which torch does not say that they work element by element. None of them minds a one.
+# Elementwise operators that torch does not tag as such. All accept ones as arguments.
 _OF_ONES = _named(
     "aminmax binary_cross_entropy bucketize complex dist floor_divide floor_divide_ huber_loss isin masked_fill masked_fill_ "
     "masked_scatter masked_scatter_ mse_loss polar rsub smooth_l1_loss soft_margin_loss"
 )
-# Distributions, whose parameters count.
+# Distributions, whose parameters' values are checked.
 _OF_PARAMETERS = _named(
     "bernoulli bernoulli_ cauchy_ exponential_ geometric_ log_normal_ native_dropout normal_ random_ "
     "uniform uniform_"
 )
-# What writes a number, which the dtype has to have.
+# Operators that write a number, which the dtype must be able to represent.
 _FILLING = _named("fill fill_ full index_fill index_fill_ masked_fill masked_fill_")
 _PUTS = _named("_index_put_impl_ index_put index_put_")
-# Operators to which the first place will do.
+# Operators that accept index 0.
 _OF_PLACES = _named(
     "gather index_add index_add_ index_copy index_copy_ index_fill index_fill_ "
     "index_reduce index_reduce_ put put_ scatter scatter_ scatter_add "
@@ -203,5 +204,5 @@ def _stand_in(op: OpOverload) -> StandIn | None:
     if name in _OF_PLACES:
         return _a_place
     if name in _FILLING:
-        return _two  # one element is filled by another kernel, which refuses nothing
+        return _two  # for one element the CPU uses another kernel, which refuses nothing
     return _a_one if each or name in _OF_ONES or name in _OF_PARAMETERS else _OF_OTHERS.get(name)
