@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each operator of torch is in JAX: one module for each family of operators.
+"""Lowerings of torch operators to JAX, with one module for each family of operators.
 
-Importing this loads no family, and no JAX: all of them come with the first question to the table. A
-process that finds its programs in the compile cache never asks.
+Importing this package loads no family and no JAX; the first table lookup loads all of them. A
+process that finds its programs in the compile cache never looks anything up.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ __all__ = [
     "names",
 ]
 
-# Each name, the module that fills its table, and the module that has it. Even `lowering` needs the
-# whole table: it refuses a second row for an operator.
+# Each name, the module that fills its table, and the module that defines it. Even `lowering` needs
+# the whole table, to refuse a second lowering of an operator.
 _LAZY = {
     "check_of": ("value_checks", "checks"),
     "find": ("families", "table"),
@@ -45,6 +45,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     table, module = _LAZY[name]
     import_module(f"{__name__}.{table}")
-    found = getattr(import_module(f"{__name__}.{module}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

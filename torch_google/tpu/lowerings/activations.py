@@ -65,7 +65,7 @@ def mish_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 def elu(x: jax.Array, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> jax.Array:
     x = opmath(x)
     alpha, scale, input_scale = (scalar(v, x) for v in (alpha, scale, input_scale))
-    low = jnp.minimum(x, 0)  # no overflow on the side that is not taken
+    low = jnp.minimum(x, 0)  # avoids overflow on the side that is not selected
     return jnp.where(x > 0, x * scale, jnp.expm1(low * input_scale) * (alpha * scale))
 
 
@@ -218,7 +218,7 @@ def hardsigmoid_backward(grad: jax.Array, x: jax.Array) -> jax.Array:
 @lowering("aten::softshrink")
 def softshrink(x: jax.Array, lambd: Any = 0.5) -> jax.Array:
     edge = scalar(lambd, x)
-    inner = jnp.where(x < -edge, x + edge, x * 0)  # NaN stays
+    inner = jnp.where(x < -edge, x + edge, x * 0)  # propagates NaN
     return jnp.where(x > edge, x - edge, inner)
 
 
@@ -281,7 +281,7 @@ def _log1p_exp(x: jax.Array) -> jax.Array:
 
 
 def _must_tell_sides(is_result: bool, slope: Any, name: str) -> None:
-    """With a negative slope a result does not say on which side of 0 its operand was."""
+    """Refuse a negative slope: the result then does not reveal the sign of the operand."""
     if is_result and slope < 0:
         raise RuntimeError(
             f"{name}: the gradient of an in-place call with a negative slope ({slope}) cannot be told "

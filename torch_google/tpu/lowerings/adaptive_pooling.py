@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling to a wanted size, with windows of differing sizes: adaptive and fractional."""
+"""Adaptive and fractional pooling: the output size is given, and window sizes may differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adaptive_avg_pool(x: jax.Array, output_size: Sequence[int]) -> jax.Array:
         if size == out.shape[axis]:
             continue
         if size and out.shape[axis] and out.shape[axis] % size == 0:
-            # Windows of one size, side by side.
+            # Adjacent windows of equal size.
             width = out.shape[axis] // size
             split = (*out.shape[:axis], size, width, *out.shape[axis + 1 :])
             out = out.reshape(split).mean(axis + 1)
@@ -69,9 +69,9 @@ def adaptive_max_pool3d_backward(grad: jax.Array, x: jax.Array, indices: jax.Arr
 def fractional_max_pool(
     x: jax.Array, kernel: Sequence[int], output_size: Sequence[int], samples: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Windows of one size that start where `samples` (batch, channel, axis) put them.
+    """Pool windows of equal size that start where `samples` (batch, channel, axis) says.
 
-    The first of its batch are used: it may have more.
+    If `samples` has more rows than the batch, the first ones are used.
     """
     rank = len(output_size)
     kernel = [int(k) for k in kernel] * (rank if len(kernel) == 1 else 1)
@@ -79,7 +79,7 @@ def fractional_max_pool(
     planes = x.reshape(math.prod(lead), *sizes)
     samples = samples.reshape(math.prod(samples.shape[:-1]), rank)[: len(planes)]
     samples = jnp.broadcast_to(samples, (len(planes), rank))
-    # In two dimensions torch draws the width first, in three the depth.
+    # torch draws the width first in two dimensions, and the depth first in three.
     order = range(rank) if rank == 3 else range(rank - 1, -1, -1)
 
     def of_plane(plane: jax.Array, sample: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -113,7 +113,7 @@ def _adaptive_avg_backward(grad: jax.Array, x: jax.Array, rank: int) -> jax.Arra
 
 
 def _adaptive_windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each output: the elements of its window, which of them count, and how many do."""
+    """Return, per output: the indices of its window, a mask of the valid ones, and their count."""
     begin = np.arange(out) * size // max(out, 1)
     end = -(-(np.arange(out) + 1) * size // max(out, 1))
     count = end - begin
@@ -134,7 +134,7 @@ def _fractional_starts(sample: jax.Array, size: int, out: int, kernel: int) -> j
 def _max_of_windows(
     x: jax.Array, taps: Sequence[Any], inside: Sequence[Any]
 ) -> tuple[jax.Array, jax.Array]:
-    """Maximum, and its index into the flattened spatial axes, over windows given per axis.
+    """Return the maximum, and its index into the flattened spatial axes, over windows per axis.
 
     `taps`: for each axis, (outputs, elements of a window).
     """
@@ -157,7 +157,7 @@ def _max_of_windows(
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     counts = jnp.broadcast_to(counts, (*outputs, *window)).reshape(*outputs, taken)
     values = jnp.where(counts, values, jnp.asarray(lowest, x.dtype))
-    nan = jnp.isnan(values)  # of several, torch takes the last
+    nan = jnp.isnan(values)  # of several NaNs, torch takes the last
     last = taken - 1 - jnp.argmax(nan[..., ::-1], axis=-1)
     where = jnp.where(nan.any(-1), last, jnp.argmax(values, axis=-1))
     best = jnp.take_along_axis(values, where[..., None], axis=-1)[..., 0]

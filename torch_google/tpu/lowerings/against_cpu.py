@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For tests: a lowering, jitted, against torch's own kernel for the CPU on the same arguments."""
+"""Test support: compare a jitted lowering with torch's CPU kernel on the same arguments."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from torch_google.tpu.dtypes import to_jax, to_torch
 from torch_google.tpu.lowerings.promotion import convert
 from torch_google.tpu.lowerings.table import find, name_of
 
-# In half precision the CPU rounds on its way, where a lowering rounds once.
+# In half precision the CPU rounds intermediate values, but a lowering rounds once.
 _HALF = {torch.bfloat16: 2e-2, torch.float16: 2e-3}
 
-# The runtime has 64-bit types from the start of its platform on; so have tests.
+# The runtime enables 64-bit types when its platform starts, so tests do the same.
 jax.config.update("jax_enable_x64", True)
 
 
@@ -33,15 +33,16 @@ def check(
     expect: Callable[..., Any] | None = None,
     **kwargs: Any,
 ) -> None:
-    """Require the shapes and values of torch on the CPU, once each result has torch's dtype.
+    """Check shapes and values against torch on the CPU, after casting to torch's dtypes.
 
-    Tolerances are torch's own for the dtype, or wider for half precision, unless given; `atol` is 0 where only `rtol` is. `only`:
-    look at that many results. `expect`: a function to compare with in place of `op`.
+    By default, tolerances are torch's own for the dtype, or wider for half precision; `atol` is 0
+    if only `rtol` is given. `only`: check that many results. `expect`: a function to compare with
+    instead of `op`.
     """
     expected = _leaves((expect or op)(*args, **kwargs))
-    found = lowered(op, *args, **kwargs)
-    assert len(found) == len(expected), f"{op}: {len(found)} results, not {len(expected)}"
-    for got, want in list(zip(found, expected, strict=True))[:only]:
+    actual = lowered(op, *args, **kwargs)
+    assert len(actual) == len(expected), f"{op}: {len(actual)} results, not {len(expected)}"
+    for got, want in list(zip(actual, expected, strict=True))[:only]:
         if want is None or got is None:
             assert got is want, f"{op}: {got} is not {want}"
             continue
@@ -58,7 +59,7 @@ def check(
 
 
 def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
-    """Call the lowering: a flat list of arrays, of the dtypes that JAX came to."""
+    """Call the lowering: return a flat list of arrays, with the dtypes that JAX inferred."""
     entry = find(op)
     if entry is None:
         raise LookupError(f"{name_of(op)}: no lowering in the table")
@@ -79,7 +80,7 @@ def lowered(op: torch._ops.OpOverload, *args: Any, **kwargs: Any) -> list[Any]:
 
 
 def to_array(tensor: torch.Tensor) -> jax.Array:
-    """Copy a tensor of the CPU, bit by bit."""
+    """Copy a CPU tensor, bit by bit."""
     tensor = tensor.detach().resolve_conj().resolve_neg().contiguous()
     if tensor.numel() == 0:
         return jnp.zeros(tuple(tensor.shape), to_jax(tensor.dtype))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention in torch's fused spellings, and the gradients.
+"""Scaled dot product attention: torch's fused operators and their gradients.
 
-XLA fuses the softmax; a gradient recomputes it. The spellings with dropout return the seed of their
-mask, so that the gradient meets the same mask.
+XLA fuses the softmax; a gradient recomputes it. Operators with dropout return the seed of their
+mask, so that the gradient uses the same mask.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def efficient_attention_backward(
     scale: Any = None,
 ) -> tuple[jax.Array | None, ...]:
     grads = _backward(grad, q, k, v, attn_bias, is_causal, scale, dropout_p, philox_seed)
-    return tuple(g if wanted else None for g, wanted in zip(grads, grad_input_mask, strict=True))
+    return tuple(
+        g if requested else None for g, requested in zip(grads, grad_input_mask, strict=True)
+    )
 
 
 @lowering("aten::_scaled_dot_product_flash_attention_for_cpu")
@@ -118,7 +120,7 @@ def flash_attention(
     attn_mask: _Bias = None,
     scale: Any = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """Without dropout, as in torch: it has no seed to return."""
+    """Attend without dropout; as in torch, no seed is returned."""
     return _attend(q, k, v, attn_mask, is_causal, scale, 0.0, None)
 
 
@@ -149,7 +151,7 @@ def _attend(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The attention in q's dtype, and the log-sum-exp of each row of scores."""
+    """Return the attention in q's dtype, and the log-sum-exp of each row of scores."""
     if k.shape[-3] != q.shape[-3]:  # grouped queries share keys and values
         times = q.shape[-3] // k.shape[-3]
         k, v = (jnp.repeat(x, times, axis=-3) for x in (k, v))
@@ -169,7 +171,7 @@ def _attend(
     top = jnp.where(top == -jnp.inf, 0, top)
     exps = jnp.exp(scores - top)
     total = exps.sum(-1, keepdims=True)
-    # A row that sees nothing attends to nothing.
+    # A row whose keys are all masked gets zeros.
     weights = exps / jnp.where(total == 0, 1, total)
     if seed is not None and not is_zero(dropout_p):
         kept = 1 - jnp.asarray(dropout_p, jnp.float32)
@@ -190,7 +192,7 @@ def _backward(
     dropout_p: Any,
     seed: jax.Array | None,
 ) -> tuple[jax.Array | None, ...]:
-    """Gradients to q, k, v and the bias; None for a bias that is a mask, or none."""
+    """Return the gradients of q, k, v and the bias; the last is None for a mask or no bias."""
     learned = bias is not None and bias.dtype != jnp.bool_
 
     def run(q: jax.Array, k: jax.Array, v: jax.Array, learned_bias: _Bias) -> jax.Array:

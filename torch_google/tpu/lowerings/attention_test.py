@@ -26,7 +26,7 @@ def inputs(dtype: torch.dtype = torch.float32, q: Any = 5, k: Any = 7, heads: An
 @pytest.mark.parametrize("masked", [True, False])
 def test_flash(causal: Any, masked: Any) -> None:
     if causal and masked:
-        pytest.skip("torch takes one of them")
+        pytest.skip("torch accepts only one of them")
     q, k, v = inputs()
     how: dict[str, Any] = {"scale": 0.3, "attn_mask": torch.randn(2, 1, 5, 7) if masked else None}
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
@@ -40,7 +40,7 @@ def test_flash(causal: Any, masked: Any) -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_flash_in_other_dtypes(dtype: torch.dtype) -> None:
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds the products before it adds them
+    rounded = V2_6 and dtype == torch.bfloat16  # v2.6 rounds the products before adding them
     loose: dict[str, Any] = {"rtol": 1e-2, "atol": 1e-2} if rounded else {}
     check(op, *inputs(dtype), 0.0, True, **loose)
 
@@ -72,7 +72,7 @@ def test_a_row_that_sees_nothing_is_zero() -> None:
 
 def test_the_gradient_meets_the_mask_of_dropout() -> None:
     q, k, v = (x.double() for x in inputs())
-    v = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)  # the output is the weights
+    v = torch.eye(7, dtype=torch.float64).expand(2, 4, 7, 7)  # so the output equals the weights
     op = aten._scaled_dot_product_efficient_attention.default
     out, lse, seed, offset = lowered(op, q, k, v, None, True, 0.5)
     dropped = (out == 0).mean()
@@ -90,7 +90,7 @@ def test_the_gradient_meets_the_mask_of_dropout() -> None:
         [False, False, True, False],
     )
     _, _, of_v, _ = lowered(backward, *args)
-    # d(sum out)/dv[k, d] = sum over q of the dropped-out weight (q, k)
+    # d(sum out)/dv[k, d] = sum over q of the weight (q, k) after dropout
     assert abs(of_v[..., 0] - out.sum(-2)).max() < 1e-9
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch normalization, training and not, in torch's several spellings, and the gradient.
+"""Batch normalization in training and inference, torch's variants, and the gradient.
 
-The functional spellings return new running statistics. The schema of `aten::native_batch_norm` hides
-that it changes them: `torch_google::native_batch_norm_functional` is that operator made pure.
+The functional variants return new running statistics. The schema of `aten::native_batch_norm` does
+not declare that it writes them; `torch_google::native_batch_norm_functional` is its pure form.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def batch_norm_inference(
 ) -> _Three:
     mean, var = opmath(running_mean), opmath(running_var)
     rstd = jax.lax.rsqrt(var + jnp.asarray(eps).astype(var.dtype))
-    # Off the CPU, torch saves what the gradient would use of a batch: here that is of no batch.
+    # For other devices than the CPU, torch saves batch statistics, but inference has none.
     return _scale(x, mean, rstd, weight, bias), mean, rstd
 
 
@@ -195,7 +195,7 @@ def batch_norm_backward_reserve(
 
 
 def _axes(x: jax.Array) -> tuple[tuple[int, ...], list[int]]:
-    """The axes to reduce, and the shape that lets a vector over channels broadcast."""
+    """Return the axes to reduce, and the shape in which a per-channel vector broadcasts."""
     return (0, *range(2, x.ndim)), [1, -1, *[1] * (x.ndim - 2)]
 
 
@@ -227,7 +227,7 @@ def _updated(
     momentum: Any,
     x: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-    """The running statistics after a batch; the variance is the unbiased one."""
+    """Return the running statistics after a batch; the variance is unbiased."""
     count = math.prod(x.shape[a] for a in _axes(x)[0])
     unbiased = var * (count / (count - 1) if count > 1 else math.nan)
     m = scalar(momentum, mean)

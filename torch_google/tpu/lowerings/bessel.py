@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bessel and Airy functions, from Chebyshev series of their smooth parts.
 
-JAX has only some of them. Each is a known singular or oscillating factor times smooth functions,
-which are interpolated once per process, at Chebyshev's points, from SciPy's values in float64.
+JAX has only some of them. Each is a known singular or oscillating factor times smooth functions.
+The smooth functions are interpolated at Chebyshev points from SciPy's float64 values, once per
+process.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch_google.tpu.lowerings.promotion import Array, floats
 from torch_google.tpu.lowerings.table import lowering
 
 _DEGREE = 40
-_EDGE = 8.0  # between the series about zero and the one about infinity
+_EDGE = 8.0  # between the series around zero and the one around infinity
 _LIFT = 1e-9  # keeps the sampled points off a singular end of the interval
 
 _Function = Callable[[np.ndarray], np.ndarray]
@@ -40,16 +41,16 @@ def _series(function: _Function, low: float, high: float) -> tuple[float, ...]:
     def scaled(t: np.ndarray) -> np.ndarray:
         return function((t * (high - low) + low + high) / 2)
 
-    found = np.polynomial.chebyshev.chebinterpolate(scaled, _DEGREE)
-    last = int(np.nonzero(np.abs(found) > 1e-17 * np.abs(found).max())[0][-1])
-    return tuple(float(factor) for factor in found[: last + 1])
+    coefficients = np.polynomial.chebyshev.chebinterpolate(scaled, _DEGREE)
+    last = int(np.nonzero(np.abs(coefficients) > 1e-17 * np.abs(coefficients).max())[0][-1])
+    return tuple(float(factor) for factor in coefficients[: last + 1])
 
 
 def _near(x: Array, edge: float) -> Array:
     return jnp.clip(x, 0, edge)
 
 
-# J and Y beyond the edge share an amplitude and a phase: two smooth functions of 1/x**2.
+# Beyond the edge J and Y share an amplitude and a phase: two smooth functions of 1/x**2.
 @functools.cache
 def _phase_parts(order: int) -> tuple[_Function, _Function]:
     shift = np.pi / 4 + order * np.pi / 2
@@ -231,7 +232,7 @@ def _airy_middle(x: np.ndarray) -> np.ndarray:
     return exact.airy(x)[0]
 
 
-# Beyond the middle, all is smooth in the power of 1/x that the phase and the exponent have.
+# Outside the middle, all factors are smooth in the power of 1/x in the phase and exponent.
 def _airy_tail(u: np.ndarray) -> np.ndarray:
     x = 2 / np.maximum(u, _LIFT) ** (2 / 3)
     return exact.airye(x)[0] * x**0.25

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of arguments have to be: indices within a size, divisors of integers not zero.
+"""Checks of argument values: indices must be in range, and integer divisors nonzero.
 
-XLA clamps an index that is out of range, or drops what it names, and an integer divided by zero is
-some integer. The CPU raises; so does the debug mode, by these, which are programs beside the
-operators' own.
+XLA clamps an index that is out of range, or drops the write, and division of an integer by zero
+gives some integer. The CPU raises an error. In debug mode so does the device: these checks run as
+separate programs before the operator.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _F = TypeVar("_F", bound=Callable[..., "Checks"])
 
 @dataclass(frozen=True)
 class Check:
-    """`failed` says whether arguments are wrong, and `values` are what the message needs.
+    """One check: `failed` says whether arguments are wrong, `values` fill in the message.
 
-    All are scalars of a program. `words` say what that means, with `{}` for each of the values, and
-    `kind` is the error.
+    All are scalars of a program. `words` is the message, with a `{}` for each of the values, and
+    `kind` is the type of the error.
     """
 
     failed: Array
@@ -36,15 +36,15 @@ Checks: TypeAlias = Sequence[Check]
 
 
 def check_of(name: str) -> Callable[..., Checks] | None:
-    """Return what makes the checks of a pure operator, from the arguments of its schema.
+    """Return the function that builds a pure operator's checks from its arguments, or None.
 
-    Ask by `lowerings.check_of`, which fills the table first.
+    Call `lowerings.check_of`, which fills the table first.
     """
     return _TABLE.get(name)
 
 
 def check(*names: str) -> Callable[[_F], _F]:
-    """Register a function that makes the checks of pure operators. A duplicate raises ValueError."""
+    """Register a function that builds checks for operators. A duplicate raises ValueError."""
     return _check(*names)
 
 
@@ -109,7 +109,7 @@ def index_put(
     if values.ndim <= behind or values.shape[-1 - behind] == 1:
         return checks
     taken, size = (mask != 0).sum(), values.shape[-1 - behind]
-    words = f"shape mismatch: the mask takes {{}}, and there are values for {size}"
+    words = f"shape mismatch: the mask selects {{}} elements, but there are {size} values"
     return [*checks, Check(taken != size, (taken,), RuntimeError, words)]
 
 
@@ -119,7 +119,7 @@ def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
     for places in indices:
         if places is None:
             dim += 1
-        elif places.dtype in (jnp.bool_, jnp.uint8):  # a mask, of some dimensions
+        elif places.dtype in (jnp.bool_, jnp.uint8):  # a mask, which covers one or more dimensions
             dim += places.ndim
         else:
             checks += _within(places, self.shape[dim], wraps=True)
@@ -183,9 +183,9 @@ def multilabel_margin_loss_backward(
 @_check("aten::masked_scatter")
 def masked_scatter(self: Array, mask: Array, source: Array) -> Checks:
     shape = jnp.broadcast_shapes(self.shape, mask.shape)
-    wanted = jnp.broadcast_to(mask != 0, shape).sum()
+    count = jnp.broadcast_to(mask != 0, shape).sum()
     words = f"{{}} places are true in the mask, but the source has {source.size} elements"
-    return [Check(wanted > source.size, (wanted,), RuntimeError, words)]
+    return [Check(count > source.size, (count,), RuntimeError, words)]
 
 
 @_check(
@@ -218,16 +218,16 @@ def _within(
     where: Array | None = None,
     what: str = "index",
 ) -> Checks:
-    """Return the check that indices are from 0, or from -size where it `wraps`, to below a size."""
+    """Return the check that indices are in [0, size), or in [-size, size) if `wraps`."""
     if not index.size:
         return []
     low = -size if wraps else 0
     wrong = (index < low) | (index >= size)
     if where is not None:
         wrong &= where
-    # The first that is wrong: what is printed first is what somebody will look for.
+    # Report the first wrong value, as it is the easiest to locate.
     value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
-    allowed = f"Give {low} to {size - 1}" if size else "There is nothing to name"
+    allowed = f"Use {low} to {size - 1}" if size else "The dimension is empty"
     words = f"{what} {{}} is out of range for a size of {size}. {allowed}"
     return [Check(wrong.any(), (value,), IndexError, words)]
 

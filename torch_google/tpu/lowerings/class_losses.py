@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses against classes: negative log-likelihood and the margins, and their gradients."""
+"""Classification losses, negative log-likelihood and margin losses, and their gradients."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Weight: TypeAlias = jax.Array | None
 def nll_loss(
     x: jax.Array, target: jax.Array, weight: _Weight, reduction: int, ignore_index: int
 ) -> tuple[jax.Array, jax.Array]:
-    """x: (C,), (N, C) or (N, C, H, W), with a target for each but the axis of the classes."""
+    """Return the loss. x: (C,), (N, C) or (N, C, H, W); the target's shape is x's without C."""
     if target.dtype not in (jnp.int64, jnp.uint8):
         raise RuntimeError(f"nll_loss: expected a target of int64 or uint8, found {target.dtype}")
-    target = target.astype(jnp.int64)  # of uint8, -100 would be the class 156
+    target = target.astype(jnp.int64)  # in uint8, -100 would be class 156
     if weight is not None and weight.dtype != x.dtype:
         raise RuntimeError(f"nll_loss: expected weights of {x.dtype}, found {weight.dtype}")
     wide = opmath(x)
@@ -35,7 +35,7 @@ def nll_loss(
         taken = jnp.zeros(target.shape, wide.dtype)
     losses = jnp.where(target == ignore_index, 0, -taken * weights)
     if reduction == NONE:
-        # torch leaves the total at 0, but for a single row.
+        # torch leaves the total at 0, except for a single row.
         return losses, weights.sum() if x.ndim == 1 else jnp.zeros((), wide.dtype)
     total = weights.sum()
     return (losses.sum() if reduction == SUM else losses.sum() / total), total
@@ -141,7 +141,7 @@ def _class_axis(x: jax.Array) -> int:
 
 
 def _weights(x: jax.Array, target: jax.Array, weight: _Weight, ignore_index: int) -> jax.Array:
-    """The weight of each target: 0 where it is ignored."""
+    """Return the weight of each target; 0 if it is ignored."""
     ones = jnp.ones(target.shape, opmath(x).dtype)
     if weight is not None and len(weight):
         ones = opmath(weight)[jnp.where(target == ignore_index, 0, target)]
@@ -153,7 +153,7 @@ def _is_one(p: Any) -> bool:
 
 
 def _before_end(target: jax.Array) -> jax.Array:
-    """Targets count up to the first negative one."""
+    """Return the mask of targets before the first negative one."""
     return jnp.cumprod(target >= 0, axis=-1).astype(bool)
 
 

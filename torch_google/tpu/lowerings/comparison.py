@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Comparison, logic, bits and choice, element by element."""
+"""Elementwise comparison, logic, bit operations and selection."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch_google.tpu.lowerings.promotion import Array, Operand, common, convert
 from torch_google.tpu.lowerings.table import lowering
 
 _Binary = Callable[[Array, Array], Array]
-# Of so many elements to look for each is compared.
+# Up to this many test elements, compare each with each.
 _COMPARED = 64
 
 
@@ -69,7 +69,7 @@ def _out_of_range(shift: Array, bits: int) -> Array:
     "aten::__lshift__.Scalar",
 )
 def left_shift(self: Operand, other: Operand) -> Array:
-    """Shift; by fewer than none or all of the bits gives zero."""
+    """Shift left; a negative shift, or one of at least the bit width, gives zero."""
     x, y = jnp.broadcast_arrays(*common(self, other))
     zero = jnp.zeros_like(y)
     outside = _out_of_range(y, x.dtype.itemsize * 8)
@@ -84,7 +84,7 @@ def left_shift(self: Operand, other: Operand) -> Array:
     "aten::__rshift__.Scalar",
 )
 def right_shift(self: Operand, other: Operand) -> Array:
-    """Shift; by fewer than none or all of the bits leaves copies of the sign."""
+    """Shift right; a negative shift, or one of at least the bit width, gives only sign bits."""
     x, y = jnp.broadcast_arrays(*common(self, other))
     bits = x.dtype.itemsize * 8
     outside = _out_of_range(y, bits)
@@ -137,7 +137,7 @@ def isin(
     invert: bool = False,
 ) -> Array:
     x, y = common(elements, test_elements)
-    # Comparing each with each is the fastest for few; of many, the sorted ones are searched.
+    # Comparing all pairs is fastest for few elements; for many, use binary search.
     method = "compare_all" if y.size <= _COMPARED else "binary_search"
     return jnp.isin(x, y, invert=invert, method=method)
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of one to three spatial axes, transposed ones, and their gradients.
+"""Convolutions over one to three spatial axes, transposed ones, and their gradients.
 
-Channels come last: TPUs tile that way, and XLA on CPUs is faster so too. Between convolutions XLA
-cancels the transposes. A kernel is transposed at each call, which costs more than the convolution
-itself where it is large and meets few places of an image: there, on CPUs, the product of the gathered windows
-with the kernel as it lies is the faster one.
+Channels come last: TPUs tile that way, and it is also faster in XLA on CPUs. XLA cancels the
+transposes between convolutions. A kernel is transposed at each call. That costs more than the
+convolution itself if the kernel is large and applied at few positions. On CPUs, multiplying
+gathered windows with the untransposed kernel is then faster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import jax.numpy as jnp
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_LARGE = 1 << 20  # elements of a kernel whose transpose misses the caches
+_LARGE = 1 << 20  # elements of a kernel whose transpose does not fit in the caches
 
 
 @lowering("aten::convolution", "aten::convolution_overrideable")
@@ -46,7 +46,7 @@ def convolution(
     if x.shape[1] == 0:
         return _of_no_channels(x, weight, stride, padding, dilation, transposed, output_padding)
     if transposed:
-        # The adjoint: spread the input by the stride, then convolve with the mirrored kernel.
+        # The adjoint: dilate the input by the stride, then convolve with the mirrored kernel.
         weight = _mirror(weight, groups)
         reach = [d * (weight.shape[a] - 1) for a, d in zip(spatial, dilation, strict=True)]
         pads = [
@@ -56,7 +56,7 @@ def convolution(
         steps, spread = [1] * rank, stride
     else:
         pads, steps, spread = [(p, p) for p in padding], stride, [1] * rank
-    # What is added to the sum is added before it is rounded.
+    # Add the bias before rounding the sum.
     wide = None if bias is None else opmath(bias).dtype
     out = _channels_last(x, weight, steps, pads, spread, dilation, groups, wide)
     out = out.transpose((0, x.ndim - 1, *range(1, x.ndim - 1)))
@@ -94,7 +94,7 @@ def convolution_backward(
 
 
 def _of_bias(grad: jax.Array, axes: Sequence[int], sizes: Sequence[int] | None) -> jax.Array:
-    """Return the gradient of the bias: zeros if the result has no channels, which the bias has."""
+    """Return the bias's gradient: zeros if the result has no channels but the bias has."""
     summed = opmath(grad).sum(axes)
     return jnp.zeros(sizes, summed.dtype) if sizes and not summed.size else summed
 
@@ -108,7 +108,7 @@ def _of_no_channels(
     transposed: bool,
     output_padding: Sequence[int],
 ) -> jax.Array:
-    """Return what torch makes of no channels: no channels, whatever the kernel and the bias have."""
+    """Return a result without channels, as torch does, whatever the kernel and the bias have."""
     columns = zip(
         *(x.shape[2:], weight.shape[2:], stride, padding, dilation, output_padding), strict=True
     )
@@ -126,7 +126,7 @@ def _per_axis(values: Sequence[int], rank: int) -> list[int]:
 
 
 def _mirror(weight: jax.Array, groups: int) -> jax.Array:
-    """(in, out / groups, ...) of a transposed convolution to (out, in / groups, ...), mirrored."""
+    """Convert (in, out / groups, ...) of a transposed convolution to (out, in / groups, ...)."""
     wide, narrow, *kernel = weight.shape
     weight = weight.reshape(groups, wide // groups, narrow, *kernel).swapaxes(1, 2)
     weight = weight.reshape(groups * narrow, wide // groups, *kernel)
@@ -181,7 +181,7 @@ def _product(
     sizes: Sequence[int],
     wide: Any,
 ) -> jax.Array:
-    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O): a product of rows with rows."""
+    """Convolve (N, ..., C) with (O, C, ...) to (N, ..., O) as a matrix product."""
     padded = jax.lax.pad(
         x, jnp.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in pads), (0, 0, 0)]
     )

@@ -118,6 +118,6 @@ def test_a_bias_is_added_before_half_precision_rounds(size: int) -> None:
     x, weight = torch.ones(1, 1, 5), torch.full((1, 1, size), 257 / size)
     arguments = [t.bfloat16() for t in (x, weight, torch.tensor([-256.0]))]
     rounded, kernel, bias = map(to_array, arguments)
-    found = convolution(rounded, kernel, bias, [1], [0], [1], False, [0], 1)
+    actual = convolution(rounded, kernel, bias, [1], [0], [1], False, [0], 1)
     exact = torch.conv1d(*(t.double() for t in arguments))
-    torch.testing.assert_close(to_tensor(found).double(), exact, rtol=1e-2, atol=0)
+    torch.testing.assert_close(to_tensor(actual).double(), exact, rtol=1e-2, atol=0)

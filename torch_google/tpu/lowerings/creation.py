@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors from numbers. An uninitialised tensor is one of zeros."""
+"""New tensors from numbers. An uninitialised tensor is filled with zeros."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def arange_step(
         whole = True
     length = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
-        # Of a narrower type torch counts what it is given, and cuts the numbers after that.
+        # For narrower dtypes torch counts in the given type, and truncates afterwards.
         start, step = int(start), int(step)
         whole = True
     return convert(start + jnp.arange(length, dtype=_wide(whole)) * step, dtype)
@@ -122,7 +122,7 @@ def arange_step(
 def range_step(
     start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
-    """Count with the end included."""
+    """Return a range that includes its end."""
     length = math.floor((end - start) / step) + 1
     whole = isinstance(start, int) and isinstance(step, int)
     numbers = start + jnp.arange(length, dtype=_wide(whole)) * step
@@ -178,16 +178,16 @@ def _target(ends: tuple[Operand, Operand], dtype: torch.dtype | None) -> torch.d
 
 
 def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Array:
-    # Counted from the nearer end, as torch does: both ends are exact, and the middle is symmetric.
+    # Count from the nearer end, as torch does: both ends are exact and the middle is symmetric.
     wide = torch.complex128 if target.is_complex else torch.float64
-    if steps > 1:  # of one step, torch takes the start as it is
+    if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     first, last = convert(start, wide), convert(end, wide)
     at = jnp.arange(steps, dtype=first.real.dtype)
-    # XLA would multiply by the inverse of a constant, which misses whole numbers.
+    # XLA would multiply by the inverse of a constant, which misses integers.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
-    near = max(steps // 2, 1)  # the middle one belongs to the end
+    near = max(steps // 2, 1)  # the middle one counts from the end
     return jnp.where(at < near, first + at * step, last - (steps - 1 - at) * step)
 
 
@@ -227,9 +227,9 @@ def kaiser_window(
         return jnp.ones(window_length, _or_default(dtype))
     last = window_length if periodic else window_length - 1
     place = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
-    # The ends may come out of the difference a little below 0.
+    # Rounding may make the difference slightly negative at the ends.
     width = beta * jnp.sqrt(jnp.maximum(1 - place * place, 0))
-    # Scaled Bessel functions, as a large beta overflows.
+    # Use scaled Bessel functions, because a large beta overflows.
     top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
     return convert(top / bottom * jnp.exp(width - beta), dtype or default_dtype())
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connectionist temporal classification: the loss and its gradient, in log space.
 
-With S targets there are 2 S + 1 states: blanks around and between the targets. alpha[t, s] is the
-log-probability of all paths that are in state s at time t, beta[t, s] that of all their ends.
+S targets give 2 S + 1 states: the targets, with blanks around and between them. alpha[t, s] is the
+log-probability of all paths that are in state s at time t, beta[t, s] that of all their
+continuations.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def ctc_loss(
     blank: int = 0,
     zero_infinity: bool = False,
 ) -> _Pair:
-    """log_probs: (T, N, C). Results: (N,), and alpha as (N, T, 2 * longest target + 1)."""
+    """Return losses (N,), and alpha (N, T, 2 * longest target + 1), for log_probs (T, N, C)."""
     log_probs = opmath(log_probs)
     states = _states(targets, target_lengths, blank)
     emitted, skips = _emitted(log_probs, states), _skips(states, blank)
@@ -41,7 +42,7 @@ def ctc_loss(
         emission, time = at
         moved = _log_sum(alpha, _shift(alpha, 1), jnp.where(skips, _shift(alpha, 2), -jnp.inf))
         new = jnp.where(time == 0, jnp.where(first, 0.0, -jnp.inf), moved) + emission
-        # After the end of an input, alpha stays as torch leaves it: -inf.
+        # Past the end of an input, alpha stays at torch's -inf.
         new = jnp.where((time < inputs)[:, None] & _used(lengths, count), new, -jnp.inf)
         return new, new
 
@@ -51,7 +52,7 @@ def ctc_loss(
     end = jnp.take_along_axis(last, (2 * lengths)[:, None], axis=1)[:, 0]
     before = jnp.take_along_axis(last, jnp.maximum(2 * lengths - 1, 0)[:, None], axis=1)[:, 0]
     likelihood = _log_sum(end, jnp.where(lengths > 0, before, -jnp.inf))
-    # Nothing to read: certain if nothing is to be said.
+    # With no input, an empty target has probability 1.
     empty = jnp.where(lengths == 0, 0.0, -jnp.inf)
     return -jnp.where(inputs == 0, empty, likelihood), alphas
 
@@ -102,7 +103,7 @@ def ctc_loss_backward(
     times, batch, classes = log_probs.shape
     start = jnp.full((batch, count), -jnp.inf, log_probs.dtype)
     betas = jax.lax.scan(step, start, (emitted, jnp.arange(times)), reverse=True)[1]
-    # What torch's own alpha has outside of a path may be anything.
+    # Outside of a path, torch's own alpha may hold any value.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
 
     def add(of_class: jax.Array, at: _Pair) -> tuple[jax.Array, None]:
@@ -110,7 +111,7 @@ def ctc_loss_backward(
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
-    # A class may be in many states: add it up state by state, in a loop, as there may be thousands.
+    # A class may occur in many states: add them in a loop, because there may be thousands.
     nothing = jnp.full((times, batch, classes), -jnp.inf, log_probs.dtype)
     of_class = jax.lax.scan(add, nothing, (states.T, jnp.moveaxis(both, 2, 0)))[0]
     posterior = jnp.exp(of_class + loss[:, None] - log_probs)
@@ -142,7 +143,7 @@ def _listed(lengths: jax.Array) -> list[int]:
 
 
 def _states(targets: jax.Array, lengths: Sequence[int], blank: int) -> jax.Array:
-    """(N, 2 * longest + 1): the class of each state, from padded or from concatenated targets."""
+    """Return each state's class, (N, 2 * longest + 1), for padded or concatenated targets."""
     longest = max(lengths, default=0)
     starts = np.cumsum([0, *lengths])[:-1]
     if targets.ndim > 1:
@@ -157,13 +158,13 @@ def _states(targets: jax.Array, lengths: Sequence[int], blank: int) -> jax.Array
 
 
 def _emitted(log_probs: jax.Array, states: jax.Array) -> jax.Array:
-    """(T, N, states): the log-probability of what each state says at each time."""
+    """Return the log-probability of each state's class at each time, (T, N, states)."""
     index = jnp.broadcast_to(states, (log_probs.shape[0], *states.shape))
     return jnp.take_along_axis(log_probs, index, axis=2)
 
 
 def _skips(states: jax.Array, blank: int) -> jax.Array:
-    """Whether a state may follow the one two before it: a target that differs from the last."""
+    """Return whether a state may follow the one two before it: a target unequal to the last."""
     before = jnp.pad(states[:, :-2], ((0, 0), (2, 0)), constant_values=blank)
     before = before[:, : states.shape[1]]
     return (jnp.arange(states.shape[1]) % 2 == 1) & (states != before)

@@ -54,7 +54,7 @@ _RATIONAL = np.array(
 
 @lowering("aten::_dirichlet_grad")
 def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
-    # In double precision, as torch on the CPU where it matters.
+    # Compute in double precision, as torch does on the CPU where precision matters.
     x, alpha, total = (value.astype(jnp.float64) for value in floats(x, alpha, total))
     beta = total - alpha
     boundary = total * x * (1 - x)
@@ -72,7 +72,7 @@ def dirichlet_grad(x: Array, alpha: Array, total: Array) -> Array:
 
 
 def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """A Taylor expansion."""
+    """Approximate by a Taylor expansion."""
     factor = lax.digamma(alpha) - lax.digamma(alpha + beta) - jnp.log(x)
     numerator = jnp.ones_like(x)
     series = (factor + 1 / alpha) / alpha
@@ -84,7 +84,7 @@ def _by_alpha_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
-    """A Taylor expansion."""
+    """Approximate by a Taylor expansion."""
     factor = lax.digamma(alpha + beta) - lax.digamma(beta)
     numerator, betas, slopes = jnp.ones_like(x), jnp.ones_like(x), jnp.zeros_like(x)
     series = factor / alpha
@@ -98,7 +98,7 @@ def _by_beta_near_zero(x: Array, alpha: Array, beta: Array) -> Array:
 
 
 def _by_alpha_if_both_are_large(x: Array, alpha: Array, beta: Array) -> Array:
-    """Rice's saddle point expansion, or a polynomial near the mean, where that is singular."""
+    """Approximate by Rice's saddle point expansion, or by a polynomial near the mean."""
     total = alpha + beta
     mean = alpha / total
     std = jnp.sqrt(alpha * beta / (total + 1)) / total
@@ -140,7 +140,7 @@ def _stirling(x: Array) -> Array:
 
 
 def _rational(x: Array, alpha: Array, total: Array) -> Array:
-    """A rational correction to an analytic approximation."""
+    """Return an analytic approximation with a rational correction."""
     u = jnp.log(x)
     a = jnp.log(alpha) - u
     b = jnp.log(total) - a

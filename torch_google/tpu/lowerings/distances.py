@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances between rows, in the norm of order p, and their gradients."""
+"""Distances between rows in the p-norm, and their gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::_cdist_forward")
 def cdist(x1: jax.Array, x2: jax.Array, p: float, compute_mode: int | None) -> jax.Array:
-    """x1 (..., P, M) and x2 (..., R, M) to (..., P, R)."""
+    """Return distances (..., P, R) between the rows of x1 (..., P, M) and x2 (..., R, M)."""
     return _norm(opmath(x1)[..., :, None, :] - opmath(x2)[..., None, :, :], p)
 
 
@@ -35,7 +35,7 @@ def cdist_backward(
 
 @lowering("aten::_pdist_forward")
 def pdist(x: jax.Array, p: float = 2.0) -> jax.Array:
-    """Of the rows of x, each pair once, in the order of the upper triangle."""
+    """Return the distance of each pair of rows, in the order of the upper triangle."""
     first, second = np.triu_indices(x.shape[0], 1)
     return _norm(opmath(x)[first] - opmath(x)[second], p)
 
@@ -63,7 +63,7 @@ def _norm(difference: jax.Array, p: float) -> jax.Array:
 
 
 def _slope(difference: jax.Array, p: float, distance: jax.Array) -> Any:
-    """d(norm)/d(difference); 0 where the distance is 0, as torch has it."""
+    """Return d(norm)/d(difference); 0 if the distance is 0, as in torch."""
     sign = jnp.sign(difference)
     safe = jnp.where(distance == 0, 1, distance)
     if p == 0:

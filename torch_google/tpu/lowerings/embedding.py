@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows of a table by index, sums of them in bags, and the gradients to the table."""
+"""Table lookups by index, sums of rows in bags, and the gradients of the table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int = -1,
 ) -> _Four:
-    """Results: the bags; the bag of each index; the size of each bag; where each maximum was."""
+    """Return the bags, the bag of each index, the size of each bag, and the indices of maxima."""
     bags = offsets.shape[0] - (1 if include_last_offset else 0)
     bag = _bag_of(indices, offsets, bags)
     counts = indices != padding_idx
@@ -104,7 +104,7 @@ def embedding_bag_dense_backward(
 ) -> jax.Array:
     grad = opmath(grad)
     if mode == _MAX:
-        # An empty bag, or one of padding alone, has no maximum: -1 is dropped.
+        # A bag that is empty or only padding has the index -1, and that write is dropped.
         columns = jnp.arange(grad.shape[1])
         where = jnp.where(maximum_indices < 0, num_weights, maximum_indices)
         live = jnp.broadcast_to((bag_size[: grad.shape[0]] > 0)[:, None], grad.shape)
@@ -137,9 +137,9 @@ def per_sample_weights_backward(
 def embedding_renorm(
     weight: jax.Array, indices: jax.Array, max_norm: Any, norm_type: Any
 ) -> jax.Array:
-    """Shrink the rows that are named, and no others, to `max_norm`."""
+    """Shrink the rows that are indexed, and no others, to `max_norm`."""
     wide = opmath(weight)
-    norm_type = float(norm_type)  # one that is an input is baked
+    norm_type = float(norm_type)  # bakes in a number that is an input
     norms = jnp.linalg.norm(wide, ord=norm_type, axis=1, keepdims=True)
     shrunk = wide * (max_norm / (norms + 1e-7)).astype(wide.dtype)
     flat = indices.reshape(indices.size)
@@ -166,7 +166,7 @@ def _to_table(
 
 
 def _bag_of(indices: jax.Array, offsets: jax.Array, bags: int) -> jax.Array:
-    """The last bag that starts at or before each index: bags may be empty."""
+    """Return the last bag that starts at or before each index: bags may be empty."""
     places = jnp.arange(indices.shape[0], dtype=offsets.dtype)
     bag = jnp.searchsorted(offsets[:bags], places, side="right") - 1
     return bag.astype(indices.dtype)
@@ -176,14 +176,14 @@ def _max_bags(
     rows: jax.Array, indices: jax.Array, bag: jax.Array, counts: jax.Array, bags: int
 ) -> tuple[jax.Array, jax.Array]:
     places = jnp.arange(len(rows))
-    # To torch nothing is greater than a NaN that is the first, and no later one than anything.
+    # In torch nothing exceeds a leading NaN, and a later NaN exceeds nothing.
     begins = places == jax.ops.segment_min(jnp.where(counts, places, len(rows)), bag, bags)[bag]
     seen = counts[:, None] & (begins[:, None] | ~jnp.isnan(rows))
     kept = jnp.where(seen, rows, -jnp.inf)
     best = jax.ops.segment_max(kept, bag, bags)
-    # The first place that has the maximum of its bag gives the index.
+    # The index is that of the first maximum in the bag.
     wins = ((kept == best[bag]) | jnp.isnan(kept)) & counts[:, None]
     first = jax.ops.segment_min(jnp.where(wins, places[:, None], len(rows)), bag, bags)
-    found = (first < len(rows)) & (first >= 0)
-    chosen = _rows(indices, jnp.where(found, first, 0))
-    return jnp.where(found, best, 0), jnp.where(found, chosen, -1)
+    has_maximum = (first < len(rows)) & (first >= 0)
+    chosen = _rows(indices, jnp.where(has_maximum, first, 0))
+    return jnp.where(has_maximum, best, 0), jnp.where(has_maximum, chosen, -1)

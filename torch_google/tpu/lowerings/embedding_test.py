@@ -33,7 +33,7 @@ def test_rows_and_gradient(dtype: torch.dtype, by_frequency: Any, padding: Any) 
 @pytest.mark.parametrize("weighted", [True, False])
 def test_bags(mode: Any, padding: Any, last: Any, weighted: Any) -> None:
     if weighted and mode != 0:
-        pytest.skip("torch weights sums only")
+        pytest.skip("torch only supports weights for sums")
     weight = torch.randn(6, 4).double()
     indices = torch.tensor([1, 3, 3, 0, 5, 1, 2])
     offsets = torch.tensor([0, 3, 3, 5, *([7] if last else [])])  # the second bag is empty
@@ -52,7 +52,7 @@ def test_bags(mode: Any, padding: Any, last: Any, weighted: Any) -> None:
 
 
 def test_bags_of_one_scale_by_frequency_as_rows_do() -> None:
-    # Not against torch's bags: its CPU kernel takes the counts of other indices.
+    # Do not compare with torch's bags: its CPU kernel uses the counts of wrong indices.
     indices, grad = torch.tensor([1, 3, 3, 0, 5, 1, 2]), torch.randn(7, 4)
     ones = torch.ones(7, dtype=torch.int64)
     (ours,) = lowered(
@@ -67,10 +67,10 @@ def test_bags_of_one_scale_by_frequency_as_rows_do() -> None:
 def test_a_row_that_does_not_exist_gets_no_gradient(by_frequency: bool) -> None:
     backward = aten.embedding_dense_backward.default
     grad, indices = torch.ones(3, 2), torch.tensor([-1, 0, 7])
-    (found,) = lowered(backward, grad, indices, 4, -1, by_frequency)
-    assert found.sum(1).tolist() == [2, 0, 0, 0]
-    (found,) = lowered(aten.embedding_renorm.default, torch.ones(4, 4), indices, 1.0, 2.0)
-    assert found.sum(1).tolist() == pytest.approx([2, 4, 4, 4])
+    (actual,) = lowered(backward, grad, indices, 4, -1, by_frequency)
+    assert actual.sum(1).tolist() == [2, 0, 0, 0]
+    (actual,) = lowered(aten.embedding_renorm.default, torch.ones(4, 4), indices, 1.0, 2.0)
+    assert actual.sum(1).tolist() == pytest.approx([2, 4, 4, 4])
 
 
 def test_renorm() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions that pick an element: the greatest, the least, the middle one, the most frequent.
+"""Reductions that select an element: maximum, minimum, median, mode.
 
-NaN counts as the greatest and the least. Among equals, the index is that of the first one, except
-where an operator's docstring says otherwise.
+NaN counts as both the maximum and the minimum. Among equal elements, the index is that of the first
+one, unless an operator's docstring says otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def at_least_1d(x: Array) -> Array:
 
 
 def _picked(self: Array, index: Array, dim: int, keepdim: bool) -> tuple[Array, Array]:
-    """Return elements at positions along a dimension, which has one entry in `index`."""
+    """Return the elements at an index along a dimension, in which `index` has size 1."""
     values = jnp.take_along_axis(at_least_1d(self), index, axis=dim)
     if keepdim and self.ndim:
         return values, index.astype(jnp.int64)
@@ -89,7 +89,7 @@ def _isnan(x: Array) -> Array:
 
 def _middle(self: Array, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[Array, Array]:
     x = at_least_1d(self)
-    order = jnp.argsort(x, axis=dim, stable=True)  # NaN comes last
+    order = jnp.argsort(x, axis=dim, stable=True)  # NaN sorts last
     missing = jnp.sum(_isnan(x), axis=dim, keepdims=True)
     if skip_nan:
         middle = jnp.maximum((x.shape[dim] - missing - 1) // 2, 0)
@@ -105,7 +105,7 @@ def _middle(self: Array, dim: int, keepdim: bool, *, skip_nan: bool) -> tuple[Ar
 
 @lowering("aten::median.dim")
 def median_dim(self: Array, dim: int, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the lower of two middle elements; a NaN where there is one."""
+    """Return the lower of the two middle elements, or NaN if there is one."""
     return _middle(self, dim, keepdim, skip_nan=False)
 
 
@@ -134,14 +134,14 @@ def _nan_if_empty(self: Array, *, skip_nan: bool) -> Array:
 
 @lowering("aten::kthvalue")
 def kthvalue(self: Array, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the k-th smallest element, counted from one."""
+    """Return the k-th smallest element; k starts at 1."""
     order = jnp.argsort(at_least_1d(self), axis=dim, stable=True)
     return _picked(self, lax.slice_in_dim(order, k - 1, k, axis=dim), dim, keepdim)
 
 
 @lowering("aten::mode")
 def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Array]:
-    """Return the most frequent element, the least of several, at its last position."""
+    """Return the most frequent element, the smallest if tied, at its last index."""
     x = at_least_1d(self)
     axis = dim % x.ndim
     order = jnp.argsort(x, axis=axis, stable=True)

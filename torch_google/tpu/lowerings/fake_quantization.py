@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantization that stays in floating point, for training that is aware of it, with its observer.
+"""Fake quantization, which stays in floating point, for quantization-aware training.
 
-Formulas are those of torch's CPU kernels: numbers are rounded to even, and masks say what was within
-the range, which is what gradients pass through.
+The formulas are those of torch's CPU kernels: numbers round to even. Masks mark the elements within
+the range, through which gradients pass.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jax import Array
 from torch_google.tpu.lowerings.table import lowering
 
 _Pair = tuple[Array, Array]
-# Smaller scales are cut off: their inverses would overflow in half precision.
+# Clamp smaller scales: their inverses would overflow in half precision.
 _SMALL_SCALE = 6.1e-5
 
 
@@ -114,7 +114,7 @@ def observed(
     per_row: bool = False,
     symmetric: bool = False,
 ) -> tuple[Array, ...]:
-    """Update a moving average of the least and the most, and quantize by the range that it gives."""
+    """Update the moving averages of minimum and maximum, and quantize to that range."""
     looks = observer_on.reshape(-1)[0] != 0
     others = tuple(dim for dim in range(x.ndim) if dim != axis % x.ndim) if per_row else None
     rate = jnp.float32(averaging_const)
@@ -141,7 +141,7 @@ def _check_range(low: int, high: int) -> None:
 
 
 def _along(values: Array, axis: int, x: Array) -> Array:
-    """Return one value for each channel, in the shape that broadcasts over `x`."""
+    """Return one value per channel, in a shape that broadcasts over `x`."""
     return values.reshape([-1 if dim == axis % x.ndim else 1 for dim in range(x.ndim)])
 
 
@@ -180,7 +180,7 @@ def _gradients(
 
 
 def _chosen(least: Array, most: Array, low: int, high: int, symmetric: bool) -> _Pair:
-    """Return scale and zero point for a range, as fbgemm chooses them: computed in double."""
+    """Return scale and zero point for a range, computed in double as in fbgemm."""
     least, most = least.astype(jnp.float32), most.astype(jnp.float32)
     both = (least < 0) & (most > 0)
     if symmetric:

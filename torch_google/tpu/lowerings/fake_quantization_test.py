@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization and its observers, values and gradients, in every mode, against the CPU."""
+"""Fake quantization and observers match the CPU's values and gradients, in every mode."""
 
 from __future__ import annotations
 
@@ -111,9 +111,9 @@ def test_observers_see_the_same(name: str) -> None:
         fake = _FAKES[name]().to(device)
         for step in range(3):
             y = fake((_X.detach().reshape(4, 12) * (1 + step)).to(device))
-        told = fake.calculate_qparams()
+        parameters = fake.calculate_qparams()
         state = [v for v in fake.state_dict().values() if isinstance(v, Tensor)]
-        results.append([t.cpu() for t in (y, *told, *state)])
+        results.append([t.cpu() for t in (y, *parameters, *state)])
     torch.testing.assert_close(results[1], results[0], rtol=1e-5, atol=1e-5)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All families of operators: with this module they are in the table."""
+"""Imports of all families of operators, which fill the table."""
 
 from torch_google.tpu.lowerings import (  # noqa: F401 - each registers its operators
     activations,

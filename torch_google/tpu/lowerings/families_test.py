@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table has every family, and comes with the first question to it."""
+"""The first table lookup loads every family."""
 
 from __future__ import annotations
 

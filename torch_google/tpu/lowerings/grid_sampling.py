@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampling of an input at the points of a grid: bilinear, nearest or bicubic, in 2 and 3 axes."""
+"""Sampling of an input at grid points: bilinear, nearest or bicubic, in 2 and 3 dimensions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ZEROS, _BORDER, _REFLECTION = 0, 1, 2
 def grid_sampler(
     x: jax.Array, grid: jax.Array, interpolation: int, padding: int, align_corners: bool
 ) -> jax.Array:
-    """x: (N, C, spatial...); grid: (N, points..., axes), the last axis of x first, in [-1, 1]."""
+    """Sample x (N, C, spatial...) at grid (N, points..., axes): in [-1, 1], x's last axis first."""
     wide, grid = opmath(x), opmath(grid)
     sizes = x.shape[2:]
     rank = len(sizes)
@@ -85,7 +85,7 @@ def _padded(place: jax.Array, size: int, padding: int, align_corners: bool) -> j
 
 
 def _clipped(place: jax.Array, size: int) -> jax.Array:
-    """Into the input; at a border the gradient is 0, and NaN goes to 0, as torch has it."""
+    """Clip to the input; at a border the gradient is 0, and NaN becomes 0, as in torch."""
     place = jnp.where(place > 0, place, 0)
     return jnp.where(place < size - 1, place, size - 1)
 
@@ -100,7 +100,7 @@ def _reflected(place: jax.Array, low: float, span: float) -> jax.Array:
 
 
 def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
-    """x (N, C, spatial...) at whole-numbered places (N, points...): 0 outside."""
+    """Return x (N, C, spatial...) at integer indices (N, points...); 0 outside."""
     inside: Any = True
     index: Any = 0
     for place, size in zip(places, x.shape[2:], strict=True):

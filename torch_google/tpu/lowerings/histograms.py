@@ -15,11 +15,11 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("aten::histc")
 def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array:  # noqa: A002
-    """Count in equal bins from min to max, both inside; the data's own range if they are equal."""
+    """Count in equal bins from min to max, inclusive; if they are equal, in the data's range."""
     (x,) = floats(self)
     flat = x.reshape(-1)
     low, high = _widened(flat, float(min), float(max))
-    # Multiplied first, as torch does: whole numbers are at the edges of their bins. XLA would multiply by
+    # Multiply first, as torch does: integers are at the edges of their bins. XLA would multiply by
     # the inverse of a constant.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
     place = jnp.floor((flat - low) * bins / span)
@@ -46,7 +46,7 @@ def bincount(self: Array, weights: Array | None = None, minlength: int = 0) -> A
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     length = max(int(np.max(values)) + 1 if values.size else 0, minlength)
-    places = self.astype(jnp.int64)  # JAX compares the length, in the dtype of what it is given
+    places = self.astype(jnp.int64)  # JAX compares the length in the argument's dtype
     if weights is None:
         return jnp.zeros(length, jnp.int64).at[places].add(1)
     dtype = jnp.float32 if weights.dtype == jnp.float32 else jnp.float64

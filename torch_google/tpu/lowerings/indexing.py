@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading and writing at positions that tensors give: index, gather, scatter, take, masks.
+"""Reads and writes at indices from tensors: index, gather, scatter, take, masks.
 
-A position out of range is not seen: a read gives some element, a write is dropped. So it is with a
-negative one, where torch does not count from the end.
+An index out of range is not detected: a read returns some element, a write is dropped. The same
+holds for a negative index in operators that do not count from the end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 Indices = Sequence[Array | None]
 
-# For operators that take no negative positions: JAX would count from the end.
+# For operators without negative indices: JAX would count from the end.
 _FROM_0: Any = {"wrap_negative_indices": False}
 
 
@@ -32,7 +32,7 @@ def _is_mask(index: Array) -> bool:
 
 
 def _whole(indices: Indices) -> tuple[object, ...]:
-    """Turn masks into positions, which takes concrete arrays, and None into a whole dimension."""
+    """Convert masks to indices, which needs concrete arrays, and None to a whole dimension."""
     items: list[object] = []
     for index in indices:
         if index is None:
@@ -70,8 +70,8 @@ def index_tensor(self: Array, indices: Indices) -> Array:
 
 @lowering("aten::_unsafe_masked_index")
 def unsafe_masked_index(self: Array, mask: Array, indices: Indices, fill: Operand) -> Array:
-    found = self[_whole(_inside(self, indices))]
-    return jnp.where(mask, found, convert(fill, to_torch(self.dtype)))
+    values = self[_whole(_inside(self, indices))]
+    return jnp.where(mask, values, convert(fill, to_torch(self.dtype)))
 
 
 @lowering("aten::_unsafe_masked_index_put_accumulate")
@@ -79,7 +79,7 @@ def unsafe_masked_index_put_accumulate(
     self: Array, mask: Array, indices: Indices, values: Array
 ) -> Array:
     kept = jnp.where(mask, values, jnp.zeros((), values.dtype))
-    if self.dtype == jnp.bool_:  # to add is to combine
+    if self.dtype == jnp.bool_:  # addition of bools is logical or
         return self.at[_whole(_inside(self, indices))].max(kept)
     return opmath(self).at[_whole(_inside(self, indices))].add(opmath(kept))
 
@@ -114,17 +114,17 @@ def index_put_impl(
 
 
 def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulate: bool) -> Array:
-    if not values.size:  # the mask takes nothing
+    if not values.size:  # the mask selects nothing
         return self
-    # The shape of the result does not depend on the mask: each place looks up its value by the
-    # number of places before it.
+    # The result's shape does not depend on the mask: each selected element looks up its value by
+    # the number of selected elements before it.
     ahead, behind = self.shape[:dim], self.shape[dim + mask.ndim :]
     if values.ndim > len(behind) and values.shape[-1 - len(behind)] != 1:
         order = jnp.clip(jnp.cumsum(mask.reshape(-1)) - 1, 0)
-        wanted = values.shape[: values.ndim - len(behind) - 1]
-        flat = values.reshape(*wanted, -1, *values.shape[values.ndim - len(behind) :])
-        spread = jnp.take(flat, order, axis=len(wanted), mode="clip")
-        spread = spread.reshape(*wanted, *mask.shape, *spread.shape[len(wanted) + 1 :])
+        values_shape = values.shape[: values.ndim - len(behind) - 1]
+        flat = values.reshape(*values_shape, -1, *values.shape[values.ndim - len(behind) :])
+        spread = jnp.take(flat, order, axis=len(values_shape), mode="clip")
+        spread = spread.reshape(*values_shape, *mask.shape, *spread.shape[len(values_shape) + 1 :])
     elif values.ndim > len(behind):
         at = values.ndim - len(behind) - 1
         spread = values.reshape(*values.shape[:at], *[1] * mask.ndim, *values.shape[at + 1 :])
@@ -189,7 +189,7 @@ def index_reduce(
 
 
 def _cells(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
-    """Return the positions in every dimension, where those in one of them are given."""
+    """Return the indices in every dimension, with the given ones in `dim`."""
     places = [lax.broadcasted_iota(index.dtype, index.shape, at) for at in range(x.ndim)]
     places[dim % x.ndim] = index
     return tuple(places)
@@ -262,7 +262,7 @@ def _scattered(
 def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
-    """Combine each place with what goes there; without itself, a place that nothing hits stays."""
+    """Reduce each element with its sources; without itself, an element without sources stays."""
     how = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x
@@ -359,10 +359,10 @@ def nonzero(self: Array) -> Array:
 def nonzero_static(self: Array, *, size: int, fill_value: int = -1) -> Array:
     if self.ndim == 0:
         return jnp.zeros((size, 0), jnp.int64)
-    if not self.size:  # where JAX fills with zeros, whatever it is told
+    if not self.size:  # JAX fills with zeros here, ignoring fill_value
         return jnp.full((size, self.ndim), fill_value, jnp.int64)
-    found = jnp.nonzero(self, size=size, fill_value=fill_value)
-    return jnp.stack(found, axis=1).astype(jnp.int64)
+    indices = jnp.nonzero(self, size=size, fill_value=fill_value)
+    return jnp.stack(indices, axis=1).astype(jnp.int64)
 
 
 @lowering("aten::repeat_interleave.Tensor", host_shape=True)

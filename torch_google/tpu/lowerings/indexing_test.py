@@ -88,7 +88,7 @@ def test_gather_and_scatter() -> None:
 
 
 def test_a_negative_position_is_out_of_range_where_torch_has_none() -> None:
-    """A read gives some element, as at the beginning; a write is dropped."""
+    """Check that an index out of range reads some element, here the first, and drops writes."""
     x, at, one = torch.arange(1.0, 4), torch.tensor([-1]), torch.full((1,), 9.0)
     for op in (aten.index_add.default, aten.index_copy.default, aten.scatter_add.default):
         assert lowered(op, x, 0, at, one)[0].tolist() == [1, 2, 3]
@@ -96,8 +96,8 @@ def test_a_negative_position_is_out_of_range_where_torch_has_none() -> None:
         for how in ("sum", "prod", "mean", "amax", "amin"):
             for op in (aten.scatter_reduce.two, aten.index_reduce.default):
                 if (op, how) != (aten.index_reduce.default, "sum"):
-                    (found,) = lowered(op, x, 0, at, one, how, include_self=include)
-                    assert found.tolist() == [1, 2, 3]
+                    (actual,) = lowered(op, x, 0, at, one, how, include_self=include)
+                    assert actual.tolist() == [1, 2, 3]
     assert lowered(aten.scatter.src, x, 0, at, one)[0].tolist() == [1, 2, 3]
     assert lowered(aten.scatter.value, x, 0, at, 9.0)[0].tolist() == [1, 2, 3]
     assert lowered(aten.gather.default, x, 0, at)[0].tolist() == [1]
@@ -143,13 +143,13 @@ def test_inside_of_bounds() -> None:
 def test_sums_of_half_precision_round_once(op: torch._ops.OpOverload) -> None:
     ones = torch.ones(300, dtype=torch.bfloat16)
     index = torch.zeros(300, dtype=torch.int64)
-    (found,) = lowered(op, torch.zeros(1, dtype=torch.bfloat16), 0, index, ones)
-    assert float(found[0]) == 300.0
+    (actual,) = lowered(op, torch.zeros(1, dtype=torch.bfloat16), 0, index, ones)
+    assert float(actual[0]) == 300.0
 
 
 def test_values_of_half_precision_put_in_one_place_round_once() -> None:
     ones = torch.ones(300, dtype=torch.bfloat16)
     index = torch.zeros(300, dtype=torch.int64)
     zero = torch.zeros(1, dtype=torch.bfloat16)
-    (found,) = lowered(aten.index_put.default, zero, [index], ones, True)
-    assert float(found[0]) == 300.0
+    (actual,) = lowered(aten.index_put.default, zero, [index], ones, True)
+    assert float(actual[0]) == 300.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested tensors of the layout `torch.jagged`, against the CPU."""
+"""Nested tensors of the layout `torch.jagged` match the CPU."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def test_padded_unbound_and_computed_as_on_the_cpu(mode: str) -> None:
 def test_padded_to_jagged(total: int | None) -> None:
     dense, offsets = torch.arange(36.0).reshape(3, 4, 3), torch.tensor([0, 2, 2, 6])
     op = torch.ops.aten._padded_dense_to_jagged_forward
-    wanted = op(dense, [offsets], total)
-    assert torch.equal(op(dense.to("tpu"), [offsets.to("tpu")], total).cpu(), wanted)
+    expected = op(dense, [offsets], total)
+    assert torch.equal(op(dense.to("tpu"), [offsets.to("tpu")], total).cpu(), expected)

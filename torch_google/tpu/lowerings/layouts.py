@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How results lie in memory on the CPU, where torch's meta kernels have another device in mind.
+"""Strides of results on the CPU, for operators whose meta kernels describe another device.
 
-Nor has torch a meta kernel for shapes that depend on values: the same rules hold for these.
+The rules also cover results whose shapes depend on values, for which torch has no meta kernel.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
 
-# Of which oneDNN convolves volumes.
+# The dtypes in which oneDNN runs 3D convolutions.
 _VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
 
 _LayoutRule = Callable[
@@ -23,7 +23,7 @@ _LayoutRule = Callable[
 def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """Return meta tensors for the results of an operator of this name, with the CPU's strides.
 
-    `metas`: one, or a sequence of them, with the right shapes and dtypes.
+    `metas`: one meta tensor or a sequence, with correct shapes and dtypes.
     """
     rule = _RULES.get(name)
     if rule is None:
@@ -34,10 +34,10 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
 
 
 def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
-    """Return channels last where the input or the weight has them there, as a convolution leaves it.
+    """Return channels last if the input or the weight has that format, as a convolution does.
 
-    Of volumes, oneDNN has some dtypes, where it is linked; the CPU's own kernels leave others
-    contiguous.
+    For volumes, oneDNN (if linked) does so for some dtypes; the CPU's own kernels return other
+    dtypes contiguous.
     """
     formats = [suggest_memory_format(operand) for operand in (x, weight)]
     last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
@@ -47,7 +47,7 @@ def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_fo
 
 
 def _columns(*which: int) -> _LayoutRule:
-    """Matrices in column-major order, as LAPACK leaves them."""
+    """Return a rule for matrices in column-major order, LAPACK's format."""
 
     def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
         return [
@@ -63,7 +63,7 @@ def _columns(*which: int) -> _LayoutRule:
 def _solution(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """The first rows of what LAPACK solved in place: as many as the longer side of the matrix."""
+    """Return the strides of LAPACK's in-place solution, with rows for the longer side."""
     a, solution = args[0], metas[0]
     rows, vector = max(a.shape[-2:]), solution.ndim == a.ndim - 1
     lead, columns = (
@@ -74,13 +74,13 @@ def _solution(
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """One row for each dimension, seen from the side."""
+    """Return the transpose of a tensor with one row per dimension."""
     places = metas[0]
     return [_ordered(places, [1, 0])]
 
 
 def _along(position: int) -> _LayoutRule:
-    """Slices along a dimension, one after the other: that of the argument `dim`, here or named."""
+    """Return a rule for slices along `dim`, stored one after the other."""
 
     def rule(
         metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -96,7 +96,7 @@ def _along(position: int) -> _LayoutRule:
 
 
 def _as_argument(position: int) -> _LayoutRule:
-    """Channels last where an argument has them there, for what has as many dimensions."""
+    """Return a rule for channels last if the argument has that format and as many dimensions."""
 
     def rule(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
         x = args[position]
@@ -114,7 +114,7 @@ def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -
 
 
 def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
-    """Those of this rank in a format. None is what nobody asked for."""
+    """Return the tensors, with those of this rank in a format. None is an unrequested result."""
     return [
         meta if meta is None or meta.ndim != rank else meta.contiguous(memory_format=layout)
         for meta in metas
@@ -122,7 +122,7 @@ def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> 
 
 
 def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """As the query, but for the operands that the CPU's one kernel does not take: then plain."""
+    """Return the query's strides, or contiguous ones for operands that the CPU's kernel rejects."""
     query, value = args[0], args[2]
     if _have_rows(args[:3]) and query.shape[-1] == value.shape[-1]:
         return [torch.empty_like(query, device="meta"), *metas[1:]]
@@ -130,13 +130,14 @@ def _attention(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) 
 
 
 def _attention_grads(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """In the sizes of query, key and value, which may have fewer heads, place by place."""
-    wanted, bias = args[10], args[4]
+    """Return gradients in the sizes of query, key and value; key and value may have fewer heads."""
+    output_mask, bias = args[10], args[4]
     order = [0, 2, 1, 3] if _have_rows(args[1:4]) else [0, 1, 2, 3]
     grads: list[torch.Tensor | None] = [
-        _ordered(x, order) if needed else None for x, needed in zip(args[1:4], wanted, strict=False)
+        _ordered(x, order) if needed else None
+        for x, needed in zip(args[1:4], output_mask, strict=False)
     ]
-    learned = wanted[3] and bias is not None and bias.dtype != torch.bool
+    learned = output_mask[3] and bias is not None and bias.dtype != torch.bool
     return [*grads, torch.empty_like(bias, device="meta") if learned else None]
 
 
@@ -147,7 +148,7 @@ def _have_rows(operands: Sequence[torch.Tensor]) -> bool:
 def _real_to_complex(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """The dimension that is halved comes last."""
+    """Return strides with the halved dimension last."""
     source, (*dims, last) = args[:2]
     return [_transformed(metas[0], source, [*_by_stride(source, dims), last % source.ndim])]
 
@@ -162,7 +163,7 @@ def _complex_to_complex(
 def _complex_to_real(
     metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any
 ) -> list[torch.Tensor]:
-    """All dimensions but the last are transformed by themselves before."""
+    """Return strides as if all dimensions but the last were transformed separately first."""
     source, (*dims, last) = args[:2]
     if dims:
         source = _transformed(source.new_empty(source.shape), source, _by_stride(source, dims))
@@ -170,9 +171,9 @@ def _complex_to_real(
 
 
 def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) -> torch.Tensor:
-    """Transforms one after the other, as MKL leaves them: what is not transformed is outermost.
+    """Return the strides of consecutive transforms in MKL: untransformed dimensions are outermost.
 
-    Where MKL is not linked, pocketfft fills what is contiguous.
+    If MKL is not linked, pocketfft returns contiguous results.
     """
     if not torch.backends.mkl.is_available():
         return meta.contiguous()
@@ -181,18 +182,18 @@ def _transformed(meta: torch.Tensor, source: torch.Tensor, dims: Sequence[int]) 
 
 
 def _by_stride(source: torch.Tensor, dims: Sequence[int]) -> list[int]:
-    """The dimension with the largest stride first."""
+    """Return the dimensions by decreasing stride."""
     return sorted((d % source.ndim for d in dims), key=lambda d: -source.stride(d))
 
 
 def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """Nothing in place of a gradient that the mask leaves out; that of the input lies as it does."""
+    """Return None for masked-out gradients, and the input's strides for its own gradient."""
     grads = _as_argument(1)(metas, args, kwargs)
     return [grad if asked else None for grad, asked in zip(grads, args[9], strict=True)]
 
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    """As the operands together, in their order: torch's decompositions have another."""
+    """Return the strides of all operands combined, which torch's decompositions get wrong."""
     operands = [x for x in args if isinstance(x, torch.Tensor)]
     strides = compute_elementwise_output_strides(*operands)
     return [metas[0].new_empty_strided(metas[0].shape, strides), *metas[1:]]
@@ -203,7 +204,7 @@ def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.
 
 
 def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
-    """A new one whose dimensions lie in memory in this order, the slowest first."""
+    """Return a new meta tensor with its dimensions in this memory order, the outermost first."""
     shape = [meta.shape[d] for d in order]
     return meta.new_empty(shape, device="meta").permute(
         sorted(range(len(order)), key=order.__getitem__)

@@ -84,8 +84,8 @@ def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
     expected = op(*args, **options)
     expected = [expected] if isinstance(expected, torch.Tensor) else list(expected)
     shapes = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in expected]
-    found = laid_out(op.name(), shapes, args, options)
-    assert [t.stride() for t in found if t.numel()] == [t.stride() for t in expected if t.numel()]
+    actual = laid_out(op.name(), shapes, args, options)
+    assert [t.stride() for t in actual if t.numel()] == [t.stride() for t in expected if t.numel()]
 
 
 @pytest.mark.parametrize("memory", [LAST, torch.contiguous_format])
@@ -94,8 +94,8 @@ def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) ->
     out, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True)
     expected = aten.max_unpool2d.default(out, places, [6, 6])
     shape = torch.empty(expected.shape, device="meta")
-    found = laid_out("aten::max_unpool2d", shape, (out, places, [6, 6]), {})
-    assert found.stride() == expected.stride()
+    actual = laid_out("aten::max_unpool2d", shape, (out, places, [6, 6]), {})
+    assert actual.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -112,8 +112,8 @@ def test_convolutions(dtype: torch.dtype, rank: int, transposed: bool, which: st
     weight = weight.to(memory_format=last) if which == "weight" else weight
     args = (x, weight, None, [1] * rank, [1] * rank, [1] * rank, transposed, [0] * rank, 1)
     expected = aten.convolution.default(*args)
-    found = laid_out("aten::convolution", torch.empty(expected.shape, device="meta"), args, {})
-    assert found.stride() == expected.stride()
+    actual = laid_out("aten::convolution", torch.empty(expected.shape, device="meta"), args, {})
+    assert actual.stride() == expected.stride()
 
     shape = ([3], *args[3:])
     grads = aten.convolution_backward.default(expected, x, weight, *shape, [True] * 3)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Factorization of symmetric and Hermitian matrices that need not be definite, and its solutions.
+"""Factorization of indefinite symmetric and Hermitian matrices, and solutions.
 
-The method of Bunch and Kaufman as LAPACK's sytrf and hetrf have it for lower triangles: blocks of
-one or two pivots, with the same choice of pivots, so that what torch has on the CPU comes out.
+This is the Bunch-Kaufman method of LAPACK's sytrf and hetrf for lower triangles, with blocks of one
+or two pivots. The choice of pivots is the same, so that results equal torch's on the CPU.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _State: TypeAlias = tuple[jax.Array, jax.Array, jax.Array, jax.Array]
 def ldl_factor_ex(
     a: jax.Array, *, hermitian: bool = False, check_errors: bool = False
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The factors in the lower triangle, LAPACK's pivots, and where a pivot was exactly zero."""
+    """Return the lower triangle of factors, LAPACK's pivots, and the first zero pivot."""
     size = a.shape[-1]
     if not a.size:
         return a, jnp.zeros(a.shape[:-1], jnp.int32), jnp.zeros(a.shape[:-2], jnp.int32)
@@ -43,12 +43,12 @@ def ldl_solve(
     if not (packed.size and b.size):
         return jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
     hermitian = hermitian and jnp.iscomplexobj(packed)
-    found = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
+    solution = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
         jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
         jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
         jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),
     )
-    return found.reshape(*lead, *b.shape[-2:])
+    return solution.reshape(*lead, *b.shape[-2:])
 
 
 def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -58,12 +58,12 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
     whole = below + (below.conj().T if hermitian else below.T) + jnp.diag(diagonal)
     start = (whole, jnp.zeros(size, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
     step = lambda state: _step(state, hermitian)  # noqa: E731
-    found = jax.lax.while_loop(lambda state: state[2] < size, step, start)
-    return found[0], found[1], found[3]
+    factored = jax.lax.while_loop(lambda state: state[2] < size, step, start)
+    return factored[0], factored[1], factored[3]
 
 
 def _step(state: _State, hermitian: bool) -> _State:
-    """Take one pivot, or a block of two, at `k`; the trailing matrix is kept whole, both halves."""
+    """Eliminate one pivot, or a block of two, at `k`; update both triangles of the rest."""
     a, pivots, k, info = state
     size = a.shape[-1]
     rows = jnp.arange(size)
@@ -78,7 +78,7 @@ def _step(state: _State, hermitian: bool) -> _State:
     place = jnp.where(single, k, k + 1)
     other = jnp.where(stay, k, at)
     order = rows.at[place].set(other).at[other].set(place)
-    # Of rows before k only what has been stored moves: LAPACK leaves that where it was.
+    # Leave the stored part of rows before k unswapped, as LAPACK does.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
     a = jnp.where(live, swapped, a)
@@ -116,11 +116,11 @@ def _two(a: jax.Array, k: jax.Array, hermitian: bool) -> jax.Array:
 
 
 def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) -> jax.Array:
-    """By substitution, block by block, with the rows exchanged on the way as LAPACK has them."""
+    """Solve by substitution, block by block, exchanging rows in LAPACK's order."""
     size = packed.shape[-1]
     rows = jnp.arange(size)
     in_pair = pivots < 0
-    # The first of a pair: pairs follow one another, so count within a run of negative pivots.
+    # The first of a pair: pairs are adjacent, so count within a run of negative pivots.
     first = jax.lax.scan(
         lambda open_, negative: (negative & ~open_, negative & ~open_), jnp.array(False), in_pair
     )[1]
@@ -141,7 +141,7 @@ def _solve(packed: jax.Array, pivots: jax.Array, b: jax.Array, hermitian: bool) 
         return lower[:, k]
 
     def forward(k: jax.Array, x: jax.Array) -> jax.Array:
-        # Both columns of a pair come after its exchange, which is marked on the second.
+        # Eliminate both columns of a pair after its exchange, which its second pivot marks.
         x = exchange(x, k)
         before = jnp.maximum(k - 1, 0)
         x = x - jnp.outer(jnp.where(second[k], column(before), 0), x[before])
@@ -166,5 +166,5 @@ def _other(x: jax.Array, hermitian: bool) -> jax.Array:
 
 
 def _size(x: jax.Array) -> jax.Array:
-    """What LAPACK compares: |re| + |im|."""
+    """Return LAPACK's measure of size: |re| + |im|."""
     return jnp.abs(x.real) + jnp.abs(x.imag) if jnp.iscomplexobj(x) else jnp.abs(x)

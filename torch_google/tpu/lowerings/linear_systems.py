@@ -68,7 +68,7 @@ def lu_solve(
     pivots = jnp.broadcast_to(pivots, (*lead, pivots.shape[-1]))
     if left:
         return _lu_solve(packed, pivots, b, adjoint)
-    # X A = B is A^H X^H = B^H.
+    # X A = B is equivalent to A^H X^H = B^H.
     return _adjoint(_lu_solve(packed, pivots, _adjoint(b), not adjoint))
 
 
@@ -109,7 +109,7 @@ def slogdet(a: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
 def lstsq(
     a: jax.Array, b: jax.Array, rcond: Any = None, *, driver: str | None = None
 ) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-    """The solution of least norm, by singular values; residuals and rank as the driver has them."""
+    """Return the least-norm solution by SVD; the driver decides on residuals and rank."""
     m, n = a.shape[-2:]
     vector = a.ndim - 1 == b.ndim and a.shape[:-1] == b.shape
     columns = b[..., None] if vector else b
@@ -156,7 +156,7 @@ def pinv(
 
 
 def _factored(a: jax.Array) -> jax.Array:
-    """What torch factors for a determinant: a real matrix by columns, so its gradient expects."""
+    """Return the matrix that torch factors for a determinant: real ones are column-major."""
     return a if jnp.iscomplexobj(a) else jnp.swapaxes(a, -1, -2)
 
 

@@ -83,8 +83,8 @@ def test_pseudo_inverse(dtype: torch.dtype, shape: Any) -> None:
     check(op, a)
     half, tenth = torch.tensor(0.5).double(), torch.tensor(0.1).double()
     for cut in ({"atol": half, "rtol": tenth}, {"atol": half}, {"rtol": tenth}):
-        (found,) = lowered(op, a, **cut)
-        torch.testing.assert_close(to_tensor(found), op(a, **cut))
+        (actual,) = lowered(op, a, **cut)
+        torch.testing.assert_close(to_tensor(actual), op(a, **cut))
     if shape[-1] == shape[-2]:
         check(op, a @ a.mH, hermitian=True)
 

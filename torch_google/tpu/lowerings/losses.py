@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses that compare element by element, and their gradients."""
+"""Elementwise losses and their gradients."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def reduced(loss: jax.Array, reduction: int) -> jax.Array:
 
 
 def unreduced(grad: jax.Array, count: int, reduction: int) -> jax.Array:
-    """The gradient to each of `count` losses."""
+    """Return the gradient of each of `count` losses."""
     return opmath(grad) / count if reduction == MEAN else opmath(grad)
 
 
@@ -42,7 +42,7 @@ def smooth_l1_loss(
 ) -> jax.Array:
     z = jnp.abs(opmath(x) - opmath(target))
     b = jnp.asarray(beta).astype(z.dtype)
-    # A beta of 0 is the absolute error: no element is below it.
+    # With a beta of 0 the loss is the absolute error: no element is below beta.
     safe = jnp.where(b > 0, b, 1)
     return reduced(jnp.where(z < b, 0.5 * z * z / safe, z - 0.5 * b), reduction)
 
@@ -81,7 +81,7 @@ def binary_cross_entropy(
     x: jax.Array, target: jax.Array, weight: jax.Array | None = None, reduction: int = MEAN
 ) -> jax.Array:
     x, target = opmath(x), opmath(target)
-    # torch bounds each logarithm, so that a certain and wrong answer costs 100, not infinity.
+    # torch bounds each logarithm, so that a certain but wrong answer costs 100, not infinity.
     log_x, log_rest = jnp.maximum(jnp.log(x), -100), jnp.maximum(jnp.log1p(-x), -100)
     loss = (target - 1) * log_rest - target * log_x
     return reduced(loss if weight is None else loss * opmath(weight), reduction)

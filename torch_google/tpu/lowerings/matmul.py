@@ -48,7 +48,7 @@ def add_product_dtype(
 
 @lowering("aten::addbmm")
 def addbmm(c: jax.Array, a: jax.Array, b: jax.Array, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    # The sum over the batch is a contraction over it: one product, no intermediate batch.
+    # Contract over the batch as well: one product, without an intermediate batch.
     dims = (((0, 2), (0, 1)), ((), ()))
     summed = jax.lax.dot_general(a, b, dims, preferred_element_type=_accumulator(a))
     return _combine(c, summed, beta, alpha)
@@ -103,9 +103,10 @@ def _accumulator(x: jax.Array) -> Any:
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
-    if a.dtype != b.dtype and not (a.size and b.size):  # a batch of which torch computes nothing
+    # an empty product, whose dtypes torch does not compare
+    if a.dtype != b.dtype and not (a.size and b.size):
         return jnp.zeros((*a.shape[:-1], *b.shape[b.ndim - 1 :]), b.dtype)
-    if a.dtype != b.dtype:  # of which torch's meta kernels say nothing
+    if a.dtype != b.dtype:  # torch's meta kernels do not check this
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {a.dtype} != {b.dtype}"
         )
@@ -115,18 +116,18 @@ def _product(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _combine(c: jax.Array, product: jax.Array, beta: Any, alpha: Any) -> jax.Array:
-    """beta * c + alpha * product, where a beta of 0 hides what c holds: NaN too.
+    """Return beta * c + alpha * product; a beta of 0 ignores c, including NaN.
 
-    Raises RuntimeError unless c has the shape of the product, or expands to it: torch's meta kernels
-    take a c that is larger.
+    Raises RuntimeError unless c has the product's shape or expands to it: torch's meta kernels
+    accept a larger c.
     """
     if jnp.broadcast_shapes(c.shape, product.shape) != product.shape:
         raise RuntimeError(
-            f"a sum with a product of shape {product.shape} takes no tensor of shape {c.shape}. "
-            "Give one that expands to the shape of the product"
+            f"a sum with a product of shape {product.shape} does not accept a tensor of shape {c.shape}. "
+            "Use one that expands to the shape of the product"
         )
     if jnp.issubdtype(product.dtype, jnp.integer):
-        # torch takes the whole part of a number for integers.
+        # For integers torch truncates beta and alpha.
         beta, alpha = (int(v) if isinstance(v, float) else v for v in (beta, alpha))
     product = product * scalar(alpha, product)
     if is_zero(beta):

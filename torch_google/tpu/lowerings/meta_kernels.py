@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes of results that torch does not know without a device: it has no meta kernel for these.
+"""Meta kernels for operators for which torch has none, or a wrong one.
 
-Or a wrong one, which is said where it is replaced.
-
-Also the one operator of our own: `aten::native_batch_norm` with its running statistics as results.
+The docstring of each replacement says what is wrong in torch's. This module also defines our own
+pure operator: `aten::native_batch_norm` with its running statistics as results.
 """
 
 from __future__ import annotations
@@ -74,20 +73,20 @@ def _multi_margin_loss(
     weight: torch.Tensor | None = None,
     reduction: int = 1,
 ) -> torch.Tensor:
-    """As torch's kernels: each target has a loss, where its meta kernel gives one target a row."""
+    """Match torch's kernels: one loss per target; its meta kernel reads one target as a row."""
     return x.new_empty(target.shape if reduction == 0 else ())
 
 
 def _multilabel_margin_loss(
     x: torch.Tensor, target: torch.Tensor, reduction: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As torch's kernels: the loss of a single row has no dimension, which its meta kernel gives it."""
+    """Match torch's kernels: a single row's loss has no dimension; its meta kernel adds one."""
     rows = x.shape[:1] if x.ndim == 2 and reduction == 0 else ()
     return x.new_empty(rows), x.new_empty(target.shape)
 
 
 def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
-    """A meta kernel that takes no batch of nothing, made to."""
+    """Wrap a meta kernel that rejects empty batches so that it accepts them."""
 
     def kernel(x: torch.Tensor, *how: Any) -> torch.Tensor:
         if not x.ndim or x.shape[0]:
@@ -98,7 +97,7 @@ def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.
 
 
 def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """As torch's kernels: dtypes may differ where there is nothing to multiply."""
+    """Match torch's kernels: dtypes may differ if there is nothing to multiply."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_bmm(a, b)
@@ -107,7 +106,7 @@ def _bmm(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _baddbmm(
     c: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: float = 1, alpha: float = 1
 ) -> torch.Tensor:
-    """The same."""
+    """Match torch's kernels, as `_bmm` does."""
     if _is_a_product_of_nothing(a, b):
         return b.new_empty((*a.shape[:2], b.shape[2]))
     return _meta_registrations.meta_baddbmm(c, a, b, beta=beta, alpha=alpha)
@@ -127,13 +126,13 @@ def _window(
 def _of_dimension(
     x: torch.Tensor, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As torch's kernels, where the meta kernel takes each device for CUDA, which is not deterministic."""
+    """Match torch's kernels: its meta kernel treats any device as CUDA: nondeterministic."""
     values = torch.ops.aten.kthvalue.default(x, 1, dim, keepdim)[0] if x.ndim else x
     return torch.empty_like(values), torch.empty_like(values, dtype=torch.int64)
 
 
 def _histc(x: torch.Tensor, bins: int = 100, least: float = 0, most: float = 0) -> torch.Tensor:
-    """The same."""
+    """Match torch's kernels, as `_of_dimension` does."""
     if bins <= 0:
         raise RuntimeError(f"histc(): bins must be > 0, but got {bins}")
     if least > most:
@@ -142,32 +141,32 @@ def _histc(x: torch.Tensor, bins: int = 100, least: float = 0, most: float = 0) 
 
 
 def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
-    """The kernel whose results are written to arguments of these names."""
+    """Return a kernel that writes its results to the arguments with these names."""
 
     def written(*args: Any, **named: Any) -> Any:
         targets = [named.pop(name) for name in names]
-        found = kernel(*args, **named)
-        for target, made in zip(targets, found if len(names) > 1 else (found,), strict=True):
-            if target.shape != made.shape:
-                target.resize_(made.shape)
+        results = kernel(*args, **named)
+        for target, result in zip(targets, results if len(names) > 1 else (results,), strict=True):
+            if target.shape != result.shape:
+                target.resize_(result.shape)
         return tuple(targets) if len(names) > 1 else targets[0]
 
     return written
 
 
 def _nll_loss(x: torch.Tensor, target: torch.Tensor, *how: Any) -> tuple[torch.Tensor, ...]:
-    """As torch's kernels: classes may be bytes, which its meta kernel takes for wrong indices."""
+    """Match torch's kernels: classes may be uint8, which its meta kernel rejects."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
-    found: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *how)
-    return found
+    losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *how)
+    return losses
 
 
 def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **how: Any) -> torch.Tensor:
-    """As torch's kernels: v2.6's meta kernel takes no dimension from the end."""
+    """Match torch's kernels: v2.6's meta kernel rejects negative dimensions."""
     axis = axis % x.ndim if x.ndim else axis
-    found: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **how)
-    return found
+    reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **how)
+    return reduced
 
 
 def _in_place(*args: object, **options: object) -> None:
@@ -177,7 +176,7 @@ def _in_place(*args: object, **options: object) -> None:
 def _bernoulli_out(
     x: torch.Tensor, *, generator: torch.Generator | None = None, out: torch.Tensor
 ) -> torch.Tensor:
-    """As torch's kernels: a draw is 0 or 1 in any dtype, where its meta kernel takes floats alone."""
+    """Match torch's kernels: any dtype can hold a draw; its meta kernel only accepts floats."""
     return torch.add(torch.empty_like(x, dtype=torch.bool), False, out=out)
 
 
@@ -205,7 +204,7 @@ def _jagged(
     dense: torch.Tensor, offsets: list[torch.Tensor], total: int | None = None
 ) -> torch.Tensor:
     if total is None:
-        raise NotImplementedError("the last offset says how many rows there are")
+        raise NotImplementedError("the number of rows depends on the last offset's value")
     return dense.new_empty([total, *dense.shape[2:]])
 
 

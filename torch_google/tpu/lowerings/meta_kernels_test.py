@@ -36,7 +36,7 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
         ("_fused_adagrad", (*[state] * 3, step), ADAGRAD),
     ]:
         if V2_6 and (name, overload) == ("_fused_adagrad", "tensor_lr"):
-            continue  # v2.6 takes a number alone
+            continue  # v2.6 only accepts a number
         results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **how)
         assert results[0][0].shape == (3, 2)
 
@@ -58,8 +58,8 @@ def test_a_loss_has_the_shape_that_the_cpu_gives_it(size: tuple[int, ...], reduc
     args = torch.rand(size), torch.zeros(size, dtype=torch.int64)
     loss = aten.multilabel_margin_loss_forward.default
     expected = loss(*args, reduction)
-    found = loss(*(arg.to("meta") for arg in args), reduction)
-    assert [t.shape for t in found] == [t.shape for t in expected]
+    actual = loss(*(arg.to("meta") for arg in args), reduction)
+    assert [t.shape for t in actual] == [t.shape for t in expected]
 
 
 @pytest.mark.parametrize("reduction", [0, 1, 2])
@@ -68,8 +68,8 @@ def test_each_target_has_a_loss(size: Any, targets: Any, reduction: int) -> None
     args = torch.rand(size), torch.zeros(targets, dtype=torch.int64)
     loss = aten.multi_margin_loss.default
     expected = loss(*args, reduction=reduction)
-    found = loss(*(arg.to("meta") for arg in args), reduction=reduction)
-    assert found.shape == expected.shape
+    actual = loss(*(arg.to("meta") for arg in args), reduction=reduction)
+    assert actual.shape == expected.shape
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

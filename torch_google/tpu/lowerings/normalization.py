@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layer, group and RMS normalization, and their gradients. Statistics of half dtypes are float32."""
+"""Layer, group and RMS normalization, and their gradients. Half dtypes use float32 statistics."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _statistics(x: jax.Array, axes: tuple[int, ...], eps: Any) -> tuple[jax.Arra
     mean = x.mean(axes, keepdims=True)
     variance = jnp.square(x - mean).mean(axes, keepdims=True)
     if not math.prod(x.shape[a] for a in axes):
-        # Of nothing, torch says mean 0 and variance 0.
+        # For an empty input, torch returns mean 0 and variance 0.
         mean, variance = jnp.zeros_like(mean), jnp.zeros_like(variance)
     return mean, jax.lax.rsqrt(variance + _same(eps, x))
 
@@ -159,7 +159,7 @@ def _normal_grad(
     weight: jax.Array | None,
     axes: tuple[int, ...],
 ) -> jax.Array:
-    """Gradient to x of normal = (x - mean) * rstd, both of which depend on x."""
+    """Return the gradient of x for normal = (x - mean) * rstd, both of which depend on x."""
     if weight is not None:
         grad = grad * opmath(weight)
     mean = grad.mean(axes, keepdims=True)

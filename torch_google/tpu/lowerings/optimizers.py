@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fused optimizer steps over lists of parameters, and the two operators of a gradient scaler.
 
-Each is the functional spelling: it returns new lists. With `found_inf` set, nothing changes.
+Each is the functional variant: it returns new lists. If `found_inf` is set, they are unchanged.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def fused_sgd(
 
 @lowering("aten::_fused_adagrad.tensor_lr")
 def fused_adagrad_of_a_tensor(*args: Any, **kwargs: Any) -> _Lists:
-    return fused_adagrad(*args, **kwargs)[:3]  # torch leaves the steps out of this one's results
+    return fused_adagrad(*args, **kwargs)[:3]  # torch's results for this overload omit the steps
 
 
 @lowering("aten::_fused_adagrad")
@@ -101,10 +101,12 @@ def fused_adagrad(
 def unscale(
     grads: _List, found_inf: jax.Array, inv_scale: jax.Array
 ) -> tuple[list[jax.Array], jax.Array]:
-    """Scaled gradients back, and 1 in `found_inf` if any is infinite or NaN."""
+    """Return the unscaled gradients, and 1 in `found_inf` if any is infinite or NaN."""
     bad = [~jnp.isfinite(grad).all() for grad in grads]
-    found = jnp.where(jnp.stack(bad).any(), 1, found_inf) if bad else found_inf
-    return [opmath(grad) * inv_scale.reshape(()) for grad in grads], found.reshape(found_inf.shape)
+    found_any = jnp.where(jnp.stack(bad).any(), 1, found_inf) if bad else found_inf
+    return [opmath(grad) * inv_scale.reshape(()) for grad in grads], found_any.reshape(
+        found_inf.shape
+    )
 
 
 @lowering("aten::_amp_update_scale")
@@ -154,7 +156,7 @@ def _adam(
             p = p * (1 - rate * decay)
         else:
             grad = grad + p * decay
-        # What is left to 1 is taken before the numbers are narrowed: there 1 - 0.999 is 4e-5 off.
+        # Subtract from 1 before narrowing the numbers: in float32, 1 - 0.999 is off by 4e-5.
         mean = mean + (grad - mean) * _as(1 - beta1, p)
         square = square * b2 + grad * grad * _as(1 - beta2, p)
         correction1, correction2 = _correction(beta1, step, p), _correction(beta2, step, p)
@@ -180,12 +182,12 @@ def _append(
 
 
 def _as(number: Any, like: jax.Array) -> jax.Array:
-    """A Python number, a traced one, or a tensor of one element, in the dtype of the arithmetic."""
+    """Return a Python number, traced number or one-element tensor in the computation dtype."""
     return jnp.asarray(number).astype(like.dtype).reshape(())
 
 
 def _correction(beta: Any, step: jax.Array, like: jax.Array) -> jax.Array:
-    """1 - beta ** step."""
+    """Return 1 - beta ** step."""
     return -jnp.expm1(_as(step, like) * _as(jnp.log(beta), like))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Padding by a constant, by reflection and by the edge, with the backward of the last two."""
+"""Constant, reflection and replication padding, with the gradients of the last two."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic of two tensors, or a tensor and a number, element by element."""
+"""Elementwise arithmetic of two tensors, or of a tensor and a number."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
         return floor_divide(self, other)
     x, y = computed(self, other)
     if _is_float(x):
-        # Half precision rounds the quotient first, which may reach a whole number.
+        # Half precision rounds the quotient first, possibly up to an integer.
         return jnp.trunc(convert(x / y, result_type(self, other)))
     x, y = _whole(x), _whole(y)
     return lax.div(*jnp.broadcast_arrays(x, y))
@@ -84,7 +84,7 @@ def div_mode(self: Array, other: Operand, *, rounding_mode: str | None) -> Array
 
 @lowering("prims::div")
 def cut_quotient(self: Array, other: Operand) -> Array:
-    """Divide; of the quotients of integers, the whole parts."""
+    """Divide; truncate quotients of integers."""
     inexact = _is_inexact(computed(self, other)[0])
     return div_mode(self, other, rounding_mode=None if inexact else "trunc")
 
@@ -94,7 +94,7 @@ def floor_divide(self: Array, other: Operand) -> Array:
     x, y = computed(self, other)
     if not _is_float(x):
         return jnp.floor_divide(_whole(x), _whole(y))
-    # As Python divides: the quotient of what is left once the remainder is taken off.
+    # Divide as Python does: subtract the remainder first.
     rest = _float_remainder(x, y, sign_of_divisor=False)
     quotient = (x - rest) / y
     quotient = jnp.where((rest != 0) & ((y < 0) != (rest < 0)), quotient - 1, quotient)
@@ -130,7 +130,7 @@ def power(self: Operand, exponent: Operand) -> Array:
     x, y = _whole(x), _whole(y)
     if isinstance(exponent, int) and 0 <= exponent < 64:
         return lax.integer_pow(x, exponent)
-    # An integer has no fraction to put 1/x in: only 1 and -1 keep something.
+    # An integer cannot hold 1/x, so a negative exponent gives 0 unless x is 1 or -1.
     odd = jnp.where(y & 1 == 1, -1, 1).astype(x.dtype)
     inverse = jnp.where(x == 1, 1, jnp.where(x + 1 == 0, odd, 0)).astype(x.dtype)
     return jnp.where(y < 0, inverse, _whole_power(x, jnp.maximum(y, 0)))
@@ -223,7 +223,7 @@ def lcm(self: Array, other: Array) -> Array:
 def ldexp(self: Array, other: Array) -> Array:
     if jnp.issubdtype(other.dtype, jnp.inexact):
         return mul(self, power(2.0, other))
-    # Powers of two are exact, which a power function need not be.
+    # Multiply by exact powers of two; a power function may be inexact.
     dtype = floating(result_type(2.0, other))
     exponent = other.astype(jnp.int32)
     return mul(self, jnp.ldexp(convert(1.0, dtype), exponent))
@@ -235,7 +235,7 @@ def logaddexp(self: Array, other: Array) -> Array:
 
 
 def log_of_sum(x: Array, y: Array) -> Array:
-    """Return log(exp(x) + exp(y)); the imaginary part is not brought back to [-pi, pi]."""
+    """Return log(exp(x) + exp(y)); the imaginary part is not wrapped to [-pi, pi]."""
     if not jnp.issubdtype(x.dtype, jnp.complexfloating):
         return jnp.logaddexp(x, y)
     less, more = jnp.where(x.real < y.real, x, y), jnp.where(x.real < y.real, y, x)
@@ -331,7 +331,7 @@ def _whole(x: Array) -> Array:
 
 
 def _whole_power(x: Array, y: Array) -> Array:
-    # By squaring, over every bit of the exponent: the result wraps around as torch's does.
+    # Square repeatedly over all bits of the exponent: overflow wraps around as in torch.
     def step(bit: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
         result, square = state
         taken = (lax.shift_right_logical(y, bit.astype(y.dtype)) & 1) == 1

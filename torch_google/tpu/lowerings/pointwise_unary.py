@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of one tensor, element by element."""
+"""Elementwise functions of one tensor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rsqrt(x: Array) -> Array:
 def _exp2(x: Array) -> Array:
     if _is_complex(x):
         return jnp.exp(x * jnp.log(2.0).astype(x.dtype))
-    # By parts: exp(x * log(2)) is off by several units for a large exponent.
+    # Split off the integer part: exp(x * log(2)) is off by several units for a large exponent.
     whole = jnp.clip(jnp.round(x), -1200, 1200)
     power = jnp.ldexp(jnp.exp2(x - whole), whole.astype(jnp.int32))
     return jnp.where(jnp.isnan(x), x, power)

@@ -16,7 +16,7 @@ import numpy as np
 from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 
-_UNROLLED = 64  # windows of at most so many elements become straight code, larger ones a loop
+_UNROLLED = 64  # windows of up to this many elements are unrolled, larger ones are a loop
 
 
 @lowering("aten::max_pool2d_with_indices")
@@ -112,7 +112,7 @@ def avg_pool3d_backward(grad: jax.Array, x: jax.Array, *window: Any) -> jax.Arra
 def scatter_spatial(
     grad: jax.Array, indices: jax.Array, shape: Sequence[int], rank: int
 ) -> jax.Array:
-    """Add each of `grad` where its index points to in the flattened last `rank` axes of `shape`."""
+    """Add each element of `grad` at its index into the flattened last `rank` axes of `shape`."""
     lead = math.prod(shape[:-rank])
     rows = jnp.arange(lead)[:, None]
     flat = jnp.zeros((lead, math.prod(shape[-rank:])), opmath(grad).dtype)
@@ -135,12 +135,12 @@ class _Axis:
 
     @property
     def high(self) -> int:
-        """What the last window reaches past the end of the input; may be negative."""
+        """Return how far the last window extends past the end of the input; may be negative."""
         reach = (self.out - 1) * self.stride + self.dilation * (self.kernel - 1) + 1
         return reach - self.padding - self.size
 
     def position(self, tap: int | jax.Array) -> Any:
-        """Where element `tap` of each window lies in the input."""
+        """Return the input index of element `tap` of each window."""
         starts = np.arange(self.out) * self.stride - self.padding
         return starts + tap * self.dilation
 
@@ -171,14 +171,14 @@ def _per_axis(values: Any, rank: int) -> list[int]:
 
 
 def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
-    """The running maximum over the elements of a window, as torch scans: first wins, last NaN.
+    """Return the running maximum over window elements, in torch's order: first wins, last NaN.
 
-    Channels come last meanwhile, as in convolutions, next to which XLA drops the transposes.
+    Channels are last here, as in convolutions, so that XLA cancels the transposes between the two.
     """
     rank = len(axes)
     x = jnp.moveaxis(x, -rank - 1, -1)
     lead = x.ndim - 1 - rank
-    # Never a winner: neither above what is best so far, nor NaN.
+    # A value that never wins: it is not above the current maximum, and not NaN.
     lowest = -jnp.inf if jnp.issubdtype(x.dtype, jnp.floating) else jnp.iinfo(x.dtype).min
     pads = [(0, 0, 0)] * lead + [(a.padding, max(a.high, 0), 0) for a in axes] + [(0, 0, 0)]
     padded = jax.lax.pad(x, jnp.asarray(lowest, x.dtype), pads)
@@ -195,7 +195,7 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
         return jnp.where(wins, window, best), jnp.where(wins, here, index)
 
     shape = [*x.shape[:lead], *[a.out for a in axes], x.shape[-1]]
-    # Where all are the lowest, the index is that of the first element that lies inside.
+    # If all elements are the lowest value, the index is that of the first one inside the input.
     first = [np.maximum(-(a.position(0) // a.dilation), 0) for a in axes]
     start = _flat([a.position(f) for a, f in zip(axes, first, strict=True)], axes)
     best, index = jnp.full(shape, lowest, x.dtype), jnp.broadcast_to(jnp.asarray(start), shape)
@@ -214,11 +214,11 @@ def _max_pool(x: jax.Array, axes: list[_Axis]) -> tuple[jax.Array, jax.Array]:
 
 
 def _flat(positions: list[Any], axes: list[_Axis]) -> Any:
-    """Index into the flattened spatial axes for each window, of any channel."""
+    """Return each window's index into the flattened spatial axes, the same for all channels."""
     index: Any = 0
     for i, (position, axis) in enumerate(zip(positions, axes, strict=True)):
         index = index * axis.size + position.reshape(-1, *[1] * (len(axes) - i))
-    # Elements in the padding have an index too: it fits where those of the input do.
+    # Elements in the padding also have an index, in the same range as those of the input.
     return index.astype(np.int32 if math.prod(a.size for a in axes) < 2**30 else np.int64)
 
 
@@ -226,7 +226,7 @@ def _avg_pool(
     x: jax.Array, axes: list[_Axis], count_include_pad: bool, divisor: int | None
 ) -> jax.Array:
     lead = x.ndim - len(axes)
-    # A last window that needs no element of the end is a negative padding: slice instead.
+    # If the last window does not reach the end, the padding is negative: slice instead.
     ends = [a.size + min(a.high, 0) for a in axes]
     kept = opmath(x)[(..., *[slice(0, end) for end in ends])]
     summed = jax.lax.reduce_window(

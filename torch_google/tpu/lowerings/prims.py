@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prims of torch's decompositions that no operator of aten is the namesake of."""
+"""Prims of torch's decompositions that have no namesake in aten."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from torch_google.tpu.lowerings.table import lowering
 
 @lowering("prims::fma")
 def fma(self: Array, factor: Array, addend: Array) -> Array:
-    # Rounded as XLA fuses it: once where the processor can, twice otherwise.
+    # XLA decides on fusion: one rounding if the processor has fma, two otherwise.
     return self * factor + addend

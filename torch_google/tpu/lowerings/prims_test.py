@@ -8,7 +8,9 @@ from torch_google.tpu import lowerings
 
 
 def test_fma() -> None:
-    found = lowerings.find(torch.ops.prims.fma.default)
-    assert found is not None
-    result = found.function(jnp.asarray([2.0, -1.0]), jnp.asarray([3.0, jnp.inf]), jnp.asarray(1.0))
+    actual = lowerings.find(torch.ops.prims.fma.default)
+    assert actual is not None
+    result = actual.function(
+        jnp.asarray([2.0, -1.0]), jnp.asarray([3.0, jnp.inf]), jnp.asarray(1.0)
+    )
     assert result.tolist() == [7.0, -jnp.inf]

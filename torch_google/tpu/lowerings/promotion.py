@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch's type promotion, for lowerings that compute with several dtypes.
+"""torch's type promotion, for lowerings that compute with several dtypes.
 
-An operand is a tensor with dimensions, a tensor of none, or a number: the first kind present that
-has the highest category (bool < integer < float < complex) decides. A number is Python's, or a
-traced scalar, which JAX marks as weakly typed.
+An operand is a tensor with dimensions, a tensor without dimensions, or a number. The highest
+category (bool < integer < float < complex) decides; within it, the first of these three kinds that
+occurs. A number is a Python number, or a traced scalar, which JAX marks as weakly typed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _HALF = (torch.bfloat16, torch.float16)
 
 
 def is_number(value: Operand) -> bool:
-    """Say whether torch would see a number, and not a tensor of no dimensions."""
+    """Return whether torch would see a number, rather than a tensor without dimensions."""
     if isinstance(value, bool | int | float | complex):
         return True
     return value.ndim == 0 and bool(getattr(value, "weak_type", False))
 
 
 def dtype_of(value: Operand) -> torch.dtype:
-    """Return the dtype that an operand has, or that a number counts as."""
+    """Return an operand's dtype, or the dtype of a number in promotion."""
     if isinstance(value, bool):
         return torch.bool
     if isinstance(value, int):
@@ -54,7 +54,7 @@ def dtype_of(value: Operand) -> torch.dtype:
 
 
 def result_type(*operands: Operand) -> torch.dtype:
-    """Return the dtype in which torch combines the operands (None ones are left out)."""
+    """Return the dtype in which torch combines the operands; None operands are ignored."""
     kinds: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
         if operand is None:
@@ -69,19 +69,19 @@ def result_type(*operands: Operand) -> torch.dtype:
 
 
 def floating(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype itself, or torch's default one where it has no fractions."""
+    """Return the dtype itself, or torch's default dtype if it cannot hold fractions."""
     if dtype.is_floating_point or dtype.is_complex:
         return dtype
     return default_dtype()
 
 
 def wide(dtype: torch.dtype) -> torch.dtype:
-    """Return the dtype to compute in: half precision is rounded once, at the end."""
+    """Return the computation dtype, which rounds half precision only once, at the end."""
     return torch.float32 if dtype in _HALF else dtype
 
 
 def rounded(value: Array, dtype: torch.dtype) -> Array:
-    """Cast to a dtype, then widen half precision for arithmetic, as torch casts before it sums."""
+    """Cast to a dtype, then widen half precision, because torch casts before it sums."""
     return convert(convert(value, dtype), wide(dtype))
 
 
@@ -99,12 +99,12 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
         return jnp.asarray(np.asarray(whole, target))
     source = to_torch(value.dtype)
     if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
-        # XLA takes a product with a converted bool for a choice of zero: False * nan would be 0.
+        # XLA turns a product with a converted bool into a select: False * nan would be 0.
         return jnp.where(value, jnp.ones((), target), jnp.zeros((), target))
     if source.is_complex and not dtype.is_complex:
         value = (value != 0) if dtype == torch.bool else value.real
     if jnp.issubdtype(value.dtype, jnp.floating) and jnp.issubdtype(target, jnp.integer):
-        # A float out of range would saturate; torch truncates, then keeps the low bits.
+        # XLA saturates a float that is out of range; torch truncates it and keeps the low bits.
         signed = lax.convert_element_type(value, jnp.int64 if target.itemsize > 2 else jnp.int32)
         if target == np.uint64:
             large = lax.convert_element_type(value, target)
@@ -114,7 +114,7 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
 
 
 def common(*operands: Operand) -> tuple[Array, ...]:
-    """Cast the operands to the dtype that torch combines them in; half precision is kept."""
+    """Cast the operands to the dtype in which torch combines them; half precision is kept."""
     dtype = result_type(*operands)
     return tuple(convert(operand, dtype) for operand in operands)
 

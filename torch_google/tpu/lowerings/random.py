@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers, from one JAX key for each call. `generator` chose the key, and is not read here."""
+"""Random numbers, from one JAX key per call. `generator` selected the key and is ignored here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch_google.tpu.lowerings.table import lowering
 
 
 def _real(x: Array) -> np.dtype:
-    """Return the dtype to draw in, for a tensor of this dtype."""
+    """Return the dtype in which to draw for a tensor of this dtype."""
     dtype = to_torch(x.dtype)
     return to_jax(wide(dtype)) if dtype.is_floating_point else np.dtype(np.float32)
 
@@ -32,8 +32,8 @@ def _normals(key: Array, shape: Sequence[int], dtype: np.dtype) -> Array:
 
 
 def _between(x: Array, low: Operand, high: Operand, dtype: np.dtype) -> Array:
-    """Return draws as numbers of [low, high) in a dtype; where that is empty, they are `low`."""
-    # A draw just under the limit may round up to it in half precision.
+    """Return draws in [low, high) in a dtype, or `low` if that interval is empty."""
+    # In half precision a draw just below the limit may round up to it.
     narrow, first, limit = x.astype(dtype), jnp.asarray(low, dtype), jnp.asarray(high, dtype)
     last = jnp.nextafter(limit, jnp.asarray(-jnp.inf, dtype))
     return jnp.where(narrow < limit, narrow, jnp.where(first < limit, last, first))
@@ -44,7 +44,7 @@ def normal(
     self: Array, mean: Operand = 0.0, std: Operand = 1.0, *, generator: Any = None, key: Array
 ) -> Array:
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
-        # In place, torch draws the parts as numbers of half the variance, each with the mean.
+        # In place, torch draws each part with half the variance and with the mean.
         return mean * (1 + 1j) + std * random.normal(key, self.shape, self.dtype)
     return mean + std * _normals(key, self.shape, _real(self))
 
@@ -93,12 +93,12 @@ def randn_like(
 def rand(
     size: Sequence[int], *, generator: Any = None, dtype: torch.dtype | None = None, key: Array
 ) -> Array:
-    wanted = default_dtype() if dtype is None else dtype
-    if wanted.is_complex:
-        parts = random.uniform(key, (2, *size), to_jax(wanted.to_real()))
+    torch_dtype = default_dtype() if dtype is None else dtype
+    if torch_dtype.is_complex:
+        parts = random.uniform(key, (2, *size), to_jax(torch_dtype.to_real()))
         return jax.lax.complex(parts[0], parts[1])
-    draw = random.uniform(key, tuple(size), to_jax(wide(wanted)))
-    return _between(draw, 0.0, 1.0, to_jax(wanted))
+    draw = random.uniform(key, tuple(size), to_jax(wide(torch_dtype)))
+    return _between(draw, 0.0, 1.0, to_jax(torch_dtype))
 
 
 @lowering("aten::rand_like", "aten::rand_like.generator", random=True)
@@ -112,10 +112,10 @@ def rand_like(
 def uniform(
     self: Array, *limits: Operand, generator: Any = None, key: Array, **named: Operand
 ) -> Array:
-    """Draw from [from, to); `from` is a word of Python, so the limits have no names here."""
+    """Draw from [from, to). The limits are positional, because `from` is a Python keyword."""
     low = limits[0] if limits else named.get("from", 0.0)
     high = limits[1] if len(limits) > 1 else named.get("to", 1.0)
-    if jnp.iscomplexobj(self):  # both parts
+    if jnp.iscomplexobj(self):  # draw both parts
         parts = [uniform(self.real, low, high, key=k) for k in random.split(key)]
         return jax.lax.complex(parts[0], parts[1])
     draw = random.uniform(key, self.shape, _real(self))
@@ -179,7 +179,7 @@ def randint_like_low(
 
 
 def _limit(dtype: torch.dtype) -> int:
-    """Return one above the last whole number that a dtype has without gaps."""
+    """Return one more than the last integer up to which a dtype has no gaps."""
     if dtype == torch.bool:
         return 2
     if dtype.is_floating_point:
@@ -201,7 +201,7 @@ def random_to(self: Array, to: int, *, generator: Any = None, key: Array) -> Arr
 def random_from(
     self: Array, *limits: int | None, generator: Any = None, key: Array, **named: int | None
 ) -> Array:
-    """Draw from [from, to), as `uniform` has its limits; for None, up to what the dtype has."""
+    """Draw from [from, to), with limits as in `uniform`; None means the dtype's maximum."""
     low = limits[0] if limits else named["from"]
     high = limits[1] if len(limits) > 1 else named["to"]
     return _whole(key, self.shape, low, _limit(to_torch(self.dtype)) if high is None else high)
@@ -227,7 +227,7 @@ def bernoulli_p(self: Array, p: Operand = 0.5, *, generator: Any = None, key: Ar
 @lowering("aten::exponential", random=True)
 def exponential(self: Array, lambd: Operand = 1.0, *, generator: Any = None, key: Array) -> Array:
     dtype = _real(self)
-    # torch draws no zero: whoever divides by it, or takes its logarithm, counts on that.
+    # torch draws no zero, because callers divide by the draw or take its logarithm.
     return jnp.maximum(random.exponential(key, self.shape, dtype), jnp.finfo(dtype).eps / 2) / lambd
 
 
@@ -245,7 +245,7 @@ def cauchy(
 
 @lowering("aten::geometric", random=True)
 def geometric(self: Array, p: Operand, *, generator: Any = None, key: Array) -> Array:
-    """Count trials up to the first success: 1 at least."""
+    """Return the number of trials up to the first success, at least 1."""
     dtype = _real(self)
     draw = random.uniform(key, self.shape, dtype, minval=jnp.finfo(dtype).tiny)
     return jnp.maximum(jnp.ceil(jnp.log(draw) / jnp.log1p(-p)), 1)
@@ -280,7 +280,7 @@ def multinomial(
     generator: Any = None,
     key: Array,
 ) -> Array:
-    """Draw categories by their weights; without replacement, by the largest perturbed ones."""
+    """Draw categories by weight; without replacement, those with the largest perturbed weights."""
     (weights,) = floats(self)
     scores = jnp.log(weights)
     if replacement:
@@ -307,6 +307,6 @@ def standard_gamma_grad(self: Array, output: Array) -> Array:
 def sample_dirichlet(self: Array, generator: Any = None, *, key: Array) -> Array:
     (concentration,) = floats(self)
     drawn = random.dirichlet(key, concentration, dtype=concentration.dtype)
-    # As in torch, never an end of the interval, where densities are infinite.
+    # As in torch, exclude the ends of the interval, at which densities are infinite.
     limits = jnp.finfo(self.dtype)
     return jnp.clip(drawn, limits.tiny, 1 - limits.epsneg)

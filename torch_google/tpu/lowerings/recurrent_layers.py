@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer of an LSTM, GRU or plain RNN over a whole sequence, in one direction; the single cells.
+"""One layer and direction of an LSTM, GRU or plain RNN over a sequence; and single cells.
 
-What does not depend on the state before is one product over all steps; the rest is a scan. The
-gradient meets the gates that were kept, so its scan has one product per step as well.
+Terms that do not depend on the previous state are one product over all steps; the rest is a scan.
+The gradient reuses the saved gates, so its scan also has one product per step.
 
-Shapes: T steps, a batch of B, I features in, H features of state (P once projected). `gates` holds
-what a cell's functions are applied to: 4 H of an LSTM (in, forget, cell, out), 4 H of a GRU (reset,
-update, and new of the input and of the state apart), H otherwise.
+Shapes: T steps, batch size B, I input features, H state features (P after projection). `gates`
+holds the arguments of a cell's activation functions. An LSTM has 4 H (input, forget, cell, output).
+A GRU has 4 H (reset, update, and the input's and state's parts of new). Others have H.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def recurrent_layer(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """(T, B, P) of states, the last state and cell, and for the gradient: gates and cells.
+    """Return states (T, B, P), the last state and cell, and gates and cells for the gradient.
 
-    With `lengths`, (B,), a sequence keeps its state where it has no more steps.
+    With `lengths`, (B,), a sequence that has ended keeps its state.
     """
     of_input = _biased(x @ w_ih.T, b_ih)
     wide = opmath(hx).dtype
@@ -58,7 +58,7 @@ def recurrent_layer(
             live = (time < lengths)[:, None]
             new_h = jnp.where(live, new_h, h)
             new_c = jnp.where(live, new_c, c) if cx is not None else new_c
-        # What a step hands on is rounded, as it is where each step is an operator.
+        # Round the carried state, as if each step were a separate operator.
         new_h = new_h.astype(x.dtype).astype(wide)
         kept = (new_h.astype(x.dtype), gates.astype(x.dtype), new_c.astype(x.dtype))
         return (new_h, new_c if cx is not None else new_h), kept
@@ -89,7 +89,7 @@ def recurrent_layer_backward(
     kind: str,
     reverse: bool,
 ) -> tuple[jax.Array, ...]:
-    """Gradients to x, hx, cx, w_ih, w_hh, both biases (one of them in an LSTM or RNN), w_hr."""
+    """Return gradients of x, hx, cx, w_ih, w_hh, the biases (one for LSTM or RNN) and w_hr."""
     before = _before(states, hx, reverse)
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
@@ -148,7 +148,7 @@ def lstm_cell(
     b_ih: _Maybe = None,
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, ...]:
-    """The state, the cell, and the four gates after their functions."""
+    """Return the state, the cell, and the four gates after their activation functions."""
     gates = _biased(opmath(of_input), b_ih) + _biased(opmath(of_state), b_hh)
     h, c = _lstm(gates, cx, opmath(cx))
     i, f, g, o = jnp.split(gates, 4, -1)
@@ -188,7 +188,7 @@ def gru_cell(
     b_ih: _Maybe = None,
     b_hh: _Maybe = None,
 ) -> tuple[jax.Array, jax.Array]:
-    """The state, and what the gradient needs: both gates, the new value, the state, its part."""
+    """Return the state, and for the gradient: both gates, new, the state and its part of new."""
     gates = _gates("gru", _biased(opmath(of_input), b_ih), _biased(opmath(of_state), b_hh))
     h, _ = _gru(gates, opmath(hx), opmath(hx))
     r, z, n_input, n_state = jnp.split(gates, 4, -1)
@@ -246,7 +246,7 @@ def _gates(kind: str, of_input: jax.Array, of_state: jax.Array) -> jax.Array:
 
 
 def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Gradients to what the input and the state gave to the gates."""
+    """Return the gradients of the input's and the state's contributions to the gates."""
     if kind != "gru":
         return grad, grad
     both, n_input, n_state = jnp.split(grad, (grad.shape[-1] // 2, 3 * (grad.shape[-1] // 4)), -1)
@@ -254,7 +254,7 @@ def _split(kind: str, grad: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 def _before(states: jax.Array, start: jax.Array, reverse: bool) -> jax.Array:
-    """The state that each step met."""
+    """Return the state before each step."""
     first = start[None].astype(states.dtype)
     parts = [states[1:], first] if reverse else [first, states[:-1]]
     return jnp.concatenate(parts, 0)

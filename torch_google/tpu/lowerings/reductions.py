@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reductions to sums, products, moments, norms and truth."""
+"""Reductions: sums, products, moments, norms, any and all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Dims = Sequence[int] | int | None
 
 
 def axes(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the dimensions to reduce, none of them negative: all of them for None or nothing."""
+    """Return the non-negative axes to reduce; None or an empty `dim` means all."""
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
         return tuple(range(x.ndim))
     named = (dim,) if isinstance(dim, int) else dim
@@ -41,7 +41,7 @@ def _real_dtype(x: Array) -> torch.dtype:
 
 
 def _summand(self: Array, dtype: torch.dtype | None, *, round_first: bool = True) -> Array:
-    """Return the elements to add up. torch's mean, unlike its sum, rounds to half precision once."""
+    """Return the terms of the sum. torch's mean, unlike its sum, rounds half precision once."""
     if dtype is None:
         dtype = to_torch(self.dtype)
         if not (dtype.is_floating_point or dtype.is_complex):
@@ -96,7 +96,7 @@ def prod_dim(
 
 
 def _named(x: Array, dim: Dims) -> tuple[int, ...]:
-    """Return the dimensions that any and all reduce: for nothing none, unlike other reductions."""
+    """Return the axes of any and all: unlike in other reductions, an empty `dim` means none."""
     nothing = dim is not None and not isinstance(dim, int) and not len(dim)
     return () if nothing else axes(x, dim)
 
@@ -145,7 +145,7 @@ def _moments(
 def var_correction(
     self: Array, dim: Dims = None, *, correction: Scalar | None = None, keepdim: bool = False
 ) -> Array:
-    """Divide by the count less the correction (1 for None), by nought rather than below it."""
+    """Divide by the count minus the correction (1 if None), or by 0 if that is negative."""
     return _moments(self, dim, correction, keepdim)[0]
 
 
@@ -239,7 +239,7 @@ def trace(self: Array) -> Array:
 
 @lowering("aten::hash_tensor")
 def hash_tensor(self: Array, dim: Dims = (), *, keepdim: bool = False, mode: int = 0) -> Array:
-    """Exclusive or of the bits: of the value as float64, or of the integer."""
+    """Return the exclusive or of the bits: of the integer, or of the value as float64."""
     if jnp.issubdtype(self.dtype, jnp.floating):
         bits = lax.bitcast_convert_type(self.astype(jnp.float64), jnp.uint64)
     else:

@@ -44,13 +44,13 @@ def logcumsumexp(self: Array, dim: int) -> Array:
 
 @lowering("aten::cummax")
 def cummax(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the greatest so far and where it was last; NaN once one was met."""
+    """Return the running maximum and its last index; NaN from the first NaN on."""
     return _extreme(self, dim, jnp.greater_equal)
 
 
 @lowering("aten::cummin")
 def cummin(self: Array, dim: int) -> tuple[Array, Array]:
-    """Return the least so far and where it was last; NaN once one was met."""
+    """Return the running minimum and its last index; NaN from the first NaN on."""
     return _extreme(self, dim, jnp.less_equal)
 
 

@@ -26,7 +26,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Operand = None,
 ) -> Array:
-    """Reduce each segment, from `initial` on; the mean of none, without `initial`, is NaN."""
+    """Reduce each segment, starting from `initial`; an empty mean without `initial` is NaN."""
     (x,) = computed(data)
     axis %= max(x.ndim, 1)
     if lengths is not None:
@@ -36,14 +36,14 @@ def segment_reduce(
         starts, ends = offsets[..., :-1], offsets[..., 1:]
     else:
         raise NotImplementedError(
-            "tpu: aten::segment_reduce: indices alone say no segments. Give lengths or offsets"
+            "tpu: aten::segment_reduce: indices alone do not define segments. Pass lengths or offsets"
         )
     lead, rest = x.shape[:axis], x.shape[axis + 1 :]
     places = jnp.arange(x.shape[axis])
     row = places.reshape([1] * axis + [1, -1])
     inside = (row >= starts[..., None]) & (row < ends[..., None])
     count = starts.shape[-1]
-    # Where each element goes: its segment, or one past the last.
+    # The segment of each element, or one past the last segment.
     target = jnp.where(jnp.any(inside, axis=-2), jnp.argmax(inside, axis=-2), count)
     rows = [
         jnp.arange(size).reshape([-1 if at == i else 1 for i in range(axis + 1)])
@@ -78,14 +78,14 @@ def segment_reduce_backward(
     axis: int = 0,
     initial: Operand = None,
 ) -> Array:
-    """Of several extremes each gets an equal part, and a product is as if nothing were 0."""
+    """Return the gradient: tied extrema share it equally, and a product's is exact at zeros."""
     (x, total, slope) = computed(data, output, grad)
 
     def summed(values: Array) -> Array:
         return segment_reduce(values, "sum", lengths=lengths, offsets=offsets, axis=axis)
 
     def spread(values: Array) -> Array:
-        """For each element, the value of its segment."""
+        """Return the value of each element's segment."""
         return jax.vjp(summed, x)[1](values)[0]
 
     if reduce == "sum":
@@ -93,7 +93,7 @@ def segment_reduce_backward(
     if reduce == "mean":
         return spread(slope / jnp.maximum(summed(jnp.ones_like(x)), 1))
     if reduce == "prod":
-        # The product of the others: by division, but where there is nothing to divide by.
+        # The product of the other elements: by division, unless the element is 0 or NaN.
         odd = (x == 0) | jnp.isnan(x)
         rest = segment_reduce(
             jnp.where(odd, 1, x),

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes: views, their copies, their backward and scatter forms, joins, flips and diagonals.
+"""Shapes: views, their copying, gradient and scatter variants, joins, flips and diagonals.
 
-Arrays have no strides: a view is a new array, and the input of as_strided is contiguous, at offset 0.
+Arrays have no strides: a view is a new array, and the input of as_strided is contiguous with offset
+0.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def reshape_alias(self: Array, size: Sequence[int], stride: Sequence[int]) -> Ar
 
 @lowering("aten::view.dtype", "aten::view_copy.dtype")
 def view_dtype(self: Array, dtype: torch.dtype) -> Array:
-    """Reinterpret the bits; the last dimension grows or shrinks by the ratio of the sizes."""
+    """Reinterpret the bits; the last dimension scales by the ratio of the element sizes."""
     target = to_jax(dtype)
     if jnp.issubdtype(self.dtype, jnp.complexfloating):
         self = view_as_real(self).reshape(*self.shape[:-1], 2 * math.prod(self.shape[-1:]))
@@ -112,7 +113,7 @@ def view_as_complex(self: Array) -> Array:
 @lowering("aten::expand", "aten::expand_copy")
 def expand(self: Array, size: Sequence[int], *, implicit: bool = False) -> Array:
     lead = len(size) - self.ndim
-    shape = [self.shape[at - lead] if wanted == -1 else wanted for at, wanted in enumerate(size)]
+    shape = [self.shape[at - lead] if length == -1 else length for at, length in enumerate(size)]
     return jnp.broadcast_to(self, shape)
 
 
@@ -155,7 +156,7 @@ def squeeze_dims(self: Array, dim: Sequence[int]) -> Array:
 
 
 def bounds(length: int, start: int | None, end: int | None) -> tuple[int, int]:
-    """Return the ends of a slice, within the dimension, as Python has them."""
+    """Return the bounds of a slice, clamped to the dimension as in Python."""
     first, last, _ = slice(start, end).indices(length)
     return first, max(first, last)
 
@@ -250,7 +251,7 @@ def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
 
 @lowering("aten::cat", "aten::concat")
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
-    """Join; an empty tensor of one dimension has no say in the shape, only in the dtype."""
+    """Concatenate; an empty tensor of one dimension affects only the dtype."""
     parts = _joined(tensors)
     kept = [part for part in parts if part.shape != (0,)]
     return jnp.concatenate(kept, axis=dim) if kept else parts[0]
@@ -337,7 +338,7 @@ def unfold(self: Array, dimension: int, size: int, step: int) -> Array:
 def unfold_backward(
     grad_in: Array, input_sizes: Sequence[int], dim: int, size: int, step: int
 ) -> Array:
-    if not input_sizes:  # one window of the one element, or none
+    if not input_sizes:  # one window of the single element, or none
         return grad_in.sum()
     axis = dim % len(input_sizes)
     grad = jnp.moveaxis(grad_in, (axis, -1), (0, 1))
@@ -383,7 +384,7 @@ def as_strided_scatter(
 
 @lowering("aten::resize")
 def resize(self: Array, size: Sequence[int]) -> Array:
-    """Keep the first elements in order; what there was not is zero."""
+    """Keep the first elements in order; fill the rest with zeros."""
     count = math.prod(size)
     flat = self.reshape(-1)[:count]
     return jnp.pad(flat, (0, count - flat.size)).reshape(tuple(size))

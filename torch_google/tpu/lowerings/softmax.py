@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and its logarithm, their gradients, and dropout."""
+"""Softmax and log-softmax, their gradients, and dropout."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log_softmax(x: jax.Array, dim: int, half_to_float: bool) -> jax.Array:
 
 @lowering("aten::_safe_softmax")
 def safe_softmax(x: jax.Array, dim: int, dtype: Any = None) -> jax.Array:
-    """Softmax that gives 0 where all are -inf, as for a row of attention that sees nothing."""
+    """Return the softmax, with 0 if all inputs are -inf, as in a fully masked row of attention."""
     if not x.size:
         return softmax(x, dim, False)
     masked = (x == -jnp.inf).all(axes(x, dim), keepdims=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Order: sort, topk, search in sorted sequences, unique values. NaN counts as the greatest."""
+"""Sorting, top k, search in sorted sequences, unique values. NaN sorts as the maximum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def _sorted(self: Array, dim: int, descending: bool) -> tuple[Array, Array]:
     axis = dim % x.ndim
     places = lax.broadcasted_iota(jnp.int64, x.shape, axis)
     if descending:
-        # A stable sort backwards of the reversed input leaves equal elements in their order.
+        # Sorting the reversed input stably and flipping the result keeps the order of equal
+        # elements.
         x, places = jnp.flip(x, axis), jnp.flip(places, axis)
     values, order = lax.sort((x, places), dimension=axis, num_keys=1, is_stable=True)
     if descending:
@@ -67,7 +68,7 @@ def searchsorted(
     side: str | None = None,
     sorter: Array | None = None,
 ) -> Array:
-    """Search each last dimension of the sequence, or the only one, for all of the values."""
+    """Search the matching last dimension of the sequence, or its only one, for each value."""
     if sorter is not None:
         sorted_sequence = jnp.take_along_axis(sorted_sequence, sorter, axis=-1)
     sequence, values = common(sorted_sequence, self)
@@ -77,9 +78,9 @@ def searchsorted(
     if not (sequence.size and values.size):
         return jnp.zeros(values.shape, jnp.int64)
     rows = sequence.reshape(-1, sequence.shape[-1])
-    wanted = values.reshape(rows.shape[0], -1)
-    found = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side=towards))(rows, wanted)
-    return found.reshape(values.shape)
+    queries = values.reshape(rows.shape[0], -1)
+    indices = jax.vmap(lambda row, value: jnp.searchsorted(row, value, side=towards))(rows, queries)
+    return indices.reshape(values.shape)
 
 
 @lowering("aten::bucketize.Tensor", "aten::bucketize.Scalar")
@@ -99,10 +100,10 @@ def unique2(
     return_inverse: bool = False,
     return_counts: bool = False,
 ) -> _Unique:
-    found = np.unique(
+    unique = np.unique(
         _host(self).reshape(-1), return_inverse=True, return_counts=True, equal_nan=False
     )
-    values, inverse, counts = found
+    values, inverse, counts = unique
     return _unique(self, values, inverse.reshape(self.shape), counts, True, return_counts)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Special functions: error functions, gamma and its kin, zeta."""
+"""Special functions: error functions, gamma functions, zeta."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jax.scipy import special as known
 from torch_google.tpu.lowerings.promotion import Array, Operand, floats
 from torch_google.tpu.lowerings.table import lowering
 
-_FAR = 8.0  # from here on five terms of erfcx's series are exact to float32
-# Zeta's terms below zero are added one by one, the nearest first: what is left out then is small.
+_FAR = 8.0  # from here on, five terms of erfcx's series are exact to float32
+# Zeta's terms below zero are added individually, nearest first, so the omitted rest is small.
 _NEGATIVE_TERMS = 1 << 16
 
 
 def _erfcx(x: Array) -> Array:
-    """exp(x^2) erfc(x). In float32 erfc is a subnormal from 9.2 on, which XLA takes for zero."""
+    """Return exp(x^2) erfc(x). From 9.2 on, float32 erfc is subnormal: XLA flushes it to zero."""
     if x.dtype == jnp.float64:
         return known.erfcx(x)
     far = jnp.maximum(x, _FAR)
@@ -45,7 +45,7 @@ def _lgamma(x: Array) -> Array:
 
 
 def _trigamma(x: Array) -> Array:
-    # Reflection keeps the argument of zeta positive.
+    # Reflection keeps zeta's argument positive.
     mirrored = jnp.where(x < 0.5, 1 - x, x)
     value = zeta(jnp.full_like(x, 2.0), mirrored)
     return jnp.where(x < 0.5, (np.pi / jnp.sin(np.pi * x)) ** 2 - value, value)
@@ -78,7 +78,7 @@ for _name, _function in _FUNCTIONS.items():
 
 @lowering("aten::special_zeta", "aten::special_zeta.self_scalar", "aten::special_zeta.other_scalar")
 def zeta(self: Operand, other: Operand) -> Array:
-    """Hurwitz's zeta of x > 1; below zero, of whole x."""
+    """Return Hurwitz's zeta for x > 1; for negative `other`, x must be an integer."""
     x, q = jnp.broadcast_arrays(*floats(self, other))
     fractional = jnp.isfinite(q) & (q != jnp.floor(q))
     below = jnp.where(fractional, jnp.maximum(jnp.ceil(-q), 0), 0)
@@ -111,8 +111,8 @@ def polygamma(n: int, self: Array) -> Array:
         return _digamma(x)
     if n == 1:
         return _trigamma(x)
-    # In double precision: that of x would lose a digit of every result, and below zero, where terms
-    # of both signs cancel, most of them.
+    # Compute in double precision. In x's precision every result would lose a digit. Below zero,
+    # terms of both signs cancel and most digits would be lost.
     factorial = float(math.factorial(n)) if n <= 170 else math.inf
     sign = 1.0 if n % 2 else -1.0
     x = x.astype(jnp.float64)
@@ -137,7 +137,7 @@ def _inside(a: Array, x: Array) -> tuple[Array, Array]:
 
 
 def _regularised(a: Array, x: Array, value: Array, *, at_zero: float, at_infinity: float) -> Array:
-    """Put the limits in: x at nought and infinity, then a at nought and infinity."""
+    """Insert the limits: x at zero and infinity, then a at zero and infinity."""
     value = jnp.where(jnp.isnan(a) | jnp.isnan(x), jnp.nan, value)
     value = jnp.where(x == 0, at_zero, jnp.where(jnp.isinf(x), at_infinity, value))
     value = jnp.where(jnp.isinf(a), jnp.where(jnp.isinf(x), jnp.nan, at_zero), value)

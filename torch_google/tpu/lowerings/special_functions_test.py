@@ -11,7 +11,7 @@ aten = torch.ops.aten
 INF, NAN = float("inf"), float("nan")
 
 TIGHT = 1e-7
-LOOSE = 2e-6  # torch's own Bessel functions are off by so much between 5 and 7
+LOOSE = 2e-6  # torch's own Bessel functions are this far off between 5 and 7
 
 ANYWHERE = [
     "digamma",
@@ -92,8 +92,10 @@ def test_against_scipy(op: torch._ops.OpOverloadPacket) -> None:
     x = torch.linspace(1e-3, 60, 1999, dtype=torch.float64)
     if op is aten.special_airy_ai:
         x = x - 30
-    found = to_tensor(lowered(op.default, x)[0])
-    torch.testing.assert_close(found, torch.from_numpy(EXACT[op](x.numpy())), rtol=1e-9, atol=1e-11)
+    actual = to_tensor(lowered(op.default, x)[0])
+    torch.testing.assert_close(
+        actual, torch.from_numpy(EXACT[op](x.numpy())), rtol=1e-9, atol=1e-11
+    )
 
 
 def test_poles() -> None:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one table of lowerings: what an operator of torch is in JAX, for eager, compile and export.
+"""The table of lowerings of torch operators to JAX, for eager, compile and export.
 
-A lowering is called with the operator's arguments as its schema has them: tensors as jax arrays (or
-tracers), numbers as Python numbers or as traced scalars, dtypes as torch's. `device`, `layout`,
-`pin_memory`, `non_blocking`, `memory_format` and `generator` are left out by the caller. It returns
-jax arrays (a tuple for several results) of the right shape; the caller casts each to the dtype that
-torch's meta kernel gives, so a lowering computes in whatever dtype is right and promotes by torch's
-rules where that matters. It is pure: an in-place or out= variant is made from the functional one by
-the caller.
+A lowering is called with the operator's arguments by its schema: tensors as jax arrays (or
+tracers), numbers as Python numbers or traced scalars, dtypes as torch dtypes. The caller drops
+`device`, `layout`, `pin_memory`, `non_blocking`, `memory_format` and `generator`. A lowering
+returns jax arrays of the right shape (a tuple if there are several). The caller casts each to the
+dtype of torch's meta kernel. So a lowering may compute in any dtype, and applies torch's promotion
+only if that affects the result. It is pure: the caller derives in-place and out= variants from the
+functional one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Lowering:
-    """`random`: the function takes a keyword `key`, a fresh JAX random key for each execution.
+    """A lowering and its options.
 
-    `host_shape`: the shape of a result depends on values, so it runs outside of a program: on
-    concrete arrays, by itself. Where that depends on the arguments, a function of these, which looks
-    at shapes and dtypes only, says so: tensors are torch's or jax arrays.
+    `random`: the function takes a keyword `key`, a new JAX random key for each execution.
+
+    `host_shape`: the shape of a result depends on values, so the function runs outside of a
+    program, on concrete arrays. If that depends on the arguments, it is a predicate of them that
+    reads only shapes and dtypes; tensors are torch tensors or jax arrays.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Lowering:
     host_shape: bool | Callable[..., bool] = False
 
     def on_host(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Say whether a call with such arguments has results whose shape depends on values."""
+        """Return whether these arguments give results whose shape depends on values."""
         if isinstance(self.host_shape, bool):
             return self.host_shape
         return self.host_shape(*args, **kwargs)
@@ -53,8 +55,8 @@ def lowering(
 ) -> Callable[[_F], _F]:
     """Register a function for operators such as `aten::add.Tensor`, `aten::mm` (default overload).
 
-    A name that the table already has raises ValueError: an operator is lowered in one place. That
-    place may come again, as a module does whose import was interrupted.
+    A name that already has a lowering raises ValueError. The same function may be registered again,
+    because a module whose import was interrupted is imported again.
     """
 
     def register(function: _F) -> _F:
@@ -81,20 +83,20 @@ def name_of(op: torch._ops.OpOverload) -> str:
 
 
 def is_pinned(op: torch._ops.OpOverload) -> bool:
-    """Say whether the versions of torch and of this package tell what an operator is in JAX.
+    """Return whether the versions of torch and of this package identify an operator's lowering.
 
-    They do not where somebody else has registered the lowering: the same name may mean another
-    program tomorrow, and a cache of programs has to look at what it is. Who registers one loads the
-    table first, so that a row which is not there yet is ours.
+    They do not if another package registered the lowering: its code may change under the same name,
+    so a program's cache key must include that code. Registering a lowering loads our table first,
+    so a missing row is ours.
     """
-    found = find(op)
-    if found is None:
+    row = find(op)
+    if row is None:
         return op.namespace in ("aten", "prims", "torch_google")
-    return _is_ours(found)
+    return _is_ours(row)
 
 
 def foreign() -> frozenset[str]:
-    """Return the names whose lowering somebody else has registered."""
+    """Return the names whose lowering another package has registered."""
     return frozenset(name for name, row in _TABLE.items() if not _is_ours(row))
 
 
@@ -108,6 +110,6 @@ def _is_ours(row: Lowering) -> bool:
 
 
 def _place(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return where a function is written, or the function itself where nothing says."""
+    """Return the source location of a function, or the function itself if that is unknown."""
     code = getattr(function, "__code__", None)
     return (function,) if code is None else (code.co_filename, code.co_firstlineno)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resampling along each axis with taps and weights: nearest, linear, cubic, antialiased.
 
-An axis is resampled by an index and a weight for each output and tap, so one function serves every
-mode; a gradient is the transpose of that function.
+Each output has an index and a weight per tap along an axis, so one function serves every mode. A
+gradient is the transpose of that function.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from torch_google.tpu.lowerings.opmath import opmath
 from torch_google.tpu.lowerings.table import lowering
 from torch_google.tpu.lowerings.upsampling_uint8 import resample_bytes
 
-_Taps = tuple[Any, Any]  # (outputs, taps): where in the input, and how much of it
-# (size of the input, of the output, align_corners, scale as given or None, dtype of the arithmetic)
+_Taps = tuple[Any, Any]  # (outputs, taps): input indices and weights
+# (input size, output size, align_corners, given scale or None, computation dtype)
 _TapsRule = Callable[[int, int, bool, Any, Any], _Taps]
 
 
@@ -33,7 +33,7 @@ def _nearest_exact(size: int, out: int, corners: bool, scale: Any, dtype: Any) -
 
 def _nearest_at(size: int, out: int, scale: Any, offset: float) -> _Taps:
     xp = _array_module(scale)
-    # torch's scale is of single precision whatever the input is.
+    # torch's scale is in single precision, whatever the input's dtype is.
     step = _step(size, out, False, scale, np.float32)
     where = xp.floor((xp.arange(out).astype(np.float32) + np.float32(offset)) * step)
     where = xp.minimum(where.astype(np.int64), size - 1)
@@ -61,7 +61,7 @@ def _cubic(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> _Taps:
 
 
 def cubic_weights(t: Any, a: float = -0.75) -> list[Any]:
-    """Keys' cubic convolution for the taps at -1, 0, 1 and 2, at a distance t in [0, 1) from 0."""
+    """Return Keys' cubic weights for taps at -1, 0, 1 and 2, at distance t in [0, 1) from 0."""
 
     def near(x: Any) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
@@ -95,7 +95,7 @@ def _antialias(
     radius: float,
     kernel: Callable[[np.ndarray], np.ndarray],
 ) -> _Taps:
-    """A filter that widens with the scale, so that no element of the input is skipped."""
+    """Return the taps of a filter that widens with the scale, so that no input is skipped."""
     step = float(_step(size, out, corners, scale, dtype))
     support = radius * max(step, 1.0)
     center = step * (np.arange(out) + 0.5)
@@ -124,7 +124,7 @@ _RULES: dict[str, tuple[_TapsRule, int, bool]] = {
 }
 
 
-# Those that the CPU computes in integers for bytes.
+# Operators that the CPU computes in integers for uint8.
 _OF_BYTES = frozenset(
     {
         "upsample_bilinear2d",
@@ -166,7 +166,7 @@ def _resample(
 ) -> jax.Array:
     out = x
     dtype = np.float64 if x.dtype == np.float64 else np.float32
-    # The last axis first, as torch nests its sums.
+    # Start with the last axis, as in torch's nested sums.
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         taps, weights = rule(x.shape[axis], size, corners, scale, dtype)
@@ -191,12 +191,12 @@ def _rounded(x: jax.Array, dtype: Any) -> jax.Array:
 
 
 def _array_module(scale: Any) -> Any:
-    """NumPy, so that indices are constants; JAX's where a scale is traced."""
+    """Return NumPy, so that indices are constants, or jax.numpy if a scale is traced."""
     return jnp if isinstance(scale, jax.Array) else np
 
 
 def _step(size: int, out: int, corners: bool, scale: Any, dtype: Any) -> Any:
-    """How far apart in the input two neighbours of the output are."""
+    """Return the input distance between two neighbouring outputs."""
     if corners:
         return np.divide(size - 1, out - 1, dtype=dtype) if out > 1 else np.zeros((), dtype)[()]
     if isinstance(scale, jax.Array):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resampling of bytes as torch's CPU kernels do it: in integers, with weights of 16 bits.
+"""Resampling of uint8 as in torch's CPU kernels: in integers, with 16-bit weights.
 
-Each axis is rounded to bytes before the next one. The weights have as many fractional bits as the
-largest of them leaves room for.
+Each axis is rounded to uint8 before the next one. The weights have as many fractional bits as the
+largest weight allows.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 _MOST_BITS = 22
-# (size of the input, of the output, align_corners, scale as given or None, dtype of the arithmetic)
+# (input size, output size, align_corners, given scale or None, computation dtype)
 _TapsRule = Callable[[int, int, bool, Any, Any], tuple[Any, Any]]
 
 
 def resample_bytes(
     x: jax.Array, output_size: Sequence[int], corners: bool, scales: Sequence[Any], rule: _TapsRule
 ) -> jax.Array:
-    """Return bytes, bit for bit those of the CPU. Scales are numbers, and not traced."""
+    """Return uint8 values equal to the CPU's. Scales are numbers that are not traced."""
     for back in range(1, len(output_size) + 1):
         axis, size, scale = x.ndim - back, int(output_size[-back]), scales[-back]
         if size == x.shape[axis] and scale is None:
@@ -43,7 +43,7 @@ def resample_bytes(
 
 
 def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Give the first of equal taps of an output, as at an edge, the weight of all of them."""
+    """Move the weights of equal taps of an output, as at an edge, to the first of them."""
     weights = weights.copy()
     for later in range(1, taps.shape[1]):
         for first in range(later):
@@ -54,7 +54,7 @@ def _merged(taps: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 
 def _bits(largest: float) -> int:
-    """Return how many fractional bits the largest weight leaves of 16."""
+    """Return how many of 16 bits are fractional, given the largest weight."""
     bits = 0
     while bits < _MOST_BITS and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
         bits += 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images of bytes are resampled bit for bit as on the CPU."""
+"""Resampling uint8 images matches the CPU bit for bit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def test_scales_corners_and_compiled(kind: str, antialias: bool) -> None:
     x = torch.arange(2 * 3 * 11 * 12).remainder(251).to(torch.uint8).reshape(2, 3, 11, 12)
     theirs = resized(x)
     works = [resized]
-    if antialias or kind == "bicubic":  # torch.compile makes floats of the other, on the CPU too
+    # torch.compile decomposes the other kind to floats, on the CPU as well
+    if antialias or kind == "bicubic":
         works.append(torch.compile(resized))
     for work in works:
         for ours, their in zip(work(x.to("tpu")), theirs, strict=True):

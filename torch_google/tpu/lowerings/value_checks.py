@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks of values other than indices: probabilities, rates, lengths, pivots, finite matrices.
 
-Types and words are those of torch's CPU kernels, whose TORCH_CHECKs read values. Each function has
-the arguments of its operator's schema.
+Error types and texts are those of the TORCH_CHECKs in torch's CPU kernels. Each function takes its
+operator's arguments.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def eig(self: Array) -> Checks:
 @check("aten::_linalg_svd")
 def svd(self: Array, *_: Any, **__: Any) -> Checks:
     words = "The algorithm failed to converge because the input matrix contained non-finite values."
-    # LAPACK refuses NaN; of infinities it makes something.
+    # LAPACK rejects NaN, but returns some result for infinities.
     return _of_a_matrix("linalg.svd", jnp.isnan(self).any((-2, -1)), words)
 
 
@@ -285,7 +285,7 @@ def cholesky(self: Array, upper: bool = False) -> Checks:
 
 
 def _minor(a: Array) -> Array:
-    """Return the order of the first leading minor that is not positive, or 0, of lower triangles."""
+    """Return the order of the first non-positive leading minor of lower triangles, or 0."""
     lower = jnp.tril(a)
     full = lower + jnp.conj(jnp.swapaxes(jnp.tril(a, -1), -1, -2))
 
@@ -302,15 +302,15 @@ def _minor(a: Array) -> Array:
 
 
 def _of_a_matrix(name: str, failed: Array, words: str, *values: Array) -> Checks:
-    """Return the check of each matrix; the message names the first of a batch that fails."""
+    """Return the check of each matrix; the message names the first failing batch element."""
     if not failed.ndim:
         return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {words}")]
     if not failed.size:
         return []
     first = jnp.argmax(failed.reshape(-1))
-    told = (first, *(value.reshape(-1)[first] for value in values))
+    message_values = (first, *(value.reshape(-1)[first] for value in values))
     words = f"{name}: (Batch element {{}}): {words}"
-    return [Check(failed.any(), told, torch.linalg.LinAlgError, words)]
+    return [Check(failed.any(), message_values, torch.linalg.LinAlgError, words)]
 
 
 def _is_floating(x: Array) -> bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_google::block` and `torch_google::place`: a part of a tensor, where a number says.
+"""`torch_google::block` and `torch_google::place`: read or write part of a tensor at an offset.
 
-torch's own views have their place for good, and a program for each of these would be compiled. Here
-the place is an input: one program for a block of a size, wherever it lies.
+The offset of a torch view is a constant, so each offset would compile a program. Here the offset is
+an input: one program serves all blocks of a size.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from torch_google.tpu.lowerings.table import lowering
 
 _OURS = torch.library.Library("torch_google", "FRAGMENT")
-# `offset` is where the block begins, in elements of a contiguous `base`.
+# `offset` is the start of the block, in elements of a contiguous `base`.
 _OURS.define("block(Tensor base, int[] sizes, Scalar offset) -> Tensor")
 _OURS.define("place(Tensor base, Tensor values, Scalar offset) -> Tensor")
 _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!)")
@@ -25,13 +25,13 @@ _OURS.define("place_(Tensor(a!) base, Tensor values, Scalar offset) -> Tensor(a!
 
 @lowering("torch_google::block")
 def block(base: jax.Array, sizes: Sequence[int], offset: Any) -> jax.Array:
-    """Return the block of such sizes, of as many dimensions as `base` has."""
+    """Return the block of these sizes, which has as many dimensions as `base`."""
     return jax.lax.dynamic_slice(base, _starts(base, offset), sizes)
 
 
 @lowering("torch_google::place")
 def place(base: jax.Array, values: jax.Array, offset: Any) -> jax.Array:
-    """Return `base` with other values in the block that begins at an offset."""
+    """Return `base` with other values in the block that starts at `offset`."""
     return jax.lax.dynamic_update_slice(base, values, _starts(base, offset))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a weight that is given as a direction and a length: g * v / |v|."""
+"""The gradient of a weight that is parametrised as direction and length: g * v / |v|."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch_google.tpu.lowerings.table import lowering
 def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
-    """`norms` are the lengths of `v` along all dimensions but `dim`, of the sizes of `g`."""
-    kinds = (v.dtype, g.dtype)  # torch has no meta kernel that would say so
+    """Return the gradients of `v` and `g`. `norms`: lengths of `v` over all axes but `dim`."""
+    kinds = (v.dtype, g.dtype)  # torch has no meta kernel that would return these
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)

@@ -18,5 +18,5 @@ def test_the_gradient_is_autograds(dim: int) -> None:
     grad = torch.randn(weight.shape, generator=generator, dtype=torch.float64)
     expected = torch.autograd.grad(weight, [v, g], grad)
     op = torch.ops.aten._weight_norm_interface_backward.default
-    found = against_cpu.lowered(op, grad, v.detach(), g.detach(), norms.detach(), dim)
-    torch.testing.assert_close([against_cpu.to_tensor(x) for x in found], list(expected))
+    actual = against_cpu.lowered(op, grad, v.detach(), g.detach(), norms.detach(), dim)
+    torch.testing.assert_close([against_cpu.to_tensor(x) for x in actual], list(expected))
