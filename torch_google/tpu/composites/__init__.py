@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that are several of the device's: what torch would cut too small, or cannot cut."""
+"""Operators built from several others, for which torch's decomposition is slow or missing."""
 
 from torch_google.tpu.composites.composite_table import register
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scaled dot product attention as one operator forward and one backward.
 
-Whether a device has such an operator torch asks a table of its own kernels, in v2.13 as in v2.6, and not
-the operator `_fused_sdp_choice`: a device that is not in there gets the formula.
+torch (v2.6 and v2.13) asks a table of its own kernels whether a device has a fused operator, not
+`_fused_sdp_choice`. A device that is not in the table gets the formula.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _attention(
             formula, query, key, value, attn_mask, dropout_p, is_causal, **how
         )
         return result
-    found = torch.ops.aten._scaled_dot_product_efficient_attention.default(
+    results = torch.ops.aten._scaled_dot_product_efficient_attention.default(
         query,
         key,
         value,
@@ -45,12 +45,12 @@ def _attention(
         is_causal,
         scale=scale,
     )
-    out: torch.Tensor = found[0]
+    out: torch.Tensor = results[0]
     return out
 
 
 def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: bool) -> bool:
-    """Whether nothing has to be broadcast, and no transformation needs to see the formula."""
+    """Return whether no operand is broadcast and no transformation needs the formula."""
     if not q.dim() == k.dim() == v.dim() == 4 or torch._C._functorch.peek_interpreter_stack():
         return False
     heads, shared = q.shape[1], k.shape[1]
@@ -67,4 +67,4 @@ def _is_plain(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, enable_gqa: boo
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"scaled_dot_product_attention": _attention}
-"""What to run for each of torch's operators, by name and overload."""
+"""The implementation of each operator, by name and overload."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scaled dot product attention on the device: values, gradients and strides as on the CPU."""
+"""Scaled dot product attention on the device matches the CPU's values, gradients and strides."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ def on_device(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def agree(given: list[torch.Tensor], mask: torch.Tensor | None = None, **how: Any) -> None:
-    found = []
+    actual = []
     for move in (on_device, lambda t: t):
         tensors = [move(t) for t in given]
         bias = None if mask is None else move(mask)
         out = attend(*tensors, attn_mask=bias, **how)
         learned = [*tensors, bias] if bias is not None and bias.requires_grad else tensors
-        found.append([out, *torch.autograd.grad(out.pow(2).sum(), learned)])
-    for ours, theirs in zip(*found, strict=True):
+        actual.append([out, *torch.autograd.grad(out.pow(2).sum(), learned)])
+    for ours, theirs in zip(*actual, strict=True):
         torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
-        # The CPU has the formula alone for these; in v2.6 for shared heads, too.
+        # For these the CPU only has the formula; in v2.6 this includes shared heads.
         shared = V2_6 and "enable_gqa" in how
         if not shared and (bias is None or not bias.requires_grad):
             assert ours.stride() == theirs.stride()
@@ -78,5 +78,5 @@ def test_dropout_meets_the_same_mask_in_the_gradient() -> None:
 
 def test_under_torch_func() -> None:
     query, key, value = (on_device(t).detach() for t in inputs())
-    found = torch.vmap(lambda q: attend(q, key, value))(torch.stack([query, query * 2]))
-    torch.testing.assert_close(found[1].cpu(), attend(query.cpu() * 2, key.cpu(), value.cpu()))
+    actual = torch.vmap(lambda q: attend(q, key, value))(torch.stack([query, query * 2]))
+    torch.testing.assert_close(actual[1].cpu(), attend(query.cpu() * 2, key.cpu(), value.cpu()))

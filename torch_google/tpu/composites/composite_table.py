@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of composites: which function torch calls for which operator on the device."""
+"""Registration of the composites as the device's kernels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ATEN = torch.library.Library("aten", "IMPL")
 
 
 def register() -> None:
-    """Give torch every composite, when the device starts. A second call does nothing."""
+    """Register every composite with torch, when the device starts. Idempotent."""
     from torch_google.tpu.composites import (
         attention,
         nested_tensors,
@@ -24,7 +24,7 @@ def register() -> None:
         values,
     )
 
-    # With gradients on torch looks at the first key, in inference mode at the second.
+    # torch uses the first key with gradients enabled, and the second in inference mode.
     for room in (attention, quantization, recurrent_networks, transformers, values):
         kernels: Mapping[str, Callable[..., Any]] = room.KERNELS
         _register(kernels, "AutogradPrivateUse1", "PrivateUse1")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strided nested tensors: torch's kernels for the CPU, over a buffer of the device.
+"""Strided nested tensors: torch's CPU kernels over a buffer of the device.
 
-Most of these kernels read sizes, strides and offsets, which are tensors of the CPU on every device,
-and hand views of the buffer to other operators, which the device computes. The few that read the
-buffer itself are replaced here, or left out: torch then says that the device lacks them.
+Most of these kernels only read sizes, strides and offsets, which are CPU tensors on every device.
+They pass views of the buffer to other operators, which run on the device. The few kernels that read
+the buffer itself are replaced here, or left out: torch then reports that the device lacks them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 _ATEN = torch.ops.aten
-# They take addresses of values, which the device does not have.
+# Kernels that need the addresses of values, which the device does not have.
 _UNSAFE = frozenset(
     {
         "_native_multi_head_attention",
@@ -30,13 +30,13 @@ _UNSAFE = frozenset(
 
 
 def kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return a kernel for each operator that the CPU has for nested tensors."""
+    """Return a kernel for each operator that the CPU implements for nested tensors."""
     names = [name for name in _names("NestedTensorCPU") if name not in _UNSAFE]
     return {name: _kernel(name, DispatchKey.NestedTensorCPU) for name in names} | _REPLACED
 
 
 def dense_kernels() -> Mapping[str, Callable[..., Any]]:
-    """Return kernels for the operators that make nested tensors of others."""
+    """Return kernels for operators that create nested tensors from others."""
     names = [name for name in _names("CPU") if name.startswith("_nested_")]
     return {name: _kernel(name, DispatchKey.CPU) for name in names}
 
@@ -80,7 +80,8 @@ def _layer_norm(
     bias: torch.Tensor | None,
     eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)  # may refuse
+    # raises the CPU's error for a wrong call
+    _ATEN.native_layer_norm(_zeros(x), shape, *map(_zeros, (weight, bias)), eps)
     out, mean, rstd = _ATEN.native_layer_norm(_rows(x, shape), shape, weight, bias, eps)
     return _of_buffer(out.reshape(-1), x._nested_tensor_size()), mean, rstd
 
@@ -111,7 +112,7 @@ def _of_buffer(buffer: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
 
 
 def _zeros(x: torch.Tensor | None) -> torch.Tensor | None:
-    """Return a stand-in on the CPU, whose kernel judges the call."""
+    """Return a CPU tensor with which the CPU's kernel checks the call."""
     if x is None or not x.is_nested:
         return None if x is None else torch.zeros(x.shape, dtype=x.dtype)
     parts = [torch.zeros(part.shape, dtype=x.dtype) for part in x.unbind()]

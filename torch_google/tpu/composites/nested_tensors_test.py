@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nested tensors, strided and jagged: values and gradients as on the CPU."""
+"""Strided and jagged nested tensors match the CPU's values and gradients."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_attention_over_rows_of_all_lengths() -> None:
     def attended(on: str) -> torch.Tensor:
         rows = [torch.arange(12.0).view(3, 4).to(on) / 10, torch.arange(8.0).view(2, 4).to(on)]
         heads = torch.nested.nested_tensor(rows).view(2, -1, 2, 2).transpose(1, 2).contiguous()
-        found = functional.scaled_dot_product_attention(heads, heads, heads)
-        return found.transpose(1, 2).contiguous().to_padded_tensor(0.0)
+        actual = functional.scaled_dot_product_attention(heads, heads, heads)
+        return actual.transpose(1, 2).contiguous().to_padded_tensor(0.0)
 
     _agree(attended)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fake quantization with an observer, whose state for each channel torch's kernel sizes when it first runs."""
+"""Fake quantization with an observer; torch's kernel sizes per-channel state on its first run."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ def _observed(
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"fused_moving_avg_obs_fake_quant": _observed}
-"""What to run for each of torch's operators, by name and overload."""
+"""The implementation of each operator, by name and overload."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN: each layer and direction one program forward and one backward.
+"""LSTM, GRU and RNN: each layer and direction is one program forward and one backward.
 
-torch would run a handful of operators for each step of a sequence. Under the transformations of
-torch.func it still does, as these need operators that they know.
+torch would run about a dozen operators for each step of a sequence. It still does under torch.func,
+whose transformations only support operators that they know.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Results: TypeAlias = tuple[torch.Tensor, ...]
 
 @dataclass(frozen=True)
 class _Network:
-    """The options that all of torch's recurrent operators have."""
+    """The options that all recurrent operators of torch have."""
 
     kind: str
     has_biases: bool
@@ -55,7 +55,7 @@ class _Network:
         return x, torch.stack(h_last), None if cx is None else torch.stack(c_last)
 
     def _weights(self, params: Sequence[_Tensor], projects: bool) -> Iterator[list[_Maybe]]:
-        """For each layer and direction: both weights, both biases, the projection."""
+        """Yield both weights, both biases and the projection for each layer and direction."""
         given = iter(params)
         for _ in range(self.num_layers * (2 if self.bidirectional else 1)):
             one: list[_Maybe] = [next(given), next(given)]
@@ -82,7 +82,7 @@ def _of_packed(
     if _transformed():
         return _as_torch_has_it(op, data, batch_sizes, hx, *rest)
     data, hx, cx, params = _lowered_precision(data, hx, params)
-    # Where each step of each sequence lies: (T, B), clamped where a sequence has ended.
+    # The index of each step of each sequence: (T, B), clamped after a sequence has ended.
     starts = batch_sizes.cumsum(0) - batch_sizes
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]
@@ -106,7 +106,7 @@ def _kernels() -> dict[str, Callable[..., Any]]:
 
 
 KERNELS = _kernels()
-"""What to run for each of torch's operators, by name and overload."""
+"""The implementation of each operator, by name and overload."""
 
 
 def _layer(
@@ -154,7 +154,7 @@ class _Layer(torch.autograd.Function):
         x, hx, cx, w_ih, w_hh, b_ih, _, w_hr = given
         if torch.is_grad_enabled():
             return None, None, None, *_differentiable(ctx, grads, given, lengths)
-        found = torch.ops.torch_google.recurrent_layer_backward(
+        gradients = torch.ops.torch_google.recurrent_layer_backward(
             *grads,
             *(x, hx, cx, w_ih, w_hh, b_ih, w_hr, lengths),
             *(states, gates, cells, ctx.kind, ctx.reverse),
@@ -163,22 +163,27 @@ class _Layer(torch.autograd.Function):
             None,
             None,
             None,
-            *(None if tensor is None else grad for tensor, grad in zip(given, found, strict=True)),
+            *(
+                None if tensor is None else grad
+                for tensor, grad in zip(given, gradients, strict=True)
+            ),
         )
 
 
 def _differentiable(
     ctx: Any, grads: Sequence[_Tensor], given: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
-    """Return the gradients by operators that have gradients of their own, step by step."""
-    # Views, as one may be made from another, or given twice: each counts for itself alone.
+    """Return the gradients through differentiable operators, step by step."""
+    # Make views, so that tensors that share history or are passed twice get separate gradients.
     given = [t.view_as(t) if t is not None and t.requires_grad else t for t in given]
-    wanted = [t for t in given if t is not None and t.requires_grad]
+    differentiable = [t for t in given if t is not None and t.requires_grad]
     states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *given)
     pairs = [(states, grads[0]), (h, grads[1])] + ([(c, grads[2])] if given[2] is not None else [])
     outs, seeds = zip(*pairs, strict=True)
-    found = iter(torch.autograd.grad(outs, wanted, seeds, create_graph=True, allow_unused=True))
-    return [next(found) if t is not None and t.requires_grad else None for t in given]
+    gradients = iter(
+        torch.autograd.grad(outs, differentiable, seeds, create_graph=True, allow_unused=True)
+    )
+    return [next(gradients) if t is not None and t.requires_grad else None for t in given]
 
 
 def _steps(
@@ -220,7 +225,7 @@ def _cell(
 def _lowered_precision(
     x: _Tensor, hx: Any, params: Sequence[_Tensor]
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
-    """Return input, states, cells and weights, in autocast's dtype where that is on."""
+    """Return input, states, cells and weights, in autocast's dtype if it is enabled."""
     states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
     given = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):

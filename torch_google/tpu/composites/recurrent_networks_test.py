@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent networks on the device: values and gradients as on the CPU."""
+"""Recurrent networks on the device match the CPU's values and gradients."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T, B, F, H = 4, 3, 5, 6
 
 
 def pair(network: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module]:
-    """A network of the CPU, and its copy on the device."""
+    """Return a CPU network and its copy on the device."""
     ours = type(network)(**network.made_with).to("tpu")
     ours.load_state_dict(network.state_dict())
     return network, ours
@@ -21,9 +21,9 @@ def pair(network: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module]:
 def network(kind: str, **options: Any) -> torch.nn.Module:
     torch.manual_seed(0)
     made_with = {"input_size": F, "hidden_size": H, **options}
-    made: torch.nn.Module = getattr(torch.nn, kind)(**made_with)
-    made.made_with = made_with
-    return made
+    module: torch.nn.Module = getattr(torch.nn, kind)(**made_with)
+    module.made_with = made_with
+    return module
 
 
 def gradients(module: torch.nn.Module, x: torch.Tensor, outs: Any) -> list[torch.Tensor]:
@@ -120,7 +120,7 @@ def test_dropout_lies_between_layers() -> None:
     ours = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")
     assert not torch.equal(ours(x)[0], ours(x)[0])
-    torch.testing.assert_close(ours(x)[1][0], ours(x)[1][0])  # none before the first layer
+    torch.testing.assert_close(ours(x)[1][0], ours(x)[1][0])  # no dropout before the first layer
     ours.eval()
     torch.testing.assert_close(ours(x)[0], ours(x)[0])
 
@@ -130,7 +130,7 @@ def test_a_layer_is_one_program_forward_and_one_backward() -> None:
     x = torch.randn(20, B, F, device="tpu", requires_grad=True)
     before = torch.tpu.metrics().operators
     ours(x)[0].sum().backward()
-    assert torch.tpu.metrics().operators - before < 40  # and not a dozen for each of 20 steps
+    assert torch.tpu.metrics().operators - before < 40  # rather than a dozen for each of 20 steps
 
 
 def test_autocast_and_inference() -> None:
@@ -153,6 +153,6 @@ def test_dtypes_that_differ_are_refused() -> None:
 def test_under_torch_func() -> None:
     theirs, ours = pair(network("GRU"))
     x = torch.randn(2, B, F)
-    found = torch.func.grad(lambda one: ours(one)[0].pow(2).sum())(x.to("tpu"))
+    actual = torch.func.grad(lambda one: ours(one)[0].pow(2).sum())(x.to("tpu"))
     expected = torch.func.grad(lambda one: theirs(one)[0].pow(2).sum())(x)
-    torch.testing.assert_close(found.cpu(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)

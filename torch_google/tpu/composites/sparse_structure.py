@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on sparse COO tensors that torch's CPU kernels do by way of their two dense tensors.
+"""Sparse COO operators that torch's CPU kernels implement with the two dense tensors.
 
-A sparse tensor is indices and values, both of the device. These kernels are torch's own for CPU and
-CUDA alike: they look at no memory, and call operators on the dense tensors. What is not of this kind
-is in `sparse`.
+A sparse tensor consists of indices and values, both on the device. torch shares these kernels
+between CPU and CUDA: they access no memory, and call operators on the dense tensors. The other
+operators are in `sparse`.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def _operator(name: str) -> OpOverload:
 
 
 KERNELS = _kernels()
-"""What to run where an argument is sparse."""
+"""The kernels for calls with a sparse argument."""
 
 DENSE_KERNELS: dict[str, Callable[..., Any]] = {
     name: partial(_from_dense, _operator(name))
     for name in ("_embedding_bag_backward", "_to_sparse", "_to_sparse.sparse_dim")
 }
-"""What to run for tensors that become sparse, or gradients that may."""
+"""The kernels for conversions to sparse, and for gradients that may be sparse."""

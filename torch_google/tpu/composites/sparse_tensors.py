@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO tensors: sums and products, in operators on their indices and values.
+"""Sparse COO tensors: sums and products, by operators on their indices and values.
 
-A place in a sparse tensor is known by one number, its position in the row-major order of the sparse
-dimensions: so that places can be sorted, searched and added to.
+Each element is identified by one number: its position in the row-major order of the sparse
+dimensions. So elements can be sorted, searched and accumulated.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 
 def coalesce(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the same values with each place once, in order."""
+    """Return an equal tensor with unique, sorted indices."""
     if tensor.is_coalesced():
         return tensor
     shape = tensor.shape[: tensor.sparse_dim()]
@@ -26,7 +26,7 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def add(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
-    """Return one + alpha * other, where `other` is sparse."""
+    """Return one + alpha * other for a sparse `other`."""
     return _sum(torch.Tensor.add, one, other, alpha)
 
 
@@ -44,7 +44,7 @@ def sub_(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
 
 
 def mul(one: Any, other: Any) -> torch.Tensor:
-    """Return the product, which is sparse: by a number, a dense tensor or a sparse one."""
+    """Return the sparse product with a number, a dense tensor or a sparse one."""
     dtype = _dtype(torch.mul, one, other)
     if not (isinstance(one, torch.Tensor) and one.is_sparse):
         one, other = other, one
@@ -70,8 +70,8 @@ def mul_(one: torch.Tensor, other: Any) -> torch.Tensor:
     of_two_sparse = one.is_sparse and isinstance(other, torch.Tensor) and other.is_sparse
     if one.is_sparse and not of_two_sparse and product.dtype != one.dtype:
         raise RuntimeError(
-            f"mul_: a sparse tensor of {one.dtype} times what is not sparse is of {product.dtype}, "
-            "which does not fit in its place"
+            f"mul_: a sparse tensor of {one.dtype} times a dense operand is of {product.dtype}, "
+            "which the tensor cannot hold"
         )
     return _put(one, product)
 
@@ -98,7 +98,7 @@ def addmm_(bias: torch.Tensor, *matrices: torch.Tensor, **factors: float) -> tor
 
 
 def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the product of matrices: sparse of two sparse ones, dense otherwise."""
+    """Return the product of matrices: sparse for two sparse ones, dense otherwise."""
     if one.is_sparse and other.is_sparse:
         return product_of_sparse(one, other)
     if one.is_sparse:
@@ -107,7 +107,7 @@ def mm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the dense products of a batch of sparse matrices and one of dense ones."""
+    """Return the dense products of a batch of sparse matrices and a batch of dense ones."""
     _must_be_sparse(one, "bmm(sparse, dense)")
     batch, rows, columns = one.shape
     if other.dim() != 3 or other.shape[:2] != (batch, columns):
@@ -125,12 +125,12 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def product_of_sparse(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """Return the sparse product of two sparse matrices, by way of a dense one."""
+    """Return the sparse product of two sparse matrices, computed as a dense product."""
     return _product(one, other.to_dense()).to_sparse()
 
 
 def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.Tensor:
-    """Return the slices of a sparse tensor that an index names, in its order."""
+    """Return the slices of a sparse tensor at an index."""
     if index.dim() != 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
     dim %= tensor.dim()
@@ -147,13 +147,13 @@ def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.T
 
 
 def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
-    """Return the values of a dense or sparse tensor at the places of a sparse one."""
+    """Return the values of a dense or sparse tensor at the indices of a sparse one."""
     _must_be_sparse(where, "sparse_mask(tensor, sparse)")
     if tensor.is_sparse:
         tensor = coalesce(tensor)
-        at, found = _found(_places(where), _places(tensor))
+        at, matches = _found(_places(where), _places(tensor))
         values = tensor._values().new_zeros(where._nnz(), *tensor._values().shape[1:])
-        values = values.index_copy(0, at, tensor._values().index_select(0, found))
+        values = values.index_copy(0, at, tensor._values().index_select(0, matches))
     else:
         rows = tensor.reshape(-1, *tensor.shape[where.sparse_dim() :])
         values = rows.index_select(0, _places(where))
@@ -163,9 +163,9 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
 def mask_projection(
     tensor: torch.Tensor, where: torch.Tensor, accumulate_matches: bool = False
 ) -> torch.Tensor:
-    """Return what a sparse tensor has at the places of another: the gradient of `mask`.
+    """Return a sparse tensor's values at the indices of another: the gradient of `mask`.
 
-    A place that `where` has twice counts twice where matches accumulate.
+    If matches accumulate, an index that `where` has twice counts twice.
     """
     tensor = coalesce(tensor)
     where = where if accumulate_matches else coalesce(where)
@@ -175,8 +175,8 @@ def mask_projection(
 
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
-    """Return the gradient of a sum over dimensions, at the places of the tensor."""
-    # A place with two values would get the gradient of both, twice.
+    """Return the gradient of a sum over dimensions, at the indices of the tensor."""
+    # Coalesce first: each of two values at one index would get the gradient of both.
     tensor = coalesce(tensor)
     dense = grad.to_dense() if grad.is_sparse else grad
     for d in sorted(d % tensor.dim() for d in dim):
@@ -205,11 +205,11 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "sub.Tensor": sub,
     "sub_.Tensor": sub_,
 }
-"""What to run where an argument is sparse."""
+"""The kernels for calls with a sparse argument."""
 
 
 def _places(tensor: torch.Tensor) -> torch.Tensor:
-    """The position of each value in the row-major order of the sparse dimensions."""
+    """Return each value's position in the row-major order of the sparse dimensions."""
     indices = tensor._indices()
     places = indices.new_zeros(indices.shape[1])
     for size, index in zip(tensor.shape, indices.unbind(0), strict=False):
@@ -281,7 +281,7 @@ def _sum(
 
 
 def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.dtype:
-    """The dtype that dense tensors of these dtypes give; an error where they give one."""
+    """Return the result dtype for dense tensors of these dtypes, or raise the error for these."""
     dense = [
         torch.zeros([1] * bool(arg.dim()), dtype=arg.dtype)
         if isinstance(arg, torch.Tensor)
@@ -292,7 +292,7 @@ def _dtype(op: Callable[..., torch.Tensor], *args: Any, **kwargs: Any) -> torch.
 
 
 def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """The product where both have a value."""
+    """Return the product at the indices that both tensors have."""
     if one.shape != other.shape or one.sparse_dim() != other.sparse_dim():
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
@@ -303,7 +303,7 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 
 def _found(wanted: torch.Tensor, sorted_places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which of the wanted places there are, and where."""
+    """Return the indices of the wanted positions that exist, and their indices among the sorted."""
     if not (wanted.shape[0] and sorted_places.shape[0]):
         return wanted[:0], wanted[:0]
     near = torch.searchsorted(sorted_places, wanted).clamp(max=sorted_places.shape[0] - 1)
@@ -326,7 +326,7 @@ def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-    """Write a result to a tensor, dense or sparse as that is."""
+    """Write a result to a dense or sparse tensor, in that tensor's layout."""
     if tensor.is_sparse:
         return torch.ops.aten.copy_sparse_to_sparse_(tensor, result.to(tensor.dtype))
     return tensor.copy_(result.to_dense() if result.is_sparse else result)
@@ -335,5 +335,5 @@ def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
 def _must_be_sparse(tensor: torch.Tensor, wanted: str) -> None:
     if not tensor.is_sparse:
         raise NotImplementedError(
-            f"tpu: a dense tensor where a sparse one is expected. Use {wanted}, or to_dense()"
+            f"tpu: expected a sparse tensor, found a dense one. Use {wanted}, or to_dense()"
         )

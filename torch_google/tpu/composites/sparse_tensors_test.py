@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse COO tensors on the device: as on the CPU, values and gradients."""
+"""Sparse COO tensors on the device match the CPU's values and gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Op = Callable[[torch.Tensor], torch.Tensor]
 
 
 def matrix(seed: int = 0, *, dense_columns: int = 0) -> torch.Tensor:
-    """A sparse matrix of 4 x 5 in which one place has two values."""
+    """Return a sparse 4 x 5 matrix in which one index has two values."""
     torch.manual_seed(seed)
     indices = torch.tensor([[0, 1, 1, 3, 0], [2, 0, 4, 1, 2]])
     values = torch.randn(5, *[dense_columns] * bool(dense_columns))
@@ -100,7 +100,7 @@ _DTYPES = (torch.bool, torch.int32, torch.float32, torch.float64)
 @pytest.mark.parametrize("pair", _PAIRS)
 def test_operands_of_two_dtypes(name: str, pair: str) -> None:
     if name == "mul_" and pair == "of no dimension and dense":
-        # There the CPU gives the tensor another shape.
+        # The CPU gives the tensor another shape in this case.
         small, dense = _PAIRS[pair](matrix().to("tpu"), torch.ones(4, 5, device="tpu"))
         with pytest.raises(RuntimeError, match="doesn't match the broadcast shape"):
             small.mul_(dense)
@@ -114,7 +114,8 @@ def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
     moved = other.to("tpu") if isinstance(other, torch.Tensor) else other
     ours = _outcome(name, one.to("tpu"), moved)
     if isinstance(theirs, Exception):
-        # The CPU has no kernels for some sparse tensors of bools, and keeps the dtype of a broadcast one.
+        # The CPU lacks kernels for some sparse bool tensors, and keeps the dtype of a broadcast
+        # one.
         if "not implemented for 'Bool'" in str(theirs):
             return
         if name == "mul" and "dtype of values" in str(theirs):
@@ -128,53 +129,53 @@ def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
 
 def _outcome(name: str, one: torch.Tensor, other: Any) -> torch.Tensor | Exception:
     try:
-        found: torch.Tensor = getattr(one, name)(other)
+        actual: torch.Tensor = getattr(one, name)(other)
     except (RuntimeError, TypeError) as error:
         return error
-    return found
+    return actual
 
 
 def test_batches() -> None:
     torch.manual_seed(0)
     dense = torch.randn(2, 3, 4) * (torch.rand(2, 3, 4) > 0.5)
     other = torch.randn(2, 4, 5)
-    found = torch.bmm(dense.to("tpu").to_sparse(), other.to("tpu"))
-    torch.testing.assert_close(found.cpu(), torch.bmm(dense, other))
+    actual = torch.bmm(dense.to("tpu").to_sparse(), other.to("tpu"))
+    torch.testing.assert_close(actual.cpu(), torch.bmm(dense, other))
 
 
 def test_gradients_of_products() -> None:
-    found = []
+    actual = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
-        made = matrix()
-        values = made._values().to(device).requires_grad_()
-        sparse = torch.sparse_coo_tensor(made._indices().to(device), values, (4, 5))
+        tensor = matrix()
+        values = tensor._values().to(device).requires_grad_()
+        sparse = torch.sparse_coo_tensor(tensor._indices().to(device), values, (4, 5))
         dense = torch.randn(5, 3).to(device).requires_grad_()
         bias = torch.randn(4, 3).to(device).requires_grad_()
         out = torch.sparse.addmm(bias, sparse, dense, beta=0.5, alpha=2)
         out = out + torch.sparse.mm(sparse, dense) + torch.sparse.sum(sparse, 1).to_dense()[:, None]
-        found.append([out, *torch.autograd.grad(out.pow(2).sum(), [values, dense, bias])])
-    for theirs, ours in zip(*found, strict=True):
+        actual.append([out, *torch.autograd.grad(out.pow(2).sum(), [values, dense, bias])])
+    for theirs, ours in zip(*actual, strict=True):
         torch.testing.assert_close(ours.cpu(), theirs)
 
 
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("coalesced", [True, False])
 def test_gradients_of_a_mask(dense: bool, coalesced: bool) -> None:
-    found = []
+    actual = []
     for device in ("cpu", "tpu"):
         where = matrix().coalesce() if coalesced else matrix()
         made = matrix(1).to_dense() if dense else matrix(1).coalesce()
         tensor = made.to(device).requires_grad_()
         masked = tensor.sparse_mask(where.to(device))
         (grad,) = torch.autograd.grad(masked.to_dense().pow(2).sum(), [tensor])
-        found.append(grad.to_dense())
-    torch.testing.assert_close(found[1].cpu(), found[0])
+        actual.append(grad.to_dense())
+    torch.testing.assert_close(actual[1].cpu(), actual[0])
 
 
 @pytest.mark.parametrize("name", ["SGD", "SparseAdam", "Adagrad"])
 def test_embeddings_with_sparse_gradients(name: str) -> None:
-    found = []
+    actual = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
         table = torch.nn.Embedding(6, 3, sparse=True).to(device)
@@ -184,8 +185,8 @@ def test_embeddings_with_sparse_gradients(name: str) -> None:
             table(torch.tensor([1, 2, 1], device=device)).pow(2).sum().backward()
             assert table.weight.grad.is_sparse
             optimizer.step()
-        found.append(table.weight.detach().cpu())
-    torch.testing.assert_close(*found)
+        actual.append(table.weight.detach().cpu())
+    torch.testing.assert_close(*actual)
 
 
 @pytest.mark.parametrize(
@@ -193,15 +194,15 @@ def test_embeddings_with_sparse_gradients(name: str) -> None:
     [("sum", True), ("mean", True), ("sum", False), ("mean", False), ("max", False)],
 )
 def test_bags_of_embeddings_have_the_gradients_that_they_ask_for(mode: str, sparse: bool) -> None:
-    found = []
+    actual = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
         table = torch.nn.EmbeddingBag(6, 3, mode=mode, sparse=sparse, padding_idx=0).to(device)
         numbers = torch.tensor([1, 2, 1, 0, 4], device=device)
         table(numbers, torch.tensor([0, 3], device=device)).pow(2).sum().backward()
         assert table.weight.grad.is_sparse is sparse
-        found.append(table.weight.grad.to_dense().cpu())
-    torch.testing.assert_close(*found)
+        actual.append(table.weight.grad.to_dense().cpu())
+    torch.testing.assert_close(*actual)
 
 
 def test_what_has_no_kernel_is_an_error() -> None:

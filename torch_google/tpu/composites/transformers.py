@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fast path that torch's transformer modules take in inference, in operators of the device.
+"""The inference fast path of torch's transformer modules, from operators of the device.
 
-torch.nn takes it wherever it may, so a device without it has no transformers in eval mode.
+torch.nn uses it whenever it can, so without it transformers in eval mode do not run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-_SRC_MASK, _PADDING_MASK = 0, 1  # of mask_type; 2 is both in one, for each head
+_SRC_MASK, _PADDING_MASK = 0, 1  # values of mask_type; 2 is both in one, per head
 
 
 def _encoder_layer(
@@ -77,7 +77,7 @@ def _attention(
     average_attn_weights: bool = True,
     mask_type: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """torch's `_native_multi_head_attention`; the second result is empty unless asked for."""
+    """Compute `_native_multi_head_attention`; the second result is empty unless requested."""
     if query is key and key is value:
         parts = functional.linear(query, qkv_weight, qkv_bias).chunk(3, -1)
     else:
@@ -102,7 +102,7 @@ def _attention(
 
 
 def _seen(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
-    """True where a query sees a key, for (batch, heads, queries, keys). The mask says the reverse."""
+    """Return whether a query sees a key: the inverse mask, as (batch, heads, queries, keys)."""
     if mask_type == _PADDING_MASK:
         mask = mask[:, None, None, :]
     elif mask_type == _SRC_MASK and mask.dim() == 3:
@@ -120,4 +120,4 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "_nested_tensor_from_mask_left_aligned": _left_aligned,
     "_transformer_encoder_layer_fwd": _encoder_layer,
 }
-"""What to run for each of torch's operators, by name and overload."""
+"""The implementation of each operator, by name and overload."""

@@ -33,10 +33,10 @@ def test_encoder_in_inference(norm_first: bool) -> None:
             ours(x.to("tpu"), mask=CAUSAL.to("tpu"), is_causal=True),
             theirs(x, mask=CAUSAL, is_causal=True),
         )
-        found = ours(x.to("tpu"), src_key_padding_mask=PADDING.to("tpu"))
+        actual = ours(x.to("tpu"), src_key_padding_mask=PADDING.to("tpu"))
         expected = theirs(x, src_key_padding_mask=PADDING)
-        close(found[0], expected[0])
-        close(found[1, :3], expected[1, :3])  # what is padding may be anything
+        close(actual[0], expected[0])
+        close(actual[1, :3], expected[1, :3])  # padding may hold any value
 
 
 @pytest.mark.parametrize("average", [False, True])
@@ -49,10 +49,10 @@ def test_attention_in_inference(average: bool) -> None:
     with torch.no_grad():
         for options in ({}, {"key_padding_mask": PADDING}):
             given = {name: mask.to("tpu") for name, mask in options.items()}
-            found = ours(y, y, y, average_attn_weights=average, **given)
+            actual = ours(y, y, y, average_attn_weights=average, **given)
             expected = theirs(x, x, x, average_attn_weights=average, **options)
-            close(found[0], expected[0])
-            close(found[1], expected[1])
+            close(actual[0], expected[0])
+            close(actual[1], expected[1])
         close(ours(y, y, y, need_weights=False)[0], theirs(x, x, x, need_weights=False)[0])
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composites of torch's whose checks of values are for tensors of the CPU only: debug mode asks them.
+"""Composites whose value checks torch only does on the CPU; debug mode repeats them.
 
-`quantile` and `one_hot` look at values if their tensor is on the CPU, and at none elsewhere.
+`quantile` and `one_hot` check values of CPU tensors, and no others.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _one_hot(self: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
 
 
 def _is_asked(values: torch.Tensor) -> bool:
-    """Whether this is debug mode, and these are values and no stand-in of a trace."""
+    """Return whether this is debug mode and the tensor is not a tracing stand-in."""
     return (
         type(values) in (torch.Tensor, torch.nn.Parameter)
         and values.device.type == "tpu"
