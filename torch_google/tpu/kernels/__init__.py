@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of JAX, Pallas kernels among them, as operators of torch."""
+"""JAX functions, including Pallas kernels, as torch operators."""
 
 from torch_google.tpu.kernels.kernel_decorator import custom_kernel
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel under torch.vmap: jax.vmap of its function, as an operator of its own."""
+"""Kernels under torch.vmap: a separate operator that runs jax.vmap of the kernel's function."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from torch_google.tpu.kernels.kernel_signature import KernelSignature, Parameter
 
 
 class BatchingRule:
-    """The rule of torch.vmap for the operator of a kernel.
+    """The torch.vmap rule of a kernel's operator.
 
-    A gradient of the user's own is of that operator, so where it is wanted each row calls it.
-    Otherwise all rows are one call, of an operator that is made when it is first needed.
+    A gradient registered by the user belongs to that operator, so if it is needed, each row calls
+    the operator. Otherwise all rows are one call of a batched operator, which is created on first
+    use.
     """
 
     def __init__(self, kernel: Kernel, operator: Any, differentiable: bool) -> None:
@@ -73,11 +74,11 @@ class BatchingRule:
 
         title = f"{self._kernel.title}, under vmap"
         kernel = Kernel(f"{self._kernel.name}_vmap", title, function, batched)
-        made = kernel.define()
+        operator = kernel.define()
         if self._differentiable:
-            differentiate(kernel, made)
-        made.register_vmap(BatchingRule(kernel, made, self._differentiable))
-        return made
+            differentiate(kernel, operator)
+        operator.register_vmap(BatchingRule(kernel, operator, self._differentiable))
+        return operator
 
 
 _EMPTY = Parameter("", None).default
@@ -86,7 +87,7 @@ _EMPTY = Parameter("", None).default
 def _dims(
     signature: KernelSignature, values: Sequence[Any], in_dims: Sequence[Any]
 ) -> Iterator[Any]:
-    """Return the dimension of each tensor that vmap maps over, or None."""
+    """Return the mapped dimension of each tensor, or None."""
     padded = [*in_dims, *[None] * (len(values) - len(in_dims))]
     for parameter, value, dim in zip(signature.parameters, values, padded, strict=True):
         if parameter.is_tensors:
@@ -97,7 +98,7 @@ def _dims(
 
 
 def _requires_grad(tensor: torch.Tensor) -> bool:
-    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # of an outer vmap
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):  # unwrap an outer vmap
         tensor = torch._C._functorch.get_unwrapped(tensor)
     return tensor.requires_grad
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernels that call back into Python: no compile cache can hold them, and they run all the same."""
+"""Kernels that call back into Python: the compile cache cannot store them, but they run."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def test_what_a_callback_raises_is_known_at_the_next_sync(mode: str) -> None:
     x = torch.ones(5, device="tpu")
 
     def work() -> torch.Tensor:
-        made = refused(x) + 1
+        result = refused(x) + 1
         torch.tpu.synchronize()
-        return made  # so that it was alive until then
+        return result  # keeps it alive until then
 
     with torch.tpu.eager_mode(mode), pytest.raises(RuntimeError, match="5 values are refused"):
         work()

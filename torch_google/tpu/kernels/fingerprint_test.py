@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kernel that was edited is another program to a cache on disk, though its name is the same."""
+"""Editing a kernel changes its key in the cache on disk, although its name stays the same."""
 
 from __future__ import annotations
 

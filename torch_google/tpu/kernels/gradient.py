@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gradient of a kernel, by jax.vjp: an operator of its own, which has a gradient again."""
+"""The gradient of a kernel by jax.vjp: a separate operator, which is itself differentiable."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import torch
 from torch_google.tpu.kernels.kernel import Kernel
 from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSignature, Parameter
 
-# Of the second order, and no further: an operator must exist before a graph with it is loaded.
+# Second order only: an operator must exist before a graph that contains it is loaded.
 _ORDER = 2
 
 
 def differentiate(kernel: Kernel, made: Any, order: int = _ORDER) -> None:
-    """Give the operator `made` of a kernel its gradient."""
+    """Register the gradient of a kernel's operator."""
     pullback = _pullback(kernel)
     pullback_op = pullback.define()
     if order > 1:
@@ -37,29 +37,29 @@ def differentiate(kernel: Kernel, made: Any, order: int = _ORDER) -> None:
         saved = ctx.saved_tensors
         values = signature.with_tensors(ctx.values, saved)
         needs = list(zip(signature.parameters, ctx.values, ctx.needs_input_grad, strict=False))
-        wanted = [bool(flag) for flag in _flags(needs)]
-        wanted = [
-            flag and _has_gradient(tensor) for flag, tensor in zip(wanted, saved, strict=True)
+        needed = [bool(flag) for flag in _flags(needs)]
+        needed = [
+            flag and _has_gradient(tensor) for flag, tensor in zip(needed, saved, strict=True)
         ]
         flat = [g for grad in grads for g in (grad if isinstance(grad, list | tuple) else [grad])]
-        found = iter(pullback_op(*values, flat, wanted) if any(wanted) else ())
-        each = iter([next(found) if flag else None for flag in wanted])
+        gradients = iter(pullback_op(*values, flat, needed) if any(needed) else ())
+        each = iter([next(gradients) if flag else None for flag in needed])
         return tuple(_gradient(p, value, each) for p, value, _ in needs)
 
     made.register_autograd(backward, setup_context=setup)
 
 
-# Stands for a tensor that autograd keeps.
+# A placeholder for a tensor that autograd saves.
 _HERE = object()
 
 
 def _pullback(kernel: Kernel) -> Kernel:
-    """Return the kernel from inputs and gradients of the results to gradients of the inputs."""
+    """Return the kernel that maps inputs and output gradients to input gradients."""
     signature = kernel.signature
     parameters = tuple(
         Parameter(p.name, p.annotation, as_tuple=p.as_tuple) for p in signature.parameters
     )
-    count = len(parameters)  # a name for each order: this kernel may be a gradient itself
+    count = len(parameters)  # unique names per order: this kernel may itself be a gradient
     grads = Parameter(f"result_grads_{count}", OPTIONAL_TENSORS)
     wanted = Parameter(f"wanted_{count}", list[bool])
     several = KernelSignature((*parameters, grads, wanted), list[torch.Tensor])
@@ -102,9 +102,9 @@ def _flags(needs: Sequence[tuple[Parameter, Any, Any]]) -> Iterator[Any]:
 
 def _gradient(parameter: Parameter, value: Any, each: Iterator[Any]) -> Any:
     if parameter.is_tensors:
-        found = [None if item is None else next(each) for item in value]
-        # Autograd takes a list with a None for something that has no tensor.
-        return None if any(item is None for item in value) else found
+        gradients = [None if item is None else next(each) for item in value]
+        # Autograd does not look for tensors in a list that contains a None.
+        return None if any(item is None for item in value) else gradients
     return next(each) if parameter.is_tensor and value is not None else None
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function of JAX as an operator of torch: its schema, its shapes, its values."""
+"""A JAX function as a torch operator: its schema, shapes and values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from torch_google.tpu.runtime import platform
 
 @dataclass(frozen=True)
 class Kernel:
-    """`title` is how errors name it; `function` takes arrays where the operator takes tensors."""
+    """`title` names the kernel in errors; `function` takes arrays instead of tensors."""
 
     name: str
     title: str
@@ -29,7 +29,7 @@ class Kernel:
     signature: KernelSignature
 
     def define(self) -> Any:
-        """Make the operator. Raises ValueError for a name that is taken."""
+        """Define the operator. Raises ValueError if the name is taken."""
         schema = self.signature.schema()
         if self.name in torch._C._dispatch_get_all_op_names():
             raise ValueError(
@@ -46,22 +46,26 @@ class Kernel:
         return made
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for arrays on the platform: what the table of lowerings calls."""
+        """Return the results for arrays of the platform. This is the operator's lowering."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
 
     def _refuse_lost_gradients(self, made: Any) -> None:
-        """Refuse what autograd passes over: in a list with a None, a tensor that needs a gradient."""
+        """Refuse a list with a None and a tensor that needs a gradient: autograd would drop it."""
         differentiated = make_autograd_impl(made._opoverload, made)
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            wanted = made._backward_fn is not None and torch.is_grad_enabled()
+            differentiates = made._backward_fn is not None and torch.is_grad_enabled()
             values = self.signature.values(args, kwargs)
             for parameter, value in zip(self.signature.parameters, values, strict=True):
-                if wanted and parameter.annotation == OPTIONAL_TENSORS and _loses_gradients(value):
+                if (
+                    differentiates
+                    and parameter.annotation == OPTIONAL_TENSORS
+                    and _loses_gradients(value)
+                ):
                     raise TypeError(
-                        f"{self.title}: argument '{parameter.name}' has a None beside a tensor that "
-                        "needs a gradient, which autograd does not find in such a list. Give an "
-                        "empty tensor for the None, or make each an argument of its own, annotated "
+                        f"{self.title}: argument '{parameter.name}' has a None next to a tensor that "
+                        "needs a gradient, which autograd does not find in such a list. Pass an "
+                        "empty tensor for the None, or make each a separate argument, annotated "
                         "as jax.Array | None"
                     )
             return differentiated(keyset, *args, **kwargs)
@@ -89,27 +93,27 @@ class Kernel:
 
     def _checked(self, results: Any) -> Any:
         several = self.signature.returns is not torch.Tensor
-        found = list(results) if several and isinstance(results, list | tuple) else [results]
+        arrays = list(results) if several and isinstance(results, list | tuple) else [results]
         count = len(getattr(self.signature.returns, "__args__", ()))
         fixed = several and self.signature.returns != list[torch.Tensor]
-        for position, result in enumerate(found):
+        for position, result in enumerate(arrays):
             if not isinstance(result, jax.Array):
                 of = f" for result {position}" if several else ""
                 raise TypeError(
                     f"{self.title}: it returned {type(result).__name__}{of}, not jax.Array. "
                     "Make it one with jax.numpy.asarray"
                 )
-        if fixed and len(found) != count:
+        if fixed and len(arrays) != count:
             raise TypeError(
-                f"{self.title}: it returned {len(found)} arrays, and its annotation says {count}. "
+                f"{self.title}: it returned {len(arrays)} arrays, and its annotation says {count}. "
                 "Change one of them"
             )
         if not several:
-            return found[0]
-        return tuple(found) if fixed else found
+            return arrays[0]
+        return tuple(arrays) if fixed else arrays
 
     def _on_cpu(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the results for tensors on the CPU."""
+        """Return the results for CPU tensors."""
         values = self.signature.values(args, kwargs)
         tensors = self.signature.tensors(values)
 
@@ -122,11 +126,13 @@ class Kernel:
         return jax.tree.map(tensor_of, results)
 
     def _shapes(self, *args: Any, **kwargs: Any) -> Any:
-        """Return empty tensors of the kinds that the results have. Symbolic sizes become numbers."""
+        """Return empty tensors with the metadata of the results. Symbolic sizes become numbers."""
         values = [_number(value) for value in self.signature.values(args, kwargs)]
         tensors = self.signature.tensors(values)
         if not tensors:
-            raise ValueError(f"{self.title}: no array is given, so it has no device. Give one")
+            raise ValueError(
+                f"{self.title}: no array was passed, so the device is unknown. Pass one"
+            )
         device = tensors[0].device
         specs = [
             jax.ShapeDtypeStruct(tuple(int(size) for size in t.shape), dtypes.to_jax(t.dtype))
@@ -151,7 +157,7 @@ def _loses_gradients(items: Sequence[torch.Tensor | None]) -> bool:
 
 
 def _number(value: Any) -> Any:
-    """Return the number that a symbolic one is from now on, and anything else as it is."""
+    """Specialise a symbolic number to its value; return other values unchanged."""
     if isinstance(value, torch.SymInt):
         return int(value)
     if isinstance(value, torch.SymFloat):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`custom_kernel`: a function of JAX as an operator of torch."""
+"""`custom_kernel`: a JAX function as a torch operator."""
 
 from __future__ import annotations
 
@@ -19,22 +19,20 @@ _NAME = re.compile(r"[A-Za-z_]\w*::[A-Za-z_]\w*")
 def custom_kernel(
     name: str, *, differentiable: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function of JAX, with or without Pallas, the operator `name` (`library::name`).
+    """Register a JAX function, with or without Pallas, as the operator `name` (`library::name`).
 
-    The function is annotated: `jax.Array` where the operator takes a tensor, `list[jax.Array]` for
-    several, either of them or None, and int, float, bool, str or lists of numbers, which are
-    constants of a program: another value compiles again. It returns a jax.Array, a tuple of them
-    with the number of them in the annotation, or a list. It is pure: to change a tensor, return its
-    new value and `copy_` that.
+    The function must be annotated: `jax.Array` for a tensor, `list[jax.Array]` for several, or
+    either with `| None`. int, float, bool, str and lists of numbers are constants of a program:
+    another value recompiles. It returns a jax.Array, a tuple of a fixed number of them, or a list.
+    It is pure: to change a tensor, return its new value and `copy_` that.
 
-    What comes back is torch's CustomOpDef: call it, or `torch.ops.library.name`; `register_autograd`
-    gives it a gradient of its own. `differentiable` lets JAX find the gradient, which computes the
-    function again. The operator runs eagerly in every mode, under torch.compile, where it becomes a
-    part of the program, under torch.vmap, and on tensors of the CPU. Kernels of Pallas are
-    interpreted where the platform is a CPU.
+    Returns torch's CustomOpDef: call it, or `torch.ops.library.name`; `register_autograd` sets its
+    gradient. With `differentiable`, JAX derives the gradient, which computes the function again.
+    The operator runs in every eager mode, under torch.compile (as part of the program), under
+    torch.vmap, and on CPU tensors. On a CPU platform Pallas kernels are interpreted.
 
-    Raises ValueError for a name that is taken, and TypeError for a function that cannot be an
-    operator: the message has the function, the argument and what was found.
+    Raises ValueError if the name is taken, and TypeError if the function cannot be an operator. The
+    message names the function, the argument and the wrong value.
     """
     if not _NAME.fullmatch(name):
         raise ValueError(f"custom_kernel: the name {name!r} is not of the form 'library::name'")
@@ -42,11 +40,11 @@ def custom_kernel(
     def decorate(function: Callable[..., Any]) -> Any:
         title = f"custom_kernel {name} ({_place(function)})"
         kernel = Kernel(name, title, function, signature_of(function, title))
-        made = kernel.define()
+        operator = kernel.define()
         if differentiable:
-            differentiate(kernel, made)
-        made.register_vmap(BatchingRule(kernel, made, differentiable))
-        return made
+            differentiate(kernel, operator)
+        operator.register_vmap(BatchingRule(kernel, operator, differentiable))
+        return operator
 
     return decorate
 

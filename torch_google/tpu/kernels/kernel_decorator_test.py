@@ -19,7 +19,7 @@ _numbers = count()
 
 
 def fresh() -> str:
-    """A name that no operator has: operators are for the life of a process."""
+    """Return an unused operator name: operators exist until the process ends."""
     return f"kernels_test::op{next(_numbers)}"
 
 
@@ -54,7 +54,7 @@ def _ninefold_setup(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any
 
 def _ninefold_backward(ctx: Any, grad: torch.Tensor, _: Any) -> Any:
     x, scale = ctx.saved_tensors
-    return 9 * grad * scale, grad * x  # no derivative: it shows that the formula is this one
+    return 9 * grad * scale, grad * x  # wrong on purpose, to show that this formula is used
 
 
 ninefold.register_autograd(_ninefold_backward, setup_context=_ninefold_setup)
@@ -85,8 +85,8 @@ def test_it_is_a_program_as_any_operator_is() -> None:
     torch.tpu.reset_metrics()
     for _ in range(3):
         scaled(x, 5.0)
-    found = torch.tpu.metrics()
-    assert (found.misses, found.compiles, found.fallbacks) == (0, 0, {})
+    actual = torch.tpu.metrics()
+    assert (actual.misses, actual.compiles, actual.fallbacks) == (0, 0, {})
 
 
 def test_the_cpu_has_it_too() -> None:
@@ -137,7 +137,7 @@ def test_the_gradients_of_lists(device: str) -> None:
 def test_a_list_with_a_none_has_no_gradients(device: str) -> None:
     part = torch.ones(2, device=device, requires_grad=True)
     base = torch.ones(2, device=device, requires_grad=True)
-    message = "total at .*: argument 'parts' has a None beside a tensor that needs a gradient"
+    message = "total at .*: argument 'parts' has a None next to a tensor that needs a gradient"
     for call in (total, torch.ops.kernels_test.total, torch.vmap(total, ([None, 0], 0))):
         with pytest.raises(TypeError, match=message):
             call([None, part], base)
@@ -145,18 +145,18 @@ def test_a_list_with_a_none_has_no_gradients(device: str) -> None:
         assert total([None, part], base).tolist() == [2.0, 2.0]
     first, second = torch.autograd.grad(total([part, part], base).sum(), [part, base])
     assert (first.tolist(), second.tolist()) == ([4.0, 4.0], [1.0, 1.0])
-    (found,) = torch.autograd.grad(total([None, part.detach()], base).sum(), base)
-    assert found.tolist() == [1.0, 1.0]
+    (actual,) = torch.autograd.grad(total([None, part.detach()], base).sum(), base)
+    assert actual.tolist() == [1.0, 1.0]
 
 
 def test_the_gradient_of_complex_numbers_is_torch_s() -> None:
     values = torch.tensor([1 + 2j, 3 - 1j])
-    found = []
+    actual = []
     for device, square in (("cpu", lambda z: z * z * 2.0), ("tpu", scaled)):
         z = values.clone().to(device).requires_grad_()
         torch.view_as_real(square(z)).sum().backward()
-        found.append(z.grad.cpu())
-    torch.testing.assert_close(found[1], found[0])
+        actual.append(z.grad.cpu())
+    torch.testing.assert_close(actual[1], actual[0])
 
 
 def test_gradcheck() -> None:
@@ -259,8 +259,8 @@ def test_vmap_with_a_gradient_of_its_own_in_a_compiled_program() -> None:
     compiled = torch.compile(mapped, backend="tpu", fullgraph=True)
     x = torch.arange(24.0).reshape(2, 3, 4).to("tpu").requires_grad_()
     scale = torch.ones(4, device="tpu", requires_grad=True)
-    found = torch.autograd.grad(compiled(x, scale).sum(), [x, scale])
-    torch.testing.assert_close(found, torch.autograd.grad(mapped(x, scale).sum(), [x, scale]))
+    actual = torch.autograd.grad(compiled(x, scale).sum(), [x, scale])
+    torch.testing.assert_close(actual, torch.autograd.grad(mapped(x, scale).sum(), [x, scale]))
 
 
 def test_a_part_of_an_exported_program() -> None:
@@ -339,12 +339,12 @@ def unknown_name(x: Nowhere) -> jax.Array:  # type: ignore[name-defined] # noqa:
             "no_annotation at .*: argument 'x' has no annotation. Use one of jax.Array",
         ),
         (strange, r"strange at .*: argument 'x' is annotated as dict\[str"),
-        (nothing_returned, "no annotation of what it returns"),
+        (nothing_returned, "no return annotation"),
         (number_returned, "it returns float. Use jax.Array"),
-        (no_array, "no argument is an array, so nothing says on which device"),
-        (any_number, r"argument '\*x: 'jax.Array'' has no place in an operator"),
-        (by_keyword, "argument 'y' is an array by keyword only"),
-        (default_list, "argument 'dims' has a list for its default"),
+        (no_array, "no argument is an array, so its device is unknown"),
+        (any_number, r"argument '\*x: 'jax.Array'' has no fixed number of values"),
+        (by_keyword, "argument 'y' is a keyword-only array"),
+        (default_list, "argument 'dims' has a list as its default"),
         (unknown_name, "its annotations cannot be read: name 'Nowhere' is not defined"),
     ],
 )
@@ -375,9 +375,9 @@ def returns_three(x: jax.Array) -> tuple[jax.Array, jax.Array]:
     ],
 )
 def test_functions_that_go_wrong(function: Any, message: str, device: str) -> None:
-    made = custom_kernel(fresh())(function)
+    operator = custom_kernel(fresh())(function)
     with pytest.raises(TypeError, match=message):
-        made(torch.ones(2, device=device))
+        operator(torch.ones(2, device=device))
 
 
 def test_arguments_of_the_wrong_kind() -> None:

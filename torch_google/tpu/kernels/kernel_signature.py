@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the annotations of a function of JAX say of the operator that it becomes."""
+"""The operator signature that a JAX function's annotations define."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 import jax
 import torch
 
-# Results are one tensor, a fixed number of them, or a list.
+# An operator returns one tensor, a fixed number of tensors, or a list.
 ONE, LIST = "Tensor", "Tensor[]"
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """`annotation` is in terms of torch. `as_tuple`: the function asks for a tuple, not a list."""
+    """A parameter with a torch annotation. `as_tuple`: the function takes a tuple, not a list."""
 
     name: str
     annotation: Any
@@ -42,13 +42,13 @@ TENSOR_LISTS = (list[torch.Tensor], OPTIONAL_TENSORS)
 
 @dataclass(frozen=True)
 class KernelSignature:
-    """The parameters of an operator, and the annotation of its results in terms of torch."""
+    """The parameters of an operator, and the torch annotation of its results."""
 
     parameters: tuple[Parameter, ...]
     returns: Any
 
     def schema(self) -> str:
-        """Return the operator's schema, without its name. Raises ValueError, in torch's words."""
+        """Return the operator's schema without its name. Raises ValueError if torch has none."""
 
         def prototype() -> None: ...
 
@@ -73,17 +73,17 @@ class KernelSignature:
         return [given.get(p.name, p.default) for p in self.parameters]
 
     def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments by position and by keyword that give each parameter its value."""
+        """Return the positional and keyword arguments that give each parameter its value."""
         pairs = list(zip(self.parameters, values, strict=True))
         named = {p.name: value for p, value in pairs if p.keyword_only}
         return [value for p, value in pairs if not p.keyword_only], named
 
     def tensors(self, values: Sequence[Any]) -> list[Any]:
-        """Return the tensors among the values, those of lists included."""
+        """Return the tensors among the values, including those in lists."""
         return list(self._tensors(values))
 
     def with_tensors(self, values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
-        """Return the values with others in the place of the tensors."""
+        """Return the values with their tensors replaced."""
         rest = iter(tensors)
 
         def replaced(value: Any) -> Any:
@@ -107,9 +107,9 @@ class KernelSignature:
 
 
 def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
-    """Return the signature of the operator for a function of JAX.
+    """Return the operator signature of a JAX function.
 
-    Raises TypeError, which names `where`, the parameter and what it has for an annotation.
+    Raises TypeError, which names `where`, the parameter and its annotation.
     """
     try:
         parameters = inspect.signature(function).parameters
@@ -119,21 +119,20 @@ def signature_of(function: Callable[..., Any], where: str) -> KernelSignature:
             f"{where}: its annotations cannot be read: {error}. Decorate a function whose "
             "annotations are names of its module"
         ) from error
-    found = tuple(_parameter(p, hints, where) for p in parameters.values())
-    if not any(p.is_tensor or p.is_tensors for p in found):
+    translated = tuple(_parameter(p, hints, where) for p in parameters.values())
+    if not any(p.is_tensor or p.is_tensors for p in translated):
         raise TypeError(
-            f"{where}: no argument is an array, so nothing says on which device it runs. "
-            "Annotate one as jax.Array"
+            f"{where}: no argument is an array, so its device is unknown. Annotate one as jax.Array"
         )
     if "return" not in hints:
-        raise TypeError(f"{where}: no annotation of what it returns. Use jax.Array")
-    return KernelSignature(found, _returns(hints["return"], where))
+        raise TypeError(f"{where}: no return annotation. Use jax.Array")
+    return KernelSignature(translated, _returns(hints["return"], where))
 
 
 def _parameter(parameter: inspect.Parameter, hints: dict[str, Any], where: str) -> Parameter:
     name = parameter.name
     if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-        raise TypeError(f"{where}: argument '{parameter}' has no place in an operator. Name each")
+        raise TypeError(f"{where}: argument '{parameter}' has no fixed number of values. Name each")
     if name not in hints:
         raise TypeError(f"{where}: argument '{name}' has no annotation. Use one of {_KNOWN}")
     annotation, as_tuple = _translated(hints[name])
@@ -142,18 +141,18 @@ def _parameter(parameter: inspect.Parameter, hints: dict[str, Any], where: str) 
             f"{where}: argument '{name}' is annotated as {_named(hints[name])}. Use one of {_KNOWN}"
         )
     keyword_only = parameter.kind is parameter.KEYWORD_ONLY
-    made = Parameter(name, annotation, parameter.default, keyword_only, as_tuple)
-    if keyword_only and (made.is_tensor or made.is_tensors):
+    result = Parameter(name, annotation, parameter.default, keyword_only, as_tuple)
+    if keyword_only and (result.is_tensor or result.is_tensors):
         raise TypeError(
-            f"{where}: argument '{name}' is an array by keyword only, which operators do not have. "
+            f"{where}: argument '{name}' is a keyword-only array, which operators cannot have. "
             "Move it before the '*'"
         )
     if not isinstance(parameter.default, _DEFAULTS) and parameter.default is not parameter.empty:
         raise TypeError(
-            f"{where}: argument '{name}' has a {type(parameter.default).__name__} for its default, "
-            "which a schema has no words for. Use a number, a str or None"
+            f"{where}: argument '{name}' has a {type(parameter.default).__name__} as its default, "
+            "which a schema cannot express. Use a number, a str or None"
         )
-    return made
+    return result
 
 
 _NUMBERS = (int, float, bool, str)
@@ -162,7 +161,7 @@ _KNOWN = "jax.Array, int, float, bool, str, each of these or None, list[jax.Arra
 
 
 def _translated(annotation: Any) -> tuple[Any, bool]:
-    """Return an annotation in terms of torch (None where it has none), and if it is a tuple."""
+    """Return a torch annotation, or None if it has none, and whether it is a tuple."""
     if annotation in (jax.Array, torch.Tensor):
         return torch.Tensor, False
     if annotation in _NUMBERS:
@@ -199,7 +198,7 @@ _LIST: Any = typing.List  # noqa: UP006
 
 
 def _spelled(annotation: Any) -> Any:
-    """Return an annotation as every release of torch reads it: v2.6 has no `list[...]`."""
+    """Return an annotation that every torch release understands: v2.6 has no `list[...]`."""
     if typing.get_origin(annotation) is list:
         (item,) = typing.get_args(annotation)
         return _LIST[item]
