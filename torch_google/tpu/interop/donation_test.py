@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays that have left the runtime are nobody's to donate: in each mode, whoever holds them."""
+"""Arrays shared with code outside the runtime are never donated, in any mode."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOLDERS: list[Callable[[jax.Array], Any]] = [held, other_array, numpy_view, dlpa
 
 
 def overwrite(x: torch.Tensor) -> None:
-    """Make the old values of a tensor dead to torch, as training does."""
+    """Replace a tensor's values so that torch no longer needs the old ones, as training does."""
     for _ in range(5):
         x.mul_(2).add_(1)
         x.sub_(0.5)
@@ -47,7 +47,7 @@ def overwrite(x: torch.Tensor) -> None:
     torch.tpu.wait_for_compiles()
 
 
-# Until then a trace is new, or its program still being compiled: nothing is donated.
+# Earlier runs donate nothing: the trace is new, or its program is still being compiled.
 TIMES = 4
 
 

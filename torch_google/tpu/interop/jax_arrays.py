@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tensor of tpu and an array of JAX over one buffer."""
+"""Conversion between a tpu tensor and a JAX array over one buffer."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from torch_google.tpu.runtime.transfer import from_array
 
 
 def to_jax(tensor: torch.Tensor) -> jax.Array:
-    """Return the values of a tensor of tpu, as they are now, as an array on the same device.
+    """Return the current values of a tpu tensor as an array on the same device.
 
-    The array is the tensor's own buffer where the tensor is the whole of its storage in the shape
-    in which that was made: nothing is copied. Of any other view (a slice, a transposition, another
-    shape or dtype over the same bytes) it is a copy.
+    If the tensor covers its whole storage in the original shape, the array shares its buffer and
+    nothing is copied. For any other view (a slice, a transposition, another shape or dtype over the
+    same bytes) it is a copy.
 
-    A later write to the tensor gives the tensor another array, and leaves this one as it is. Do not
-    donate the array to a function of JAX while the tensor is in use.
+    A later write to the tensor gives the tensor another array and does not change this one. Do not
+    donate the array to a JAX function while the tensor is in use.
 
-    Raises TypeError for what is no tensor or has a dtype that JAX lacks, ValueError for tensors of
-    other devices or layouts, and RuntimeError where a gradient would be lost.
+    Raises TypeError if the argument is not a tensor or has a dtype that JAX lacks, ValueError for
+    tensors of other devices or layouts, and RuntimeError if a gradient would be lost.
     """
     _check_tensor(tensor)
     value = _C.value(tensor)
@@ -34,24 +34,24 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
     if not whole or view.conj or view.neg:
         return _read(value, view)
-    # The caller may have it in other hands soon, where no count of references tells of it.
+    # The caller may pass the array on, and reference counts do not reveal that.
     _C.share(tensor)
     return value
 
 
 def from_jax(array: jax.Array) -> torch.Tensor:
-    """Return a tensor over an array's buffer, on the device of tpu where the array lies.
+    """Return a tensor over an array's buffer, on the tpu device that holds the array.
 
     Nothing is copied, unless the array has an unusual memory layout. The array keeps its values
-    when the tensor is written to: the tensor then gets another one.
+    when the tensor is written to: the tensor then gets another array.
 
-    Raises TypeError for what is no array of JAX or has a dtype that torch lacks, ValueError for
-    arrays of several devices or of one that is not tpu's, and RuntimeError for one without a buffer:
-    donated, deleted, or a tracer of jit.
+    Raises TypeError if the argument is not a JAX array or has a dtype that torch lacks. Raises
+    ValueError for arrays on several devices or not on a tpu device. Raises RuntimeError for an
+    array without a buffer: donated, deleted, or a tracer of jit.
     """
     dtype = _check_array(array)
     if array.weak_type:
-        # To torch a dtype is what it is. The same buffer, without the mark.
+        # torch has no weak types: share the buffer, without JAX's weak-type flag.
         array = jax.make_array_from_single_device_arrays(array.shape, array.sharding, [array])
     if not _has_usual_layout(array):
         array = _laid_out(array)
@@ -72,13 +72,13 @@ def _check_tensor(tensor: Any) -> None:
         raise ValueError(f"to_jax: no array for the layout {tensor.layout}. Use .to_dense()")
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise RuntimeError(
-            "to_jax: a tensor within torch.func has no array. Make the function of JAX an operator, "
-            "by torch_google.tpu.custom_kernel"
+            "to_jax: a tensor within torch.func has no array. Make the JAX function an operator, "
+            "with torch_google.tpu.custom_kernel"
         )
     if tensor.requires_grad:
         raise RuntimeError(
             "to_jax: the tensor requires grad, which JAX would not follow. Use tensor.detach(), or "
-            "make the function of JAX an operator, by torch_google.tpu.custom_kernel"
+            "make the JAX function an operator, with torch_google.tpu.custom_kernel"
         )
     dtypes.to_jax(tensor.dtype)
 
@@ -87,7 +87,7 @@ def _check_array(array: Any) -> torch.dtype:
     if isinstance(array, jax.core.Tracer):
         raise RuntimeError(
             f"from_jax: a tracer has no values yet: {array.aval}. Call from_jax outside of jit, or "
-            "make the function an operator, by torch_google.tpu.custom_kernel"
+            "make the function an operator, with torch_google.tpu.custom_kernel"
         )
     if not isinstance(array, jax.Array):
         raise TypeError(
@@ -96,12 +96,12 @@ def _check_array(array: Any) -> torch.dtype:
         )
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         raise TypeError(
-            f"from_jax: no dtype of torch for {array.dtype}. Of a key, take jax.random.key_data"
+            f"from_jax: torch has no dtype for {array.dtype}. For a key, use jax.random.key_data"
         )
     dtype = dtypes.to_torch(array.dtype)
     if array.is_deleted():
         raise RuntimeError(
-            f"from_jax: the array {array.aval.str_short()} was donated or deleted. Give the result "
+            f"from_jax: the array {array.aval.str_short()} was donated or deleted. Pass the result "
             "of the function that took it"
         )
     _check_place(array)
@@ -110,30 +110,30 @@ def _check_array(array: Any) -> torch.dtype:
 
 def _check_place(array: jax.Array) -> None:
     _C.start()
-    ours = [platform.device(index) for index in range(_C.device_count())]
+    tpu_devices = [platform.device(index) for index in range(_C.device_count())]
     devices = sorted(array.sharding.device_set, key=lambda device: device.id)
     if len(devices) != 1:
         raise ValueError(
-            f"from_jax: the array lies on {len(devices)} devices ({array.sharding}), a tensor on one."
+            f"from_jax: the array is on {len(devices)} devices ({array.sharding}), a tensor on one."
             " Take one of array.addressable_shards, or gather it with jax.device_put(array, device)"
         )
-    if devices[0] not in ours:
+    if devices[0] not in tpu_devices:
         raise ValueError(
-            f"from_jax: the array lies on {devices[0]}, which is none of tpu's: "
-            f"{', '.join(map(str, ours))}. Move it with jax.device_put(array, device)"
+            f"from_jax: the array is on {devices[0]}, which is not a tpu device: "
+            f"{', '.join(map(str, tpu_devices))}. Move it with jax.device_put(array, device)"
         )
     kind = array.sharding.memory_kind
     usual = devices[0].default_memory().kind
     if kind not in (None, usual):
         raise ValueError(
-            f"from_jax: the array lies in memory of kind {kind}, tensors in {usual}. Move it with "
+            f"from_jax: the array is in memory of kind {kind}, tensors are in {usual}. Move it with "
             f"jax.device_put(array, array.sharding.with_memory_kind('{usual}'))"
         )
 
 
 def _has_usual_layout(array: jax.Array) -> bool:
-    # Programs are compiled for the layout that the platform chooses: on a TPU this is not always
-    # row-major, and JAX gives its arrays that one unless asked otherwise.
+    # Programs are compiled for the platform's default layout, which on a TPU is not always
+    # row-major. JAX uses that default unless told otherwise.
     if platform.name() == "tpu":
         return True
     layout = array.format.layout

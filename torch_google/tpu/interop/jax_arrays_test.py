@@ -141,7 +141,7 @@ def test_arrays_without_a_buffer() -> None:
     [
         (lambda: np.ones(3), "expected a jax.Array, found ndarray"),
         (lambda: jax.random.key(0), "take jax.random.key_data"),
-        (lambda: jnp.ones(2, jnp.int4), "no dtype of torch for int4"),
+        (lambda: jnp.ones(2, jnp.int4), "torch has no dtype for int4"),
     ],
 )
 def test_arrays_that_torch_has_no_tensor_for(make: Any, message: str) -> None:
@@ -196,10 +196,10 @@ def printed(program: str, **environment: str) -> list[str]:
 def test_several_devices() -> None:
     lines = printed(DEVICES, TORCH_TPU_PLATFORM="cpu", TORCH_TPU_CPU_DEVICES="3")
     assert lines[0] == "True tpu:1"
-    assert lines[1].startswith("from_jax: the array lies on 3 devices")
+    assert lines[1].startswith("from_jax: the array is on 3 devices")
     assert "addressable_shards" in lines[1]
     assert lines[2] == "tpu:2"
-    assert lines[3].startswith("from_jax: the array lies in memory of kind pinned_host")
+    assert lines[3].startswith("from_jax: the array is in memory of kind pinned_host")
 
 
 def test_the_names_load_no_jax() -> None:
