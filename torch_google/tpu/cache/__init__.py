@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled programs that outlive the process. Importing this loads no JAX; `found` does."""
+"""A cache of compiled programs that outlive the process. Only `found` loads JAX."""
 
 from typing import Any
 

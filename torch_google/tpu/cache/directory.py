@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a directory of this machine, which many processes share, within a bound of bytes."""
+"""Entries in a local directory, which processes share, with a limit on its size."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ from torch_google.tpu.cache.trust import (
     open_entry,
 )
 
-# A full directory is cut down to this part of its bound, so that not every write has to look.
+# Evict down to this fraction of the limit, so that not every write has to evict.
 _KEPT = 0.9
-# What another process wrote and never renamed is litter after this many seconds.
+# A temporary file of this age is a leftover of a process that was killed.
 _LITTER_SECONDS = 3600.0
 _TEMPORARY = ".partial-"
-# Only files with names like this are entries: others in the directory are left alone.
+# Only files with such names are entries; other files in the directory are left alone.
 _ENTRY = re.compile(r"[0-9a-f]{64}")
 
 
 class Directory:
-    """`read` and `write` raise OSError; a bound of None is none.
+    """A directory of entries. `read` and `write` raise OSError; a `max_bytes` of None is no limit.
 
-    The directory, its folders and its entries must belong to this user or to root, and nobody else
-    may write them (trust.py).
+    The directory, its folders and its entries must belong to this user or to root, and no other
+    user may have write permission (trust.py).
     """
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int | None) -> None:
         self._path = Path(path).expanduser().absolute()
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._total: int | None = None  # as far as this process knows
+        self._total: int | None = None  # in bytes, as known to this process
         self.evicted = 0
 
     def __str__(self) -> str:
         return str(self._path)
 
     def fits(self, size: int) -> bool:
-        """Whether an entry of so many bytes has room: it would push out all others, and itself."""
+        """Return whether an entry of this size fits: a larger one would evict itself."""
         return self._max_bytes is None or size <= self._max_bytes * _KEPT
 
     def read(self, name: str) -> bytes | None:
-        """Return the bytes of an entry, which counts as used now, or None.
+        """Return the bytes of an entry and mark it as used, or return None.
 
-        Raises UntrustedEntry for a file that somebody else owns or may write.
+        Raises UntrustedEntry for a file that another user owns or may write.
         """
         try:
             with (
@@ -62,7 +62,7 @@ class Directory:
                 open(open_entry(name, folder, self._file(name)), "rb") as file,
             ):
                 data = file.read()
-                # Read-only, or evicted this moment: the bytes are here all the same.
+                # The file may be read-only or just evicted; the bytes are valid regardless.
                 with contextlib.suppress(OSError):
                     os.utime(file.fileno())
         except FileNotFoundError:
@@ -70,8 +70,9 @@ class Directory:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Put an entry there whole, then make room if there is too much."""
-        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)  # parents have the umask's mode
+        """Write an entry atomically, then evict entries if the limit is exceeded."""
+        # the umask decides the mode of the parents
+        self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._folder(name, create=True) as folder:
             partial = _TEMPORARY + secrets.token_hex(8)
             handle = os.open(
@@ -93,7 +94,7 @@ class Directory:
 
     @contextmanager
     def _folder(self, name: str, *, create: bool = False) -> Iterator[int]:
-        """Yield a descriptor of the folder that an entry of this name is in."""
+        """Yield a descriptor of the folder that holds the entry of this name."""
         root = open_directory(self._path)
         try:
             if create:
@@ -115,9 +116,9 @@ class Directory:
             self._total += added
             if self._total <= most:
                 return
-        found = sorted(self._entries())
-        total = sum(size for _, size, _ in found)
-        for _, size, path in found if total > most else ():
+        entries = sorted(self._entries())
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in entries if total > most else ():
             if total <= most * _KEPT:
                 break
             path.unlink(missing_ok=True)
@@ -126,9 +127,9 @@ class Directory:
         self._total = total
 
     def _entries(self) -> list[tuple[float, int, Path]]:
-        """Return (when last used, bytes, path) of every entry; removes litter.
+        """Return (last use, bytes, path) of every entry; remove leftover temporary files.
 
-        Links and what is not this user's are not counted and not removed.
+        Links and other users' files are neither counted nor removed.
         """
         newest, found = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):
@@ -138,7 +139,7 @@ class Directory:
                 status = path.lstat()
                 check_owner(status, path, UntrustedEntry)
             except (FileNotFoundError, UntrustedEntry):
-                continue  # another process made room as well, or it is no entry of ours
+                continue  # another process evicted it, or it is not an entry
             if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
                 continue
             newest = max(newest, status.st_mtime)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries in a directory: whole or absent, shared, within their bound; and below a URL."""
+"""Entries in a directory are whole or absent, shared, and limited in size; and below a URL."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_the_least_lately_used_go_first(tmp_path: Path) -> None:
         directory.write(_name(number), bytes(100))
         for file in tmp_path.glob(f"??/{_name(number)}"):
             os.utime(file, (number, number))
-    assert directory.read(_name(0)) is not None  # and with that it is the newest
+    assert directory.read(_name(0)) is not None  # makes it the most recently used
     directory.write(_name(9), bytes(100))
     directory.write(_name(10), bytes(100))
     left = {number for number in range(11) if directory.read(_name(number)) is not None}
@@ -80,7 +80,8 @@ def test_what_others_have_in_the_directory_stays(tmp_path: Path) -> None:
 
 def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
     assert not Directory(tmp_path, 1000).fits(1001)
-    assert not Directory(tmp_path, 1000).fits(950)  # to be cut down to would remove it again
+    # evicting to the kept fraction would remove it again
+    assert not Directory(tmp_path, 1000).fits(950)
     assert Directory(tmp_path, 1000).fits(900)
     assert Directory(tmp_path, None).fits(1 << 40)
 
@@ -131,8 +132,8 @@ def test_a_url_that_gfile_opens() -> None:
     assert remote.read(_name(1)) is None
     remote.write(_name(1), b"one")
     assert Remote("memory://compiled/tpu").read(_name(1)) == b"one"
-    found = fsspec.filesystem("memory").find("/compiled")
-    assert found == [f"/compiled/tpu/{_name(1)[:2]}/{_name(1)}"]
+    actual = fsspec.filesystem("memory").find("/compiled")
+    assert actual == [f"/compiled/tpu/{_name(1)[:2]}/{_name(1)}"]
 
 
 def test_a_scheme_that_is_registered(tmp_path: Path) -> None:
@@ -155,7 +156,7 @@ def test_the_root_of_a_scheme_is_a_place(tmp_path: Path, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("url", ["abacus://x", "zip:///x", "reference://x"])
 def test_a_url_that_nothing_opens(url: str) -> None:
-    with pytest.raises(ValueError, match=f"nothing opens '{url}'"):
+    with pytest.raises(ValueError, match=f"cannot open '{url}'"):
         Remote(url)
 
 

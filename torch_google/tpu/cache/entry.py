@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One entry of the cache as bytes: an executable and a note, with a checksum.
+"""The file format of an entry: an executable and a note, with a checksum.
 
-A header of one line, the SHA-256 of the rest, the length of the description, the description as
-JSON, and XLA's bytes. To decode an entry runs no code of the file's; to run its executable does.
+A file is a header line, the SHA-256 of the rest, the length of the description, the description as
+JSON, and XLA's bytes. Decoding runs no code from the file; running the executable does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch_google.tpu.cache.loading import describe, load
 _HEADER = b"torch_google tpu program 2\n"
 _DIGEST = hashlib.sha256().digest_size
 _LENGTH = struct.Struct("<Q")
-# What JAX and XLA raise for a program that they cannot serialize, and json for a note.
+# Errors of JAX and XLA for programs that cannot be serialized, and of json for a note.
 _REFUSALS = (
     ValueError,
     NotImplementedError,
@@ -33,18 +33,18 @@ _REFUSALS = (
 
 
 class UnusableEntry(Exception):
-    """These bytes are no entry that this process can use; the message says why."""
+    """Raised if bytes are not an entry that this process can use; the message gives the reason."""
 
 
 class UnstorableProgram(Exception):
-    """JAX cannot serialize this executable; the message says why."""
+    """Raised if JAX cannot serialize an executable; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`note` is what the caller needs beside the executable, which may be None.
+    """An executable, which may be None, and the caller's `note`.
 
-    A note is what json writes and reads unchanged: None, numbers, strings, lists, dicts of strings.
+    A note must survive a round trip through json: None, numbers, strings, lists, dicts of strings.
     """
 
     executable: jax.stages.Compiled | None
@@ -53,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class UnloadedEntry:
-    """An entry whose executable, if it has one, is not loaded yet: a small one takes XLA a millisecond."""
+    """An entry whose executable is loaded later: even a small one takes XLA a millisecond."""
 
     description: Any
     code: bytes
@@ -61,7 +61,7 @@ class UnloadedEntry:
 
     @property
     def has_executable(self) -> bool:
-        """Whether there is an executable to load."""
+        """Return whether the entry has an executable."""
         return self.description is not None
 
     def loaded(self, devices: Sequence[jax.Device]) -> Entry:
@@ -88,9 +88,9 @@ def encode(entry: Entry) -> bytes:
 
 
 def decode(data: bytes) -> UnloadedEntry:
-    """Return the entry of bytes. Raises Unusable."""
+    """Return the entry that the bytes encode. Raises Unusable."""
     if not data.startswith(_HEADER):
-        raise UnusableEntry("it does not begin as an entry does")
+        raise UnusableEntry("it does not start with an entry's header")
     body = memoryview(data)[len(_HEADER) + _DIGEST :]
     if hashlib.sha256(body).digest() != data[len(_HEADER) : len(_HEADER) + _DIGEST]:
         raise UnusableEntry("its checksum differs")
@@ -103,5 +103,5 @@ def decode(data: bytes) -> UnloadedEntry:
 
 
 def _cannot_be_loaded(error: Exception) -> UnusableEntry:
-    # Whole, and yet of another make: XLA then raises whatever it meets.
+    # The file is intact but from another version; XLA may then raise any error.
     return UnusableEntry(f"it cannot be loaded: {type(error).__name__}: {error}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a compiled program depends on beside what it computes."""
+"""The environment that a compiled program depends on, in addition to its code."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ import jax
 import jaxlib
 import torch
 
-# Flags that reach XLA or a plugin of PJRT's.
+# Flags that reach XLA or a PJRT plugin.
 _VARIABLES = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "TF_XLA_FLAGS")
 # Fields of /proc/cpuinfo that decide which instructions XLA emits for the host.
 _CPU_FIELDS = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features")
 
 
 def environment(devices: Sequence[jax.Device]) -> str:
-    """Return words that are equal where an executable may be exchanged."""
+    """Return a text that is equal in two processes if they may exchange executables."""
     return "\n".join(
         (
             _software(),
@@ -47,7 +47,7 @@ def _software() -> str:
 
 
 def _sources() -> str:
-    """Return a digest of this package's own Python: it decides what an operator becomes."""
+    """Return a digest of this package's Python sources, which define the lowerings."""
     digest = hashlib.sha256()
     for name, content in _modules(files("torch_google").joinpath("tpu"), ""):
         digest.update(f"{name} {len(content)}\n".encode())
@@ -74,5 +74,5 @@ def _host() -> str:
                 break  # the next processor
             if line.partition(":")[0].strip() in _CPU_FIELDS:
                 lines.append(line)
-    # XLA splits work by the number of threads that it may use.
+    # XLA partitions work by the number of threads that it may use.
     return "\n".join([platform.machine(), str(len(os.sched_getaffinity(0))), *sorted(lines)])

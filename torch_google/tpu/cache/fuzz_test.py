@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever the bytes of an entry are: no crash, no code of theirs, one warning and a new program."""
+"""Arbitrary bytes in an entry never crash, run no code, warn once and are recompiled."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _bytes() -> bytes:
 
 
 def _sealed(words: bytes, code: bytes) -> bytes:
-    """An entry of these parts with the checksum that they need."""
+    """Return an entry of these parts with a valid checksum."""
     body = len(words).to_bytes(8, "little") + words + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 
@@ -74,7 +74,7 @@ def _mutations(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def _run_twice(data: bytes) -> list[str]:
-    """Run a program twice whose entry has these bytes first, and return the warnings."""
+    """Run a program twice, starting with these bytes as its entry, and return the warnings."""
     devices = jax.local_devices()[:1]
     with (
         tempfile.TemporaryDirectory() as directory,
@@ -104,7 +104,7 @@ def _run_twice(data: bytes) -> list[str]:
 def test_changed_bytes_cost_a_recompile_and_one_warning(data: bytes) -> None:
     if data != _bytes():
         (warning,) = _run_twice(data)
-        assert "is compiled anew: " in warning
+        assert "is recompiled: " in warning
     else:
         assert _run_twice(data) == []
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executable of JAX as XLA's bytes and a description of plain data, and back.
+"""Conversion of JAX executables to and from XLA's bytes and a plain-data description.
 
-`jax.experimental.serialize_executable` pickles the description. Here it is data that json writes:
-to read it calls nothing that the file names. XLA's bytes are machine code all the same.
+`jax.experimental.serialize_executable` pickles the description. Here it is JSON: reading it calls
+nothing that the file names. XLA's bytes are machine code nonetheless.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from jax._src.stages import ArgInfo
 from jax.core import ShapedArray
 from jax.sharding import SingleDeviceSharding
 
-# The fields of JAX's executables that the description has, one way or another. Another release of
-# JAX may have more of them, and then each executable is refused.
+# The fields of JAX's executables that the description covers, directly or indirectly. A JAX release
+# that adds fields makes every executable unserializable here.
 _DESCRIBED = frozenset(
     {
         *("xla_executable", "device_list", "backend", "name", "committed", "kept_var_idx"),
@@ -27,15 +27,15 @@ _DESCRIBED = frozenset(
         *("xla_in_layouts", "dispatch_in_layouts", "xla_out_layouts"),
     }
 )
-# Fields that are left out: they serve messages and profiles.
+# Fields that may be dropped: they only serve messages and profiles.
 _DISPENSABLE = frozenset({"all_args_info", "pgle_profiler"})
 
 
 def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
     """Return a description that json can write, and XLA's bytes.
 
-    Raises ValueError for a program that more belongs to: callbacks, effects, several devices,
-    containers other than tuples, lists and dicts; and what XLA raises when it serializes.
+    Raises ValueError for a program that needs more: callbacks, effects, several devices, or
+    containers other than tuples, lists and dicts. Also raises XLA's serialization errors.
     """
     unloaded = getattr(compiled._executable, "_unloaded_executable", None)
     if not isinstance(unloaded, UnloadedMeshExecutable) or compiled._params.const_args:
@@ -72,8 +72,8 @@ def describe(compiled: jax.stages.Compiled) -> tuple[Any, bytes]:
 def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.stages.Compiled:
     """Return the executable, ready to run on `devices`.
 
-    Raises KeyError, TypeError, ValueError and the like for a malformed description, and XLA's
-    errors for bytes that it does not load.
+    Raises KeyError, TypeError, ValueError or similar for a malformed description, and XLA's errors
+    for bytes that it cannot load.
     """
     (device,) = devices
     shardings = [
@@ -131,7 +131,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
 
 def _array(aval: Any) -> list[Any]:
     if type(aval) is not ShapedArray or not isinstance(aval.dtype, np.dtype):
-        raise ValueError(f"the program has a {aval}, which is no array of numbers")
+        raise ValueError(f"the program has a {aval}, which is not an array of numbers")
     return [list(aval.shape), str(aval.dtype), bool(aval.weak_type)]
 
 
@@ -192,5 +192,5 @@ def _tuple(numbers: Any) -> tuple[Any, ...]:
 
 def _word(text: Any) -> Any:
     if text is not None and not isinstance(text, str):
-        raise ValueError(f"its description has {text!r} where a word is")
+        raise ValueError(f"its description has {text!r} where a string is")
     return text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of users with a compile cache: in processes of their own, with files that go wrong."""
+"""User programs with a compile cache, in separate processes, with damaged files."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def _start(place: object, *arguments: str) -> subprocess.Popen[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> _Done:
-    printed, said = process.communicate(timeout=240)
-    assert process.returncode == 0, said
+    printed, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
     return _Done(*json.loads(printed))
 
 
@@ -87,7 +87,7 @@ def _emptied(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
-    """A cache that several processes have filled at once, and what each of them found out."""
+    """A cache that several processes filled at once, and the output of each."""
     place = tmp_path_factory.mktemp("filled")
     first, *others = [_end(process) for process in [_start(place) for _ in range(8)]]
     for done in (first, *others):
@@ -114,7 +114,7 @@ def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _
     done = _run(tmp_path)
     assert (done.numbers, done.hits, len(done.warnings)) == (first.numbers, 0, 1)
     assert done.compiles > 0
-    done = _run(tmp_path)  # and the new entries are there
+    done = _run(tmp_path)  # the entries have been rewritten
     assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
 
 

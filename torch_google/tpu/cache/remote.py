@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries below a URL, by gfile: any scheme that it knows or is given."""
+"""Entries below a URL, through gfile, for any scheme that gfile supports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from torch_google import gfile
 
 
 class Remote:
-    """`read` and `write` raise OSError; an entry appears whole. Raises ValueError for what nobody opens."""
+    """Entries below a URL. `read` and `write` raise OSError; writes are atomic.
+
+    Raises ValueError for a URL that no filesystem opens.
+    """
 
     evicted = 0
 
@@ -19,15 +22,15 @@ class Remote:
         self._url = f"{scheme}://{path.rstrip('/')}"
         try:
             gfile.filesystem_of(self._url)
-        # What a filesystem asks for when it is made, it misses in its own words.
+        # A filesystem's constructor may raise any error about its missing requirements.
         except Exception as error:
-            raise ValueError(f"nothing opens '{url}' ({error})") from error
+            raise ValueError(f"cannot open '{url}' ({error})") from error
 
     def __str__(self) -> str:
         return self._url
 
     def fits(self, size: int) -> bool:
-        """Say that any entry may be kept."""
+        """Return True: a URL has no limit."""
         return True
 
     def read(self, name: str) -> bytes | None:
@@ -41,7 +44,7 @@ class Remote:
         return data
 
     def write(self, name: str, data: bytes) -> None:
-        """Put an entry there."""
+        """Write an entry."""
         path = self._file(name)
         with _errors_of_the_system():
             gfile.MakeDirs(path.rpartition("/")[0])
@@ -55,7 +58,7 @@ class Remote:
 
 @contextmanager
 def _errors_of_the_system() -> Iterator[None]:
-    """Make OSError of what else a filesystem of somebody else's may raise: a cache ends no program."""
+    """Convert any error of a third-party filesystem to OSError, which never ends a program."""
     try:
         yield
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the compile cache of this process is, and what it has done. Loads no JAX."""
+"""The location and statistics of this process's compile cache. Loads no JAX."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch_google.tpu.cache.remote import Remote
 
 _VARIABLE = "TORCH_TPU_COMPILE_CACHE"
 _LOCAL_SCHEMES = ("file://", "local://")
-# After so many failures in a row nothing is read any more.
+# After this many consecutive failed reads, stop reading.
 _PATIENCE = 3
 
 
 @dataclass
 class CacheStatistics:
-    """Counts since the start or the last reset; `bytes` were read or written.
+    """Counts since the start or the last reset; `bytes` counts reads and writes.
 
-    `rejected` are entries that could not be used, `unstorable` programs that JAX cannot write, or that
-    are larger than the bound.
+    `rejected` counts unusable entries, `unstorable` programs that JAX cannot serialize or that
+    exceed the limit.
     """
 
     hits: int = 0
@@ -36,9 +36,9 @@ class CacheStatistics:
 @dataclass
 class _CacheState:
     place: Directory | Remote | None = None
-    chosen: bool = False  # by a call; the variable is looked at once if not
+    chosen: bool = False  # set by a call; otherwise the environment variable is read once
     writable: bool = True
-    unread: int = 0  # reads that have failed, one after another
+    unread: int = 0  # consecutive failed reads
     warned: bool = False
     statistics: CacheStatistics = field(default_factory=CacheStatistics)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -48,10 +48,10 @@ _state = _CacheState()
 
 
 def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | None = None) -> None:
-    """Keep compiled programs in a directory, or below a URL; None keeps none.
+    """Store compiled programs in a directory or below a URL; None disables the cache.
 
-    Above `max_bytes` the entries that were used least lately are removed; a URL has no such bound.
-    Raises ValueError for a bound below 1, for what is no path, and for a URL that nothing opens.
+    Above `max_bytes` the least recently used entries are evicted; a URL has no limit. Raises
+    ValueError for a limit below 1, a value that is not a path, and a URL that no filesystem opens.
     """
     if max_bytes is not None and max_bytes < 1:
         raise ValueError(
@@ -70,17 +70,17 @@ def get_compile_cache() -> str | None:
 
 
 def statistics() -> CacheStatistics:
-    """Return the counts, which go on: whoever counts does it here."""
+    """Return the live counts, which callers may increment."""
     return _state.statistics
 
 
 def reset_statistics() -> None:
-    """Count from zero again."""
+    """Reset the counts to zero."""
     _state.statistics = CacheStatistics()
 
 
 def current() -> Directory | Remote | None:
-    """Return where entries are, or None. The variable is looked at once."""
+    """Return the store of entries, or None. The environment variable is read once."""
     if not _state.chosen:
         path = os.environ.get(_VARIABLE)
         place = None
@@ -95,36 +95,36 @@ def current() -> Directory | Remote | None:
 
 
 def readable() -> bool:
-    """Whether entries are looked for: a place that has failed again and again would cost its retries."""
+    """Return whether to read entries: after repeated failures, each read would cost its retries."""
     return _state.unread < _PATIENCE
 
 
 def note_read(*, failed: bool) -> None:
-    """Tell how a read went."""
+    """Record the outcome of a read."""
     _state.unread = _state.unread + 1 if failed else 0
 
 
 def writable() -> bool:
-    """Whether entries are written: until the place has refused one."""
+    """Return whether to write entries: False after the first failed write."""
     return _state.writable
 
 
 def stop_writing() -> None:
-    """Write no more entries, until another place is set."""
+    """Stop writing entries until another location is set."""
     _state.writable = False
 
 
 def _place(path: str, max_bytes: int | None) -> Directory | Remote:
     if not path or "\0" in path:
-        raise ValueError(f"{path!r} is no path. Name a directory or a URL, or give None")
-    for scheme in _LOCAL_SCHEMES:  # judged by owner and mode, however the directory is named
+        raise ValueError(f"{path!r} is not a path. Name a directory or a URL, or use None")
+    for scheme in _LOCAL_SCHEMES:  # local, so owner and mode are checked
         if path.lower().startswith(scheme):
             return Directory(path[len(scheme) :], max_bytes)
     return Remote(path) if "://" in path else Directory(path, max_bytes)
 
 
 def warn(message: str) -> None:
-    """Warn once: a directory with one bad entry may have a thousand."""
+    """Warn once per process: a directory may have a thousand bad entries."""
     with _state.lock:
         if _state.warned:
             return

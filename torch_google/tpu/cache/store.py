@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs in and out of the compile cache of this process, with what is kept beside them."""
+"""Reads and writes of programs and their notes in this process's compile cache."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from torch_google.tpu.cache.trust import UntrustedEntry
 
 
 class StoredEntry:
-    """What was kept under a fingerprint. Its executable is loaded when somebody asks."""
+    """An entry found under a fingerprint. Its executable is loaded lazily."""
 
     def __init__(
         self, read: UnloadedEntry, name: str, place: object, devices: Sequence[jax.Device]
@@ -47,7 +47,7 @@ class StoredEntry:
         self._one_by_one = threading.RLock()
 
     def loaded(self) -> Entry | None:
-        """Return the entry, or None if it cannot be used, of which the first to ask is warned."""
+        """Return the entry, or None if it is unusable. The first call then warns."""
         with self._one_by_one:
             read = self._read
             if read is not None:
@@ -62,13 +62,13 @@ class StoredEntry:
 
 
 def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
-    """Return what was kept under a fingerprint, if it is there and can be used."""
+    """Return the entry of a fingerprint with its executable loaded, or None."""
     entry = found(fingerprint, devices)
     return None if entry is None else entry.loaded()
 
 
 def found(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
-    """Return the same, for who may never need the executable."""
+    """Return the entry of a fingerprint for a caller that may not need the executable, or None."""
     place = current()
     if place is None:
         return None
@@ -89,13 +89,15 @@ def found(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None
         _reject(name, place, error)
     except OSError as error:
         note_read(failed=True)
-        warn(f"{place} cannot be read: {error}. Programs are compiled; give another directory")
+        warn(
+            f"{place} cannot be read: {error}. Programs are compiled instead; set another directory"
+        )
     counts.misses += 1
     return None
 
 
 def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
-    """Keep an entry under a fingerprint, where that is possible."""
+    """Store an entry under a fingerprint, if possible."""
     place = current()
     if place is None or not writable():
         return
@@ -110,7 +112,7 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
         return
     except OSError as error:
         stop_writing()
-        warn(f"{place} cannot be written: {error}. Nothing more is kept; give another directory")
+        warn(f"{place} cannot be written: {error}. Nothing more is stored; set another directory")
         return
     statistics().stored += 1
     statistics().bytes += len(data)
@@ -118,7 +120,7 @@ def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> N
 
 def _reject(name: str, place: object, error: Exception) -> None:
     statistics().rejected += 1
-    warn(f"entry {name} of {place} is compiled anew: {error}. Nothing is to be done")
+    warn(f"entry {name} of {place} is recompiled: {error}. No action is needed")
 
 
 def _name(fingerprint: str, devices: Sequence[jax.Device]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that come back: the same results, no work; and whatever happens to a file."""
+"""Programs from the cache: same results, no compilation, and tolerance of file errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _directory(tmp_path: Path) -> Iterator[None]:
 
 
 class _Program:
-    """x -> factor * x + 1, which counts how often it is lowered."""
+    """A program for x -> factor * x + 1 that counts how often it is lowered."""
 
     def __init__(self, factor: float = 2.0) -> None:
         self.lowered = 0
@@ -41,12 +41,12 @@ class _Program:
 
 def _compiled(program: _Program, *, fingerprint: str) -> jax.stages.Compiled:
     devices = jax.local_devices()[:1]
-    found = cache.remembered(fingerprint, devices)
-    if found is not None and found.executable is not None:
-        return found.executable
-    made = program().compile()
-    cache.remember(fingerprint, devices, cache.Entry(made, None))
-    return made
+    entry = cache.remembered(fingerprint, devices)
+    if entry is not None and entry.executable is not None:
+        return entry.executable
+    executable = program().compile()
+    cache.remember(fingerprint, devices, cache.Entry(executable, None))
+    return executable
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -100,7 +100,7 @@ def _empty(data: bytes) -> bytes:
 
 
 def _of_another_make(data: bytes) -> bytes:
-    """A whole entry, with an executable that this XLA did not write."""
+    """Return an intact entry whose executable this XLA cannot load."""
     start, words = data.index(b"\n") + 1, len(_words_of(data))
     body = data[start + 32 : start + 40 + words] + b"no executable"
     return data[:start] + hashlib.sha256(body).digest() + body
@@ -125,7 +125,7 @@ def test_a_damaged_entry_is_compiled_anew_with_one_warning(
         run = _compiled(program, fingerprint="program 0")
         _compiled(_Program(1.0), fingerprint="program 1")
     (warning,) = seen
-    assert "is compiled anew: " in str(warning.message)
+    assert "is recompiled: " in str(warning.message)
     assert run(jnp.ones(3, jnp.float32))[0].tolist() == [1.0, 1.0, 1.0]
     assert cache.statistics().rejected == 2
     _compiled(program, fingerprint="program 0")
@@ -162,7 +162,7 @@ def test_a_place_that_fails_again_and_again_is_left_alone(monkeypatch: pytest.Mo
     assert "no route to host" in str(warning.message)
     assert len(asked) == 3
     assert cache.statistics().misses == 6
-    cache.set_compile_cache("memory://far/away")  # is asked again
+    cache.set_compile_cache("memory://far/away")  # setting a location enables reads again
     cache.remember("note", jax.local_devices()[:1], cache.Entry(None, 3))
     assert cache.remembered("note", jax.local_devices()[:1]) == cache.Entry(None, 3)
 
@@ -178,7 +178,7 @@ def test_a_huge_program_does_not_push_out_the_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["", "a\0b"])
 def test_what_is_no_path_is_refused(path: str) -> None:
-    with pytest.raises(ValueError, match="is no path. Name a directory or a URL, or give None"):
+    with pytest.raises(ValueError, match="is not a path. Name a directory or a URL, or use None"):
         cache.set_compile_cache(path)
 
 
@@ -240,5 +240,5 @@ def test_the_variable_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_variable_that_nothing_opens_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_state", settings._CacheState())
     monkeypatch.setenv("TORCH_TPU_COMPILE_CACHE", "abacus://x")
-    with pytest.warns(UserWarning, match="TORCH_TPU_COMPILE_CACHE: nothing opens 'abacus://x'"):
+    with pytest.warns(UserWarning, match="TORCH_TPU_COMPILE_CACHE: cannot open 'abacus://x'"):
         assert cache.get_compile_cache() is None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening only files that nobody else could have written: an entry is machine code.
+"""Open only files that no other user could have written, because an entry is machine code.
 
-Each step is checked on the descriptor that is then used, so nothing can be exchanged in between. The
-parents of the cache's directory are not judged: whoever can rename the directory cannot make one that
-this user or root owns.
+Each check uses the descriptor that is then read, so there is no race. Parents of the cache's
+directory are not checked: a user who can rename the directory cannot create one that this user or
+root owns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 from pathlib import Path
 
 FILE_FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK the open of a pipe would wait for a writer.
+# Without O_NONBLOCK, opening a pipe would wait for a writer.
 _ENTRY_FLAGS = os.O_RDONLY | os.O_NONBLOCK | FILE_FLAGS
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _MAX_LINKS = 8
@@ -22,18 +22,19 @@ _WRITERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UntrustedDirectory(PermissionError):
-    """Somebody else owns a directory of the cache, or may write there."""
+    """Raised if another user owns a directory of the cache or may write to it."""
 
 
 class UntrustedEntry(PermissionError):
-    """Somebody else owns a file of the cache, or may write it; or it is no plain file."""
+    """Raised if another user owns or may write an entry, or if it is not a regular file."""
 
 
 def open_directory(path: Path, *, below: int | None = None) -> int:
-    """Return a descriptor of a directory; of its last name in `below`, where a link is refused.
+    """Return a descriptor of a directory; with `below`, of `path`'s name in it, refusing links.
 
-    The directory that the user names may be a link of this user or root: where it leads to is judged.
-    Another user's link could lead to a directory of ours whose contents that user has given us.
+    The directory that the user names may be a link that this user or root owns: its target is
+    checked. Another user's link could lead to a directory that we own, with contents that the other
+    user supplied.
     """
     try:
         if below is None:
@@ -74,17 +75,17 @@ def _open_named(path: Path, links: int) -> int:
 
 
 def open_entry(name: str, folder: int, path: Path) -> int:
-    """Return a descriptor of a plain file in a folder; `path` is for messages."""
+    """Return a descriptor of a regular file in a folder; `path` is for messages."""
     try:
         handle = os.open(name, _ENTRY_FLAGS, dir_fd=folder)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise UntrustedEntry(f"{path} is no plain file") from error
+            raise UntrustedEntry(f"{path} is not a regular file") from error
         raise
     try:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode):
-            raise UntrustedEntry(f"{path} is no plain file")
+            raise UntrustedEntry(f"{path} is not a regular file")
         check_owner(status, path, UntrustedEntry)
     except BaseException:
         os.close(handle)
@@ -93,7 +94,7 @@ def open_entry(name: str, folder: int, path: Path) -> int:
 
 
 def check_owner(status: os.stat_result, path: Path, refusal: type[PermissionError]) -> None:
-    """Raise `refusal` unless this user or root owns a file, and nobody else may write it."""
+    """Raise `refusal` unless this user or root owns a file and no other user may write it."""
     if status.st_uid not in (os.geteuid(), 0):
         raise refusal(
             f"{path} belongs to user {status.st_uid}, who would decide what this process runs"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries that somebody else could have written are never read, and none are written beside them."""
+"""Entries that another user could have written are never read, and none are stored next to them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _read_with_warnings() -> tuple[object, list[str]]:
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make a file somebody else's: root can, and any other user pretends to be another one."""
+    """Change a file's owner: root does so, and any other user pretends to be another one."""
     if os.geteuid() == 0:
         os.chown(path, 54321, 54321)
     else:
@@ -97,7 +97,7 @@ def test_what_belongs_to_somebody_else_is_not_read(
 def test_nothing_is_written_where_others_may_write(tmp_path: Path) -> None:
     tmp_path.chmod(0o777)
     cache.set_compile_cache(tmp_path)
-    with pytest.warns(UserWarning, match="can be written by others .*Nothing more is kept"):
+    with pytest.warns(UserWarning, match="can be written by others .*Nothing more is stored"):
         cache.remember("a note", jax.local_devices()[:1], cache.Entry(None, _NOTE))
     assert list(tmp_path.rglob("*")) == []
     cache.set_compile_cache(None)
@@ -119,7 +119,7 @@ def test_an_entry_that_is_no_plain_file_is_not_opened(
 ) -> None:
     change(_entry(place), tmp_path / "elsewhere")
     note, (warning,) = _read_with_warnings()
-    assert (note, "is no plain file" in warning) == (None, True)
+    assert (note, "is not a regular file" in warning) == (None, True)
 
 
 def test_a_folder_that_is_a_link_is_not_followed(place: Path, tmp_path: Path) -> None:
