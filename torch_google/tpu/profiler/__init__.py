@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch.tpu.profiler`: what the device and its host threads did, as a trace to look at."""
+"""`torch.tpu.profiler`: traces of the device and its host threads."""
 
 from torch_google.tpu.profiler.xla_trace import Trace, trace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ranges of torch.profiler.record_function as ranges of JAX's trace."""
+"""Forward torch.profiler.record_function ranges to JAX's trace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch.autograd.profiler import record_function
 
 @contextmanager
 def ranges() -> Iterator[None]:
-    """Let every range that begins within this block be a range of JAX's trace too.
+    """Add every range that begins within this block to JAX's trace.
 
-    torch tells nobody in Python of its ranges, so the class is wrapped for as long as the block is.
+    torch has no Python hook for its ranges, so the class is wrapped while the block runs.
     """
     import jax
 

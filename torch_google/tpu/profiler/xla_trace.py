@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A trace of XLA's, with the ranges that the program names by torch.profiler.record_function."""
+"""XLA traces that include the program's torch.profiler.record_function ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch_google.tpu.profiler.ranges import ranges
 
 
 class Trace:
-    """Where a trace is, once its block has ended."""
+    """The files of a trace, available once its block has ended."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -28,11 +28,11 @@ class Trace:
 
     @property
     def perfetto(self) -> Path:
-        """Return the file for https://ui.perfetto.dev and chrome://tracing: JSON, compressed."""
+        """Return the file for https://ui.perfetto.dev and chrome://tracing: compressed JSON."""
         return self._file("perfetto_trace.json.gz")
 
     def ended(self, run: Path) -> None:
-        """Note the folder that JAX has made for this trace."""
+        """Record the folder that JAX created for this trace."""
         self._run = run
 
     def _file(self, pattern: str) -> Path:
@@ -50,13 +50,13 @@ _lock = threading.Lock()
 
 @contextmanager
 def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterator[Trace]:
-    """Trace all devices and threads within a block, and write files into a directory at its end.
+    """Trace all devices and threads within a block, and write the files at its end.
 
-    The programs of operators are named for them (`jit(aten_mm)`), and the ranges of
-    torch.profiler.record_function, those of optimizers too, by their names. `python` adds the calls
-    of Python functions, which is slow. At its end the block waits for the devices.
+    An operator's program is named after it (`jit(aten_mm)`). The ranges of
+    torch.profiler.record_function, including those of optimizers, keep their names. `python` adds
+    calls of Python functions, which is slow. At its end the block waits for the devices.
 
-    Raises RuntimeError where a trace is running already: there is one in a process.
+    Raises RuntimeError if the process is already running a trace.
     """
     import jax
 
@@ -71,27 +71,27 @@ def trace(directory: str | os.PathLike[str], *, python: bool = False) -> Iterato
             jax.profiler.start_trace(where, create_perfetto_trace=True, profiler_options=options)
         except RuntimeError as error:
             raise RuntimeError(
-                f"torch.tpu.profiler: JAX cannot start a trace into {where}: {error} End what was "
+                f"torch.tpu.profiler: JAX cannot start a trace into {where}: {error} End the trace "
                 "started by jax.profiler first"
             ) from error
         _running.append(where)
-    found = Trace(where)
+    trace = Trace(where)
     try:
         with ranges():
-            yield found
+            yield trace
             _synchronize()
     finally:
         with _lock:
             _running.clear()
             jax.profiler.stop_trace()
-    found.ended(_newest(where))
+    trace.ended(_newest(where))
 
 
 def _refuse(running: list[Path]) -> None:
     if running:
         raise RuntimeError(
-            f"torch.tpu.profiler: a trace into {running[0]} is running already, and there is one in "
-            "a process. Leave its block first"
+            f"torch.tpu.profiler: a trace into {running[0]} is running already, and a process has one at "
+            "a time. Leave its block first"
         )
 
 

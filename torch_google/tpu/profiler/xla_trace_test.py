@@ -19,8 +19,8 @@ MODES = sorted(_C.Mode.__members__)
 
 def events(path: Path) -> list[dict[str, Any]]:
     with gzip.open(path, "rt") as file:
-        found: list[dict[str, Any]] = json.load(file)["traceEvents"]
-    return found
+        actual: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    return actual
 
 
 def step() -> None:
@@ -38,11 +38,11 @@ def test_ranges_and_programs_are_in_the_trace(mode: Any, tmp_path: Path) -> None
     before = record_function.__enter__
     with torch.tpu.eager_mode(mode):
         step()
-        with torch.tpu.profiler.trace(tmp_path) as found:
+        with torch.tpu.profiler.trace(tmp_path) as trace:
             step()
     assert record_function.__enter__ is before
-    assert found.xplane.stat().st_size > 0
-    named = {event.get("name"): event for event in events(found.perfetto)}
+    assert trace.xplane.stat().st_size > 0
+    named = {event.get("name"): event for event in events(trace.perfetto)}
     assert {"forward", "backward", "Optimizer.step#SGD.step"} <= set(named)
     assert named["forward"]["ph"] == "X"
     assert named["forward"]["dur"] > 0
@@ -52,9 +52,9 @@ def test_ranges_and_programs_are_in_the_trace(mode: Any, tmp_path: Path) -> None
 
 def test_the_calls_of_python_are_there_when_asked_for(tmp_path: Path) -> None:
     for python in (False, True):
-        with torch.tpu.profiler.trace(tmp_path / str(python), python=python) as found:
+        with torch.tpu.profiler.trace(tmp_path / str(python), python=python) as trace:
             step()
-        seen = any("xla_trace_test.py" in str(e.get("name")) for e in events(found.perfetto))
+        seen = any("xla_trace_test.py" in str(e.get("name")) for e in events(trace.perfetto))
         assert seen == python
 
 
@@ -70,7 +70,7 @@ def test_one_trace_at_a_time(tmp_path: Path) -> None:
     jax.profiler.start_trace(tmp_path)
     try:
         with (
-            pytest.raises(RuntimeError, match="End what was started by jax.profiler first"),
+            pytest.raises(RuntimeError, match="End the trace started by jax.profiler first"),
             torch.tpu.profiler.trace(tmp_path),
         ):
             pass
@@ -89,9 +89,9 @@ def test_an_error_ends_the_trace(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="mine"):
         failing()
     assert record_function.__enter__ is before
-    with torch.tpu.profiler.trace(tmp_path) as found:
+    with torch.tpu.profiler.trace(tmp_path) as trace:
         step()
-    assert found.perfetto.exists()
+    assert trace.perfetto.exists()
 
 
 def test_a_range_may_outlive_its_trace(tmp_path: Path) -> None:
@@ -102,8 +102,8 @@ def test_a_range_may_outlive_its_trace(tmp_path: Path) -> None:
 
 
 def test_torch_s_own_profiler_sees_the_operators() -> None:
-    with torch.profiler.profile() as found, record_function("mine"):
+    with torch.profiler.profile() as trace, record_function("mine"):
         step()
-    names = {event.key: event for event in found.key_averages()}
+    names = {event.key: event for event in trace.key_averages()}
     assert {"mine", "forward", "aten::mm", "Optimizer.step#SGD.step"} <= set(names)
     assert names["aten::mm"].count >= 3
