@@ -92,7 +92,7 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
         with pytest.raises((IndexError, RuntimeError)):
             work(torch.tensor([at]))
         place = rf"{Path(__file__).name}:\d+: aten::\S+: (index|target) {at} is out of range"
-        allowed = rf"for a size of 3. Give {low + 1} to 2$"
+        allowed = rf"for a size of 3. Use {low + 1} to 2$"
         with pytest.raises(IndexError, match=f"{place} {allowed}"):
             work(torch.tensor([at]).to("tpu"))
     work(torch.tensor([2]).to("tpu"))  # and continues
@@ -164,7 +164,7 @@ def test_a_mask_puts_as_many_values_as_it_takes(values: list[float]) -> None:
     x[:, mask] = 7 + torch.zeros(1, device="tpu")
     assert x.tolist() == [[7, 0, 7]] * 2
     with pytest.raises(
-        RuntimeError, match=f"the mask takes 2, and there are values for {len(values)}"
+        RuntimeError, match=f"the mask selects 2 elements, but there are {len(values)} values"
     ):
         x[:, mask] = torch.tensor(values).to("tpu")
 
