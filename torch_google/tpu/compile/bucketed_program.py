@@ -155,15 +155,15 @@ class BucketedProgram:
 
     def others(self, values: Mapping[Any, int]) -> list[Any]:
         """Return the results that are not tensors, at their indices; None for each tensor."""
-        values: list[Any] = []
+        results: list[Any] = []
         for output in self._signature.outputs:
             meta = output.meta.get("val") if isinstance(output, Node) else output
             if isinstance(meta, torch.SymInt):
                 meta = int(number(expr_of(meta), values))
             elif isinstance(meta, torch.SymFloat | torch.SymBool):
                 raise PaddingRefusal("a number for a result that is not whole")
-            values.append(None if isinstance(meta, torch.Tensor) else meta)
-        return values
+            results.append(None if isinstance(meta, torch.Tensor) else meta)
+        return results
 
     def _check(self) -> None:
         signature = self._signature
