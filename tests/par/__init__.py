@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What PyTorch, NumPy and JAX do inside a PAR."""
+"""Tests of PyTorch, NumPy and JAX inside a PAR."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile: Dynamo reads our code objects, Inductor our headers and the host's compiler."""
+"""torch.compile in a PAR: Dynamo reads its code objects; Inductor uses its headers and host g++."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _X = torch.arange(12.0).view(3, 4) / 12
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing compiled by an earlier run may answer for this one."""
+    """Use an empty cache, so that no test reuses compiled code of an earlier one."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
     torch._dynamo.reset()
 
@@ -35,7 +35,7 @@ def test_backend_without_a_compiler(backend: str) -> None:
 
 
 def test_dynamo_does_not_trace_its_own_files() -> None:
-    """It tells them by `co_filename`; if that differs from `__file__` it traces itself."""
+    """Dynamo recognises them by `co_filename`; if it differs from `__file__`, it traces itself."""
     from torch._dynamo import trace_rules
 
     assert trace_rules.check_verbose(torch._dynamo.reset).skipped

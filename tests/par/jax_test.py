@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX on the CPU. Alone: its threads and a fork in the same process do not go together."""
+"""JAX on the CPU. A separate file, because JAX's threads are unsafe in a process that forks."""
 
 from __future__ import annotations
 

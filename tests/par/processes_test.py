@@ -53,9 +53,9 @@ def test_torchrun_as_a_module(tmp_path: pathlib.Path) -> None:
     _launch([sys.executable, "-m", "torch.distributed.run", *_TORCHRUN], tmp_path, {})
 
 
-@pytest.mark.skipif(not _PACKED, reason="PAR_MAIN is a door of the packed form")
+@pytest.mark.skipif(not _PACKED, reason="only a packed PAR supports PAR_MAIN")
 def test_torchrun_through_par_main(tmp_path: pathlib.Path) -> None:
-    # sys.executable is a link that makes the PAR an interpreter; the door is in the PAR itself.
+    # sys.executable is a link that makes the PAR an interpreter. PAR_MAIN works on the PAR itself.
     par = os.path.realpath(sys.executable)
     _launch([par, *_TORCHRUN], tmp_path, {"PAR_MAIN": "torch.distributed.run"})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python promises about modules holds inside an archive: resources, sources, tracebacks."""
+"""Python's module features work inside an archive: resources, sources, tracebacks."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_distributions_tell_their_version() -> None:
 def test_entry_points_are_found_without_a_look_at_what_else_distributions_say(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = list(importlib.metadata.distributions())
-    names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in found}
-    # By this importlib.metadata knows them, of the Python that is pinned.
-    assert names == {d._normalized_name for d in found}  # type: ignore[attr-defined]
+    distributions = list(importlib.metadata.distributions())
+    names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in distributions}
+    # importlib.metadata of the pinned Python identifies distributions by this attribute.
+    assert names == {d._normalized_name for d in distributions}  # type: ignore[attr-defined]
 
     def refuse(text: str) -> None:
         raise AssertionError("METADATA was parsed")
@@ -125,7 +125,7 @@ def test_the_module_of_code_is_found_without_a_look_at_all_modules(
         raise AssertionError(f"asked where {path} really is")
 
     monkeypatch.setattr(os.path, "realpath", refuse)
-    # Functions know their module; their code knows a file.
+    # A function knows its module, but a code object only a file.
     assert inspect.getmodule(colorsys.rgb_to_yiq.__code__) is colorsys
     assert inspect.getmodule(functional.relu.__code__) is functional
     assert inspect.getmodule(unittest.skip.__code__) is sys.modules["unittest.case"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests' other processes import: a spawned process finds it by this module's name."""
+"""Functions and classes for the tests' child processes, which import this module by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 
 class Squares(Dataset[torch.Tensor]):
-    """The squares of 0..n-1, each made in the process that asks for it."""
+    """A data set of the squares of 0..n-1, each computed in the process that reads it."""
 
     def __init__(self, n: int) -> None:
         self.n = n
@@ -26,7 +26,7 @@ class Squares(Dataset[torch.Tensor]):
 
 
 class TwoLayers(nn.Module):
-    """A network small enough for every test, with a branch that scripting has to keep."""
+    """A small network with a branch that scripting must keep."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class TwoLayers(nn.Module):
 
 
 def add_rank(rank: int, shared: torch.Tensor) -> None:
-    """For torch.multiprocessing.spawn: writes into memory that the parent shares."""
+    """Write into memory that the parent shares, for torch.multiprocessing.spawn."""
     shared[rank] += rank + 1
 
 
@@ -51,7 +51,7 @@ def fail(rank: int) -> None:
 
 
 def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tensor) -> None:
-    """Joins a gloo group over a file and sums the ranks' tensors."""
+    """Join a gloo group over a file and sum the ranks' tensors."""
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world_size
     )
@@ -62,7 +62,7 @@ def all_reduce(rank: int, world_size: int, rendezvous: str, results: torch.Tenso
 
 
 def main() -> None:
-    """Under torchrun: the sum over all ranks goes to the directory that argv[1] names."""
+    """Under torchrun, write the sum over all ranks to the directory argv[1]."""
     torch.distributed.init_process_group("gloo")
     rank = torch.distributed.get_rank()
     value = torch.tensor([rank + 1])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""BuildBox, BuildGrid's own worker: Debian's package, fetched and unpacked, nothing installed.
+"""BuildBox, BuildGrid's worker, from Debian's package: downloaded and unpacked, not installed.
 
-PyPI has no worker; of Debian's suites unstable alone has this package. It moves, so no hash could pin
-it: what comes is what the archive's signed index says.
+PyPI has no worker, and only Debian unstable has this package. Debian updates it, so no hash can pin
+it; the archive's signed index verifies it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _PACKAGE = "buildbox"
 _LIBRARIES = Path("usr/lib/x86_64-linux-gnu")
 _PROGRAMS = ("buildbox-casd", "buildbox-run-hosttools", "buildbox-worker")
 
-# Its C library is newer than the machine's, so a program starts through the loader that came with it.
-# What the worker runs for others is started as the machine starts programs.
+# The package's C library is newer than the machine's, so these programs start through its loader.
+# The actions that the worker runs start normally.
 _LAUNCHER = """\
 #!/bin/sh
 exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {program} "$@"
@@ -25,11 +25,11 @@ exec {libraries}/ld-linux-x86-64.so.2 --library-path {libraries} --argv0 "$0" {p
 
 
 class UnavailableError(Exception):
-    """The package cannot be had here; the text is one line that says why."""
+    """An error with a one-line reason why the package is not available on this machine."""
 
 
 def unpack(directory: Path) -> Path:
-    """Makes a folder below `directory` from which the programs start, and returns it."""
+    """Create a folder below `directory` from which the programs start, and return it."""
     root, programs = directory / "root", directory / "bin"
     root.mkdir(parents=True)
     for deb in _fetch(directory):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clone of this workspace with outputs of its own, and what its builds did."""
+"""A clone of this workspace with a separate output base, and the results of its builds."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 
 from tools.bazel.events import runners
 
-# What a test is given that a person's shell does not have.
+# Prefixes of variables that Bazel sets for tests and that a user's shell lacks.
 _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPUT_FILE")
 
 
 @dataclass(frozen=True)
 class Build:
-    """`runners`: how many actions each way of running them had, by Bazel's names of these."""
+    """The result of a build. `runners` counts its actions by Bazel's name of their runner."""
 
     status: int
     output: str
@@ -26,12 +26,12 @@ class Build:
 
 
 class Clone:
-    """The last commit, cloned into `root`."""
+    """A clone of the last commit in `root`."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         source = Path(__file__).absolute().parents[2].joinpath("bazelw").resolve().parent
-        # A hook's GIT_WORK_TREE would be where git checks the clone out.
+        # With a hook's GIT_WORK_TREE, git would check out the clone there.
         environment = {
             name: value
             for name, value in os.environ.items()
@@ -41,26 +41,25 @@ class Clone:
         self._output = root.with_name(f"{root.name}.output")
 
     def build(self, *words: str) -> Build:
-        """Runs `bazel build`, without any cache but the service's."""
+        """Run `bazel build` with no cache except the service's."""
         events = self.root.with_name(f"{self.root.name}.json")
         options = [
             "--disk_cache=",
             "--color=no",
             "--curses=no",
             f"--build_event_json_file={events}",
-            # As paths of this machine: else Bazel asks the service for names of them, and fails
-            # where there is none.
+            # Local paths: otherwise Bazel asks the service for URLs, and fails without a service.
             "--nobuild_event_json_file_path_conversion",
         ]
         done = self._bazel("build", *options, *words)
         return Build(done.returncode, done.stdout, runners(events))
 
     def file(self, path: str) -> Path:
-        """What a build made."""
+        """Return the path of a build's output."""
         return self.root / "bazel-bin" / path
 
     def close(self) -> None:
-        """Stops its Bazel and lets its files be deleted, from which Bazel takes that permission."""
+        """Stop its Bazel and make its outputs deletable: Bazel makes their folders read-only."""
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """NETWORK: `--config=remote` with BuildGrid and a BuildBox worker on loopback.
 
-Not part of the test suite: two clones, four builds, 40 MB of Debian's unstable to fetch. Run it after a
-change of `--config=remote`, of the toolchain, or of what Bazel is.
+Not part of the test suite: two clones, four builds, 40 MB to download from Debian unstable. Run it
+after a change of `--config=remote`, of the toolchain, or of the Bazel version.
 """
 
 from __future__ import annotations
@@ -57,29 +57,29 @@ def executed(first: Clone, endpoint: str) -> Build:
 def test_the_worker_runs_every_action(first: Clone, executed: Build) -> None:
     assert executed.status == 0, executed.output
     assert set(executed.runners) == {"remote"}
-    assert executed.runners["remote"] > 20  # c10 alone has more units of code
-    said = subprocess.check_output([first.file("tests/remote/greeting")], text=True)
-    assert said == "built somewhere else\n"
+    assert executed.runners["remote"] > 20  # c10 alone has more translation units
+    output = subprocess.check_output([first.file("tests/remote/greeting")], text=True)
+    assert output == "built somewhere else\n"
 
 
 def test_a_second_clone_has_every_action_from_the_service(
     second: Clone, executed: Build, endpoint: str
 ) -> None:
-    found = second.build(*_CONFIGS, f"--remote_executor={endpoint}", *_TARGETS)
-    assert found.status == 0, found.output
-    assert found.runners == {"remote cache hit": executed.runners["remote"]}
+    build = second.build(*_CONFIGS, f"--remote_executor={endpoint}", *_TARGETS)
+    assert build.status == 0, build.output
+    assert build.runners == {"remote cache hit": executed.runners["remote"]}
 
 
 @pytest.mark.parametrize("fallback", [False, True])
 def test_a_service_that_is_not_there(place: Path, second: Clone, *, fallback: bool) -> None:
     address = f"127.0.0.1:{service.free_port()}"
-    # One more option of the compiler, so that no action was run before.
+    # The extra compiler option makes every action new, so none is cached.
     words = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
     if fallback:
-        found = second.build(*_CONFIGS, *words, "--remote_local_fallback", _SMALL)
-        assert found.status == 0, found.output
-        assert set(found.runners) == {"local"}
+        build = second.build(*_CONFIGS, *words, "--remote_local_fallback", _SMALL)
+        assert build.status == 0, build.output
+        assert set(build.runners) == {"local"}
     else:
-        found = second.build(*_CONFIGS, *words, _SMALL)
-        assert found.status != 0
-        assert re.search(rf"Connection refused.*{re.escape(address)}", found.output)
+        build = second.build(*_CONFIGS, *words, _SMALL)
+        assert build.status != 0
+        assert re.search(rf"Connection refused.*{re.escape(address)}", build.output)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts the service and says where it is, until interrupted: `bazelw run //tests/remote:serve`."""
+"""Run the service until interrupted, and print its options: `bazelw run //tests/remote:serve`."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.remote import buildbox
 
-# For Bazel: a hundred calls at a time, all that it makes on one connection. BuildGrid refuses more
-# than it has threads, and Bazel takes that for an answer.
+# Limits Bazel to a hundred simultaneous calls, its maximum per connection. BuildGrid refuses more
+# calls than it has threads, and Bazel treats that as a failure.
 OPTIONS = ("--remote_max_connections=1",)
 
 _SETTINGS = Path(__file__).parent / "buildgrid.yml"
@@ -25,14 +25,15 @@ _STOP_SECONDS = 20
 
 
 class ServiceError(Exception):
-    """A part of the service did not start; the text has the end of its log."""
+    """An error for a part of the service that did not start, with the end of its log."""
 
 
 @contextlib.contextmanager
 def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
-    """The endpoint, grpc://HOST:PORT, of a service that keeps what it has below `directory`.
+    """Run a service with its state below `directory`; yield its endpoint, grpc://HOST:PORT.
 
-    `jobs` is how many actions the worker runs at once: as many as there are cores.
+    `jobs` is the number of actions that the worker runs at once; the default is the number of
+    cores.
     """
     programs = buildbox.unpack(directory / "buildbox")
     with contextlib.ExitStack() as stack:
@@ -49,7 +50,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             )
         )
         remote = f"http://127.0.0.1:{server}"
-        # The worker's own, in front of the server's: where the inputs of an action become a folder.
+        # The worker's cache in front of the server's storage. It stages an action's inputs.
         casd: list[str | Path] = [programs / "buildbox-casd"]
         casd += [f"--cas-remote={remote}", f"--bind=127.0.0.1:{cache}", directory / "cache"]
         stack.enter_context(_part(casd, directory / "casd.log", port=cache))
@@ -59,7 +60,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
             f"--cas-remote=http://127.0.0.1:{cache}",
             f"--buildbox-run={programs / 'buildbox-run-hosttools'}",
             "--runner-arg=--staging-mode=copy-or-link",
-            "--runner-arg=--clearenv",  # the action's own environment, and nothing of the worker's
+            "--runner-arg=--clearenv",  # actions do not inherit the worker's environment
             f"--concurrent-jobs={jobs or os.cpu_count() or 1}",
             "--log-level=info",
             "worker",
@@ -69,7 +70,7 @@ def running(directory: Path, *, jobs: int | None = None) -> Iterator[str]:
 
 
 def free_port() -> int:
-    """A port that nobody listens at now."""
+    """Return a free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -84,10 +85,9 @@ def _part(
     port: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[None]:
-    """A process until the block ends; with a port it listens there when the block begins.
+    """Run a process until the block ends. If `port` is given, first wait until it listens there.
 
-    It has none of our environment unless `environment` is given: the worker knows of this machine what
-    an action says.
+    Without `environment`, the process does not inherit this one's, so actions cannot depend on it.
     """
     with log.open("wb") as file:
         process = subprocess.Popen(
@@ -122,11 +122,11 @@ def _wait(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         time.sleep(0.1)
-    raise ServiceError(f"{log.stem}: not there after {_START_SECONDS} s. It said:\n{_end(log)}")
+    raise ServiceError(f"{log.stem}: did not start within {_START_SECONDS} s. Log:\n{_end(log)}")
 
 
 def _ended(process: subprocess.Popen[bytes], log: Path) -> str:
-    return f"{log.stem}: exit status {process.returncode}. It said:\n{_end(log)}"
+    return f"{log.stem}: exit status {process.returncode}. Log:\n{_end(log)}"
 
 
 def _end(log: Path) -> str:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the static build promises of its programs."""
+"""Tests of the promises of the static build."""

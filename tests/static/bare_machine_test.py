@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static PAR where there is nothing but the C library, and what it writes there.
+"""The static PAR on a machine with only the C library, and the files that it writes there.
 
-libpthread.so.0 is an empty file of the C library, since glibc 2.34. Nothing of ours asks for it: the
-OpenBLAS in NumPy's wheel names it.
+libpthread.so.0 is an empty file of the C library, since glibc 2.34. Our code does not need it: the
+OpenBLAS in NumPy's wheel requires it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.static import program
 _LIBC_AND_LIBM = ("libc.so.6", "libm.so.6")
 _WITH_NUMPY = (*_LIBC_AND_LIBM, "libpthread.so.0")
 
-# None in sys.modules: as where NumPy is not installed.
+# None in sys.modules makes `import numpy` fail, as if NumPy were not installed.
 _TORCH_ALONE = """
 import sys
 sys.modules["numpy"] = None
@@ -48,7 +48,7 @@ values = torch.multiprocessing.SimpleQueue()
 values.put(torch.arange(3.0))
 print(values.get().tolist())
 """
-# As READ_ONLY_CHROOT, with a place for shared memory.
+# READ_ONLY_CHROOT with a writable /dev/shm.
 _READ_ONLY_WITH_MEMORY = """
 mount --bind "$1" "$1"
 mount -t tmpfs none "$1/dev/shm"
@@ -68,22 +68,22 @@ def _root(folder: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
 
 
 def _files(root: pathlib.Path) -> set[str]:
-    """All but directories, and but the link to the PAR that is its `sys.executable`."""
-    found = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
-    links = {path for path in found if path.is_symlink() and os.readlink(path) == "/train.par"}
+    """Return all files, except the link to the PAR that is its `sys.executable`."""
+    files = {path for path in root.rglob("*") if path.is_symlink() or not path.is_dir()}
+    links = {path for path in files if path.is_symlink() and os.readlink(path) == "/train.par"}
     assert [link for link in links if link.name != "python3"] == []
-    return {str(path.relative_to(root)) for path in found - links}
+    return {str(path.relative_to(root)) for path in files - links}
 
 
 def _assert_trained(outcome: subject.Outcome) -> None:
     assert (outcome.status, outcome.err) == (0, "")
-    found = re.search(r"test accuracy (0\.\d+)", outcome.out)
-    assert found is not None, outcome.out
-    assert float(found[1]) >= 0.97
+    accuracy = re.search(r"test accuracy (0\.\d+)", outcome.out)
+    assert accuracy is not None, outcome.out
+    assert float(accuracy[1]) >= 0.97
 
 
 def test_torch_runs_beside_libc_and_libm_alone(tmp_path: pathlib.Path) -> None:
-    """With a disk to write to, and it writes nothing: no library, no cache, no mark."""
+    """The disk is writable, but the program writes nothing: no library, no cache, no marker."""
     root = _root(tmp_path, _LIBC_AND_LIBM)
     before = _files(root)
     command = ("/train.par", "-W", "ignore:Failed to initialize NumPy", "-c", _TORCH_ALONE)
@@ -106,14 +106,14 @@ def test_it_trains_and_unpacks_nothing_of_torchs(tmp_path: pathlib.Path) -> None
     unpacked = {name for name in written if not re.match(r"tmp/run(/|$)", name)}
     libraries = {name.rpartition("/")[2] for name in unpacked if ".so" in name}
     assert any(name.startswith("_multiarray_umath") for name in libraries)
-    # A directory for each bundle, with its lock beside it: NumPy, what its wheel takes from a machine, and
-    # what draws the curve, which opens style sheets beside it.
+    # One directory per bundle, with a lock next to it: NumPy, the C++ runtime that its wheel needs,
+    # and the plotting library, which opens style sheets by path.
     bundles = {match[1] for name in unpacked if (match := re.match(r"tmp/par-\d+/\.?(\w+)", name))}
     assert bundles == {"cc_runtime", "numpy", "pygal"}
 
 
 def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None:
-    """NumPy's libraries are in memory then."""
+    """NumPy's libraries are loaded from memory in this case."""
     root = _root(tmp_path, _WITH_NUMPY)
     before = _files(root)
     outcome = namespaces.run(
@@ -124,7 +124,7 @@ def test_with_nowhere_to_write_it_writes_nothing(tmp_path: pathlib.Path) -> None
 
 
 def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
-    """A process keeps it that is this program by another name, and there is no link to that."""
+    """The memory manager is this program under another name, and here no link to it can exist."""
     root = _root(tmp_path, _WITH_NUMPY)
     (root / "dev" / "shm").mkdir(parents=True)
     outcome = namespaces.run(
@@ -139,7 +139,7 @@ def test_memory_is_shared_with_nowhere_to_write(tmp_path: pathlib.Path) -> None:
 
 @pytest.mark.parametrize("code", ["import torch", _IMPORT])
 def test_what_importing_torch_unpacks_is_numpy(code: str, tmp_path: pathlib.Path) -> None:
-    """On a whole machine, with an empty cache."""
+    """Run on the whole machine, with an empty cache."""
     cache, home = tmp_path / "cache", tmp_path / "home"
     cache.mkdir(mode=0o700)
     home.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tpu device in the static PAR, with the torch that is linked into it, where it is not as the wheel's."""
+"""The tpu device in the static PAR, in areas in which its torch differs from the wheel's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.static import program
 
-# Each in a process of its own: what an import does depends on what has run before.
+# Each case runs in a separate process, because the effect of an import depends on earlier ones.
 _CASES = {
     "shapes by values": """
 x = torch.tensor([1, 0, 2], device="tpu")

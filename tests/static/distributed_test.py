@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes of the static PAR: this build has no libuv, which torch's TCP store would take."""
+"""Several processes of the static PAR. The build lacks libuv, the default of torch's TCP store."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C++ extensions in the static PAR: refused before anything is compiled, in one line that says what they need."""
+"""C++ extensions in the static PAR are refused before compilation, in one line with the remedy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile in the static PAR: the machine's compiler, headers out of the archive, no libtorch to link.
+"""torch.compile in the static PAR: the machine's compiler, headers in the archive, no libtorch.
 
-A kernel is a shared library made at run time. What it calls of torch's is Sleef's functions for vectors
-and, ahead of time, the C interface: the interpreter exports both.
+A kernel is a shared library built at run time. It calls Sleef's vector functions and, if compiled
+ahead of time, torch's C interface. The interpreter exports both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ results, wanted = compiled(x, y), model(x, y)
 (gradient,) = torch.autograd.grad(results[0].square().sum() + results[2].sum(), x)
 (expected,) = torch.autograd.grad(wanted[0].square().sum() + wanted[2].sum(), x)
 for got, want in zip((*results, gradient), (*wanted, expected)):
-    # A kernel keeps what is a bfloat16 in between as it is in a register.
+    # A kernel does not round intermediate values to bfloat16, but keeps them in registers.
     torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-3)
 with open("/proc/self/maps") as maps:
     places = {line.split()[-1] for line in maps if ".so" in line}
@@ -98,7 +98,7 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
-    """The Sleef of this build is for AVX2: its functions are taken from the interpreter."""
+    """Sleef in this build is for AVX2. Kernels use its functions in the interpreter."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel as its users get it."""
+"""Tests of the wheel as users install it."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel with torch as published: `import torch` alone, in a process that has no source tree."""
+"""The wheel works with torch as published after `import torch`, without a source tree."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 _RUNFILES = Path(__file__).parents[3]
 
 
-def _only(found: Iterator[Path]) -> Path:
-    (path,) = found
+def _only(paths: Iterator[Path]) -> Path:
+    (path,) = paths
     return path
 
 
@@ -27,7 +27,7 @@ def _wheel() -> Path:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Return a directory with both wheels, as pip lays them out."""
+    """Return a directory with both wheels, unpacked as by pip."""
     directory = tmp_path_factory.mktemp("site")
     for wheel in (_wheel(), _only(_RUNFILES.glob("*torch_wheel/torch-*.whl"))):
         with zipfile.ZipFile(wheel) as archive:
