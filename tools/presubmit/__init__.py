@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks that every change passes before it lands; CI runs the same command."""
+"""The checks that every change must pass; CI runs the same command."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run of tests did, by room and by device, and why what was skipped was skipped.
+"""Print the results of a test run by room and by device, with the reasons for skips.
 
     python3 -m tools.presubmit.account FILE.xml|FOLDER ...
 
-FILE is what pytest wrote with --junitxml; of a FOLDER every test.xml is read, as in bazel-testlogs
-after `bazel test //...`. `.ci/run` prints the same of its own run. Standard library only.
+FILE is a result file of pytest's --junitxml. For a FOLDER, such as bazel-testlogs after
+`bazel test //...`, every test.xml below it is read. `.ci/run` prints the same for its own run.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from tools.presubmit import results
 from tools.presubmit.results import Case, Outcome
 
 _ANY = "no device"
-# What differs between skips for the same reason: numbers, and names in quotes.
+# Numbers, which can differ between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
 # A reason in a table is one line of this many characters.
 _WIDTH = 120
 
 
 class Account:
-    """Cases, added up."""
+    """Numbers of cases by room, by device and by reason of a skip."""
 
     def __init__(self) -> None:
         self._rooms: collections.defaultdict[str, collections.Counter[Outcome]]
@@ -43,7 +44,7 @@ class Account:
                 self._reasons[_grouped(case.reason)] += 1
 
     def lines(self) -> list[str]:
-        """The tables, without a line for what is not there."""
+        """Return the lines of the tables, without empty tables."""
         lines = _table("room", self._rooms) + _table("device", self._devices)
         if self._reasons:
             lines.append("skipped because")
@@ -53,13 +54,13 @@ class Account:
 
 
 def room(label: str) -> str:
-    """The room of a target: the first two folders of its package."""
+    """Return the room of a target: the first two folders of its package."""
     package = label.partition("//")[2].partition(":")[0]
     return "/".join(package.split("/")[:2]) or "//"
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Prints the tables. Returns 0 if all that ran passed, and some ran."""
+    """Print the tables. Return 0 if at least one case ran, and all that ran passed."""
     account = Account()
     seen: collections.Counter[Outcome] = collections.Counter()
     for argument in argv:
@@ -72,7 +73,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
             account.add(name, found)
             seen.update(case.outcome for case in found)
     if not seen:
-        print("account: no test case in these files; name pytest's, or bazel-testlogs")
+        print("account: no test case in these files; name pytest's result files or bazel-testlogs")
         return 1
     print("\n".join(account.lines()))
     return 1 if seen[Outcome.FAILED] else 0
@@ -84,7 +85,7 @@ def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
         return [(argument.stem, argument)]
     found = []
     for path in sorted(argument.rglob("test.xml")):
-        # The folder of a target, or of a shard of it, below that of its package.
+        # The folder of a target, or of one of its shards, below its package's.
         folder = path.parent.relative_to(argument)
         sharded = folder.name.startswith("shard_")
         target = folder.parent if sharded else folder

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What account makes of what pytest really writes, through the program of every par_test."""
+"""account reads the result files that pytest writes in a par_test."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ sys.exit(pytest_main.run(__file__, __name__, ["suite_test.py"]))
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Results of the suite above, in a folder as Bazel has it."""
+    """Return the results of the suite above, in Bazel's folder layout."""
     root = tmp_path_factory.mktemp("suite")
     (root / "suite_test.py").write_text(_SUITE)
     (root / "program.py").write_text(_PROGRAM)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`.ci/run` and `.ci/static` themselves, with a stand-in for Bazel."""
+"""`.ci/run` and `.ci/static`, with a fake Bazel."""
 
 import json
 import os
@@ -17,8 +17,9 @@ _TALLY = [
     for name in ("__init__", "account", "results", "rotation", "seconds", "tally")
 ]
 
-# Says what it was asked, answers a query with two targets, writes the events of a test, and fails where FAIL is a word of it. CACHES says what
-# the caches hold of the static build: all, or what Bazel answers where they do not.
+# Prints its arguments, answers a query with two targets, writes the events of a test, and fails if
+# FAIL is among the arguments. CACHES is what the caches hold of the static build: all, or Bazel's
+# message if something is missing.
 _BAZELW = """\
 #!/bin/bash
 if [[ "$1" == query ]]; then
@@ -32,7 +33,7 @@ for argument in "$@"; do
     --build_event_json_file=*) cp events.json "${argument#*=}" ;;
   esac
 done
-cat  # waits for ever if it is given an open stdin
+cat  # hangs if stdin stays open
 if [[ "$*" == *--allowed_local_actions_regex=nothing* ]]; then
   [[ "${CACHES}" == all ]] && exit 0
   echo "ERROR: ${CACHES}" >&2

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NETWORK: `.ci/static` with a real Bazel, on a workspace whose libtorch is one file.
 
-Not part of the test suite: it starts Bazel three times in fresh folders, half a minute, and a Bazel that
-is not Debian's fetches its own modules for them. Run it after a change of `.ci/static` or of Bazel.
+Not part of the test suite: it starts Bazel three times in fresh folders, half a minute, and a Bazel
+that is not Debian's fetches its own modules for them. Run it after a change of `.ci/static` or of
+Bazel.
 """
 
 from __future__ import annotations
@@ -58,12 +59,12 @@ _IN_STATIC_PROGRAMS = {
 
 
 class Clone:
-    """A workspace with outputs of its own; `cache` is the disk cache of them all."""
+    """A workspace with a separate output base; `cache` is the shared disk cache."""
 
     def __init__(self, root: pathlib.Path, cache: pathlib.Path) -> None:
         self.root = root
         self._output = root.with_name(f"{root.name}.output")
-        # Debian's Bazel has modules of its own for all of these, and wants them named.
+        # Debian's Bazel bundles its own modules for these, which must be named.
         lines = (_ROOT / "MODULE.bazel").read_text().splitlines()
         modules = "\n".join(line for line in lines if line.startswith("bazel_dep("))
         for path, text in {
@@ -95,7 +96,7 @@ class Clone:
         (root / "tools/bazel").symlink_to((_ROOT / "bazelw").resolve().parent / "tools/bazel")
 
     def run(self, *words: str) -> str:
-        """What a command says; it must succeed."""
+        """Return the output of a command, which must succeed."""
         done = subprocess.run(
             [self.root / words[0], *words[1:]],
             stdout=subprocess.PIPE,
@@ -108,18 +109,18 @@ class Clone:
         return done.stdout
 
     def static(self) -> tuple[str, list[str]]:
-        """The line of `.ci/static`, and the tests that it ran."""
+        """Return the summary line of `.ci/static` and the tests that it ran."""
         lines = self.run(".ci/static", "--color=no", "--curses=no").splitlines()
         (line,) = (line for line in lines if line.startswith("static: "))
         return line, [line.split()[0] for line in lines if " PASSED in " in line]
 
     def made(self, name: str) -> bool:
-        """Whether this file of the other repository came to be here."""
+        """Return whether this output of the other repository exists here."""
         return any(self._output.glob(f"*/execroot/*/bazel-out/*/bin/external/*/{name}"))
 
     def close(self) -> None:
         subprocess.run([self.root / "bazelw", "shutdown"], cwd=self.root, check=False)
-        # Bazel takes the write permission from its outputs.
+        # Bazel makes its outputs read-only.
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 
 
@@ -144,7 +145,7 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     assert line.startswith("static: every object of torch is in a cache")
     assert sorted(tests) == [f"//{package}:{name}" for package, name in _IN_STATIC_PROGRAMS.items()]
 
-    # As when old entries were dropped: what an action gave is known, and not there any more.
+    # As after cache eviction: the action's result is cached, but its outputs are gone.
     shutil.rmtree(tmp_path / "cache/cas")
     line, tests = thinned.static()
     assert line.startswith("static: not every object of torch is in a cache")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a check reports: a finding in the tree, or a problem with the machine."""
+"""Results of a check: a finding in the tree, or a problem with the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True, order=True, kw_only=True)
 class Finding:
-    """One thing to change before landing. `line` counts from 1 and is 1 for a whole file."""
+    """A fault to correct before a merge. `line` counts from 1 and is 1 for a whole file."""
 
     path: str
     line: int = 1
@@ -20,4 +20,4 @@ class Finding:
 
 
 class EnvironmentProblem(Exception):
-    """A check could not do its work here: says nothing about the tree's quality."""
+    """An error for a check that could not run on this machine; it does not judge the tree."""

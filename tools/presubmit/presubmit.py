@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the work tree: `./bazelw run //tools/presubmit` (add `-- --fix` to apply formatters)."""
+"""Check the work tree: `./bazelw run //tools/presubmit` (add `-- --fix` to apply formatters)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CLEAN, FINDINGS, ENVIRONMENT = 0, 1, 3
 
 
 def main(argv: collections.abc.Sequence[str] | None = None) -> int:
-    """Returns 0 when the tree is clean, 1 with findings, 3 when a check could not run."""
+    """Return 0 if the tree is clean, 1 with findings, 3 if a check could not run."""
     arguments = _parser().parse_args(argv)
     if arguments.list:
         for check in checks.CHECKS:
@@ -30,33 +30,33 @@ def main(argv: collections.abc.Sequence[str] | None = None) -> int:
         return ENVIRONMENT
     if arguments.fix:
         _fix(chosen, files, shown)
-        files = tree.Tree(files.root, files.paths)  # what was read before the fix is stale
+        files = tree.Tree(files.root, files.paths)  # drop file contents cached before the fix
     return run(chosen, files, shown)
 
 
 def run(
     chosen: collections.abc.Sequence[checks.Check], files: tree.Tree, shown: report.Report
 ) -> int:
-    """Runs every check, then lists what they found. One that cannot run stops no other."""
-    found: list[finding.Finding] = []
+    """Run every check, then print all findings. A check that cannot run does not stop others."""
+    findings: list[finding.Finding] = []
     problems: list[str] = []
     for check in chosen:
         with shown.running(check.name) as row:
             try:
-                mine = sorted(set(check.find(files)))
+                own = sorted(set(check.find(files)))
             except finding.EnvironmentProblem as problem:
                 row.outcome = "could not run"
                 problems.append(f"presubmit {check.name}: {problem}")
             else:
-                row.outcome = f"{len(mine)} findings" if mine else "ok"
-                found.extend(mine)
-    for line in [*found, *problems]:
+                row.outcome = f"{len(own)} findings" if own else "ok"
+                findings.extend(own)
+    for line in [*findings, *problems]:
         shown.line(line)
     shown.line(
         f"presubmit: {len(files.paths)} files, {len(chosen)} checks, "
-        f"{len(found)} findings, {len(problems)} could not run"
+        f"{len(findings)} findings, {len(problems)} could not run"
     )
-    if found:
+    if findings:
         return FINDINGS
     return ENVIRONMENT if problems else CLEAN
 
@@ -73,16 +73,16 @@ def _fix(
             shown.line(f"presubmit {check.name}: {problem}")
 
 
-def _root(given: str | None) -> pathlib.Path:
+def _root(argument: str | None) -> pathlib.Path:
     # `bazel run` starts programs in their runfiles and names the work tree in this variable.
-    return pathlib.Path(given or os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.getcwd())
+    return pathlib.Path(argument or os.environ.get("BUILD_WORKSPACE_DIRECTORY") or os.getcwd())
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="presubmit", description=__doc__)
     names = [check.name for check in checks.CHECKS]
     parser.add_argument("--only", nargs="+", choices=names, metavar="CHECK", help="run only these")
-    parser.add_argument("--fix", action="store_true", help="first apply what has a safe fix")
+    parser.add_argument("--fix", action="store_true", help="first apply safe fixes")
     parser.add_argument("--list", action="store_true", help="list the checks and stop")
     parser.add_argument("--root", help="the work tree (default: the one bazel runs from)")
     return parser

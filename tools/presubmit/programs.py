@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pinned programs that checks run: found among this program's own packages, never on PATH."""
+"""The pinned programs that checks run, from this program's packages, never from PATH."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from tools.presubmit import finding
 
 
 def ruff() -> list[str]:
-    """The command that starts ruff."""
-    # Where our wheel rule puts scripts, and where a virtual environment has them.
+    """Return the command that starts ruff."""
+    # The locations of scripts with our wheel rule and in a virtual environment.
     return [_packaged("ruff", "bin/ruff", "../../../bin/ruff")]
 
 
 def clang_format() -> list[str]:
-    """The command that starts clang-format: the binary itself, not the wheel's Python shim."""
+    """Return the command that starts clang-format: the binary, not the wheel's Python shim."""
     return [_packaged("clang-format", "clang_format/data/bin/clang-format")]
 
 
 def mypy() -> list[str]:
-    """The command that starts mypy under the interpreter that runs this program."""
+    """Return the command that starts mypy under the interpreter that runs this program."""
     if importlib.util.find_spec("mypy") is None:
         raise _missing("mypy")
     return [sys.executable, "-m", "mypy"]
 
 
 def buildifier() -> list[str]:
-    """The command that starts buildifier.
+    """Return the command that starts buildifier.
 
     Raises:
-        EnvironmentProblem: it could not be fetched when the workspace was set up.
+        EnvironmentProblem: Bazel could not fetch it.
     """
     try:
         package = importlib.import_module("bazel_buildifier")
@@ -58,7 +58,7 @@ def run(
     root: pathlib.Path,
     ok: collections.abc.Container[int] = (0, 1),
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a program in `root` and returns its output.
+    """Run a program in `root` and return its output.
 
     Raises:
         EnvironmentProblem: it did not start, or its exit status is not in `ok`.
@@ -79,16 +79,16 @@ def run(
             "//tools/presubmit"
         ) from error
     if done.returncode not in ok:
-        said = (done.stderr or done.stdout).strip()
+        output = (done.stderr or done.stdout).strip()
         raise finding.EnvironmentProblem(
-            f"{command[0]}: {name} ended with {done.returncode}: {said}; "
+            f"{command[0]}: {name} ended with {done.returncode}: {output}; "
             "if its configuration changed, see pyproject.toml and .clang-format"
         )
     return done
 
 
 def _packaged(distribution: str, *places: str) -> str:
-    """The path of an executable at one of the places it can have beside its package."""
+    """Return the path of an executable at one of `places`, relative to its package."""
     try:
         installed = importlib.metadata.distribution(distribution)
     except importlib.metadata.PackageNotFoundError as error:
@@ -99,7 +99,7 @@ def _packaged(distribution: str, *places: str) -> str:
             return path
     raise finding.EnvironmentProblem(
         f"{distribution} {installed.version}: no executable at {' or '.join(paths)}; "
-        "check how third_party/pypi lays the wheel out"
+        "check where third_party/pypi installs the wheel's files"
     )
 
 

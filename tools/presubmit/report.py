@@ -13,7 +13,7 @@ _REDRAW_SECONDS = 0.2
 
 
 class Report:
-    """Writes the run's story to `stream`; redraws lines only when the stream is a terminal."""
+    """A writer of progress to `stream`, which redraws lines only on a terminal."""
 
     def __init__(self, stream: typing.TextIO, *, total: int) -> None:
         self._stream = stream
@@ -23,7 +23,7 @@ class Report:
 
     @contextlib.contextmanager
     def running(self, name: str) -> collections.abc.Iterator[Row]:
-        """Shows that a check runs, and its outcome (set on the row) when it ends."""
+        """Show a running check; when the block ends, the outcome that it set on the row."""
         self._started += 1
         row = Row(f"[{self._started:2d}/{self._total}] {name:<12}")
         stop = threading.Event()
@@ -41,7 +41,7 @@ class Report:
             self._stream.flush()
 
     def line(self, text: object) -> None:
-        """Writes one line."""
+        """Write one line."""
         self._stream.write(f"{text}\n")
         self._stream.flush()
 
@@ -52,7 +52,7 @@ class Report:
 
 
 class Row:
-    """One check's line: its label, its age, its outcome."""
+    """The line of one check: its label, elapsed time and outcome."""
 
     def __init__(self, label: str) -> None:
         self.outcome = "stopped"
@@ -60,5 +60,5 @@ class Row:
         self._since = time.monotonic()
 
     def text(self) -> str:
-        """The label and the seconds so far."""
+        """Return the label and the elapsed seconds."""
         return f"{self._label} {time.monotonic() - self._since:5.1f} s"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Result files of tests: the events of one `bazel test`, and what pytest wrote for each target.
+"""Result files of tests: the events of one `bazel test`, and pytest's file for each target.
 
-Standard library only, and no import of the workspace but its like: the host's python3 runs this, also
-where nothing could be built.
+It imports only the standard library and modules with the same limit, because the host's python3
+runs it, even if the build failed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree
 
-# Rules whose tests write their own results. Where they did not, Bazel wrote one case for the target.
+# Rules whose tests write their own results. If they did not, Bazel wrote one case for the target.
 _PYTEST_RULES = ("par_program_test rule", "par_packed_test rule", "par_shared_test rule")
 _ADDED = frozenset({"cpu_seconds"})
 _WRITTEN_BY_BAZEL = "Generated test.log"
 
 
 class ResultsError(Exception):
-    """The events or a result file cannot be read: one line with the file and the reason."""
+    """An error for unreadable events or result files: one line with the file and the reason."""
 
 
 class Outcome(enum.Enum):
@@ -33,7 +33,7 @@ class Outcome(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One test. `reason`: why it was skipped; `device`: the one it is for, if it is for one."""
+    """One test. `reason`: why it was skipped; `device`: the device that it tests, if any."""
 
     name: str
     outcome: Outcome
@@ -43,7 +43,7 @@ class Case:
 
 @dataclasses.dataclass(frozen=True)
 class Cases:
-    """What one result file has: its tests, and what the run said of itself (name -> value)."""
+    """The contents of one result file: its tests, and properties that the run recorded."""
 
     cases: tuple[Case, ...] = ()
     properties: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -66,12 +66,12 @@ class Attempt:
 
 
 def attempts(events: pathlib.Path) -> list[Attempt]:
-    """The last attempt at each shard, in the order of labels.
+    """Return the last attempt at each shard, in the order of labels.
 
     Raises:
-        ResultsError: the file is missing or is not what Bazel writes.
+        ResultsError: the file is missing or is no event file of Bazel.
     """
-    found: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
+    latest: dict[tuple[str, int, int], tuple[int, Attempt]] = {}
     kinds: dict[str, str] = {}
     try:
         lines = events.read_text(encoding="utf-8").splitlines()
@@ -90,30 +90,30 @@ def attempts(events: pathlib.Path) -> list[Attempt]:
         label = identity["label"]
         shard = (label, identity.get("run", 1), identity.get("shard", 1))
         turn = identity.get("attempt", 1)
-        if turn >= found.get(shard, (0, None))[0]:
-            found[shard] = (turn, _attempt(label, kinds.get(label, ""), event["testResult"]))
-    return [attempt for _, (_, attempt) in sorted(found.items(), key=lambda item: item[0])]
+        if turn >= latest.get(shard, (0, None))[0]:
+            latest[shard] = (turn, _attempt(label, kinds.get(label, ""), event["testResult"]))
+    return [attempt for _, (_, attempt) in sorted(latest.items(), key=lambda item: item[0])]
 
 
 def cases(attempt: Attempt) -> Cases:
-    """What an attempt left behind; nothing where it never came to pytest.
+    """Return the cases of an attempt; none if it ended before pytest started.
 
     Raises:
         ResultsError: its result file cannot be read.
     """
     if attempt.results is None:
         return Cases()
-    suites, said = _read(attempt.results)
-    # A success that pytest knows nothing of: the program ended before it had started pytest.
-    ended_early = attempt.status == "PASSED" and said.lstrip().startswith(_WRITTEN_BY_BAZEL)
+    suites, output = _read(attempt.results)
+    # The program ended with status 0 before it started pytest, so Bazel wrote the result file.
+    ended_early = attempt.status == "PASSED" and output.lstrip().startswith(_WRITTEN_BY_BAZEL)
     return Cases() if ended_early and attempt.by_pytest else suites
 
 
 def read(path: pathlib.Path) -> Cases:
-    """What a file of JUnit's form has, of pytest's or Bazel's.
+    """Return the cases of a JUnit XML file written by pytest or Bazel.
 
     Raises:
-        ResultsError: it is not there, or is of another form.
+        ResultsError: it does not exist, or has another format.
     """
     return _read(path)[0]
 
@@ -122,16 +122,16 @@ def _read(path: pathlib.Path) -> tuple[Cases, str]:
     try:
         suites = xml.etree.ElementTree.parse(path)
     except (OSError, xml.etree.ElementTree.ParseError) as error:
-        raise ResultsError(f"{path}: {error}; the test was stopped as it wrote") from error
-    said = "".join(element.text or "" for element in suites.iter("system-out"))
+        raise ResultsError(f"{path}: {error}; the test was stopped while writing it") from error
+    output = "".join(element.text or "" for element in suites.iter("system-out"))
     properties: dict[str, str] = {}
     for suite in suites.iter("testsuite"):
         own = _properties(suite)
-        # Each file of a target says its own CPU time.
+        # Each file of a target records its own CPU time, so add them up.
         for name in _ADDED.intersection(properties, own):
             own[name] = str(float(properties[name]) + float(own[name]))
         properties |= own
-    return Cases(tuple(_case(case) for case in suites.iter("testcase")), properties), said
+    return Cases(tuple(_case(case) for case in suites.iter("testcase")), properties), output
 
 
 def _case(case: xml.etree.ElementTree.Element) -> Case:

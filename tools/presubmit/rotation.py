@@ -3,9 +3,9 @@
 
     bazel query ... | python3 -m tools.presubmit.rotation --seconds=N --cores=N --turn=N
 
-Reads labels, one a line, and writes those to run, on a line each; says on standard error which part
-that is. The part begins at another target each turn, so that some turns run everything. What a target
-costs is in tests/seconds.json; one that is not in it counts as a minute. Standard library only.
+Reads labels, one per line, and prints those to run, one per line; describes the part on standard
+error. Each turn starts at another target, so that successive turns cover everything. The cost of
+each target is in tests/seconds.json; a missing one counts as a minute. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def choose(
     budget: float,
     turn: int,
 ) -> list[str]:
-    """Return the targets of this turn, at least one: in order, from the `turn`th, while they fit.
+    """Return the targets of this turn, from the `turn`th on, as far as they fit; at least one.
 
     budget: CPU seconds.
     """

@@ -3,9 +3,9 @@
 
     python3 -m tools.presubmit.seconds default=EVENTS.json full=EVENTS.json
 
-EVENTS.json is what `bazel test --build_event_json_file` wrote, of the default run or of one with
---config=full. Targets that ran get new figures, the others keep theirs. A target of pytest says its CPU time itself; of any other the elapsed time counts.
-Standard library only.
+EVENTS.json is the file of `bazel test --build_event_json_file`, for the default run or for one with
+--config=full. Targets that ran get new figures, the others keep theirs. pytest targets record their
+CPU time; for other targets the elapsed time counts. Standard library only.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PROPERTY = "cpu_seconds"
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """CPU seconds of one target: `total` over its `shards`, and `longest` of one of them."""
+    """CPU seconds of one target: `total` of its `shards`, and `longest` of one shard."""
 
     total: int
     longest: int
@@ -54,7 +54,7 @@ def read(file: pathlib.Path = FILE) -> Table:
 
 
 def write(table: Table, file: pathlib.Path = FILE) -> None:
-    """Replace the table: one line a target."""
+    """Replace the table, with one line per target."""
     runs = []
     for run, costs in sorted(table.items()):
         rows = ",".join(
@@ -75,8 +75,8 @@ def measured(events: pathlib.Path) -> dict[str, Cost]:
     """
     shards: collections.defaultdict[str, list[float]] = collections.defaultdict(list)
     for attempt in attempts(events):
-        said = cases(attempt).properties.get(_PROPERTY)
-        shards[attempt.label].append(attempt.seconds if said is None else float(said))
+        recorded = cases(attempt).properties.get(_PROPERTY)
+        shards[attempt.label].append(attempt.seconds if recorded is None else float(recorded))
     return {
         label: Cost(total=round(sum(each)), longest=round(max(each)), shards=len(each))
         for label, each in shards.items()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
+"""Count test cases: `python3 -m tools.presubmit.tally EVENTS.json ... [STEP=STATUS ...]`.
 
-EVENTS.json is what a `bazel test --build_event_json_file` wrote: it names the result files of
-that very run, cached ones included, so that what an earlier run left behind is not counted. Each
-STEP of the caller with a STATUS other than 0 counts as one more failure; 3 of a step that tests is
-Bazel's word for "tests failed", which are counted already. Standard library only, because it must
-have a result even when nothing could be built.
+EVENTS.json is the file of `bazel test --build_event_json_file`. It names the result files of that
+run, cached ones included, so results of earlier runs are not counted. Each STEP of the caller with
+a STATUS other than 0 counts as a failure. Status 3 of a test step means "tests failed", which are
+counted already. Standard library only, because it must give a result even if the build failed.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ from tools.presubmit.account import Account, room
 from tools.presubmit.results import Attempt, Outcome, ResultsError, attempts, cases
 
 _TESTS_FAILED = ("test=3", "full=3", "static=3")
-# What every par_test must have run with, and says in its results: see .bazelrc.
+# Variables that every par_test must have, and records in its results: see .bazelrc.
 _EVERYWHERE = {"PYTORCH_TEST_FBCODE": "1"}
 
 
 @dataclasses.dataclass
 class Tally:
-    """Numbers of test cases, a line for each failure, and the tables."""
+    """Numbers of test cases, one line per failure, and the tables."""
 
     passed: int = 0
     skipped: int = 0
@@ -38,7 +37,7 @@ class Tally:
 
 
 def main(argv: collections.abc.Sequence[str]) -> int:
-    """Prints tables, failures, the summary line. Returns 0 if all that ran passed, and some ran."""
+    """Print tables, failures and the summary. Return 0 if cases ran and none failed."""
     files = [argument for argument in argv if argument.endswith(".json")]
     tally = Tally()
     for file in files:
@@ -62,32 +61,32 @@ def main(argv: collections.abc.Sequence[str]) -> int:
 
 
 def count(attempt: Attempt, tally: Tally) -> None:
-    """Adds the cases of one attempt.
+    """Add the cases of one attempt.
 
-    A target that failed though none of its cases did (it crashed, or ran out of time) is one
-    failure; so is one that passed without having run a case, and a par_test whose results say that
-    it ran without what all of them must have.
+    A target that failed although none of its cases did (it crashed or timed out) counts as one
+    failure. So does a target that passed without running a case, and a par_test that ran without
+    the required variables.
 
     Raises:
         ResultsError: its result file cannot be read.
     """
-    found = cases(attempt)
+    result = cases(attempt)
     before = len(tally.failures)
-    for case in found.cases:
+    for case in result.cases:
         if case.outcome is Outcome.FAILED:
             tally.failures.append(f"{attempt.label} {case.name}")
         elif case.outcome is Outcome.SKIPPED:
             tally.skipped += 1
         else:
             tally.passed += 1
-    tally.account.add(room(attempt.label), found.cases)
+    tally.account.add(room(attempt.label), result.cases)
     if attempt.status != "PASSED" and len(tally.failures) == before:
         tally.failures.append(f"{attempt.label} {attempt.status}")
-    elif not found.cases:
+    elif not result.cases:
         tally.failures.append(f"{attempt.label} ran no test case")
     elif attempt.by_pytest and attempt.status == "PASSED":
         for name, value in _EVERYWHERE.items():
-            if found.properties.get(name) != value:
+            if result.properties.get(name) != value:
                 tally.failures.append(f"{attempt.label} ran without {name}={value}; see .bazelrc")
 
 

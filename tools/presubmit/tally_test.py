@@ -22,7 +22,7 @@ Said = collections.abc.Callable[[], list[str]]
 
 @pytest.fixture
 def said(capsys: pytest.CaptureFixture[str]) -> Said:
-    """What it said after the tables: failures, and the summary."""
+    """Return the output after the tables: failures and the summary."""
 
     def lines() -> list[str]:
         words = capsys.readouterr().out.splitlines()
@@ -33,14 +33,14 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 class Run:
-    """What one `bazel test` leaves behind."""
+    """The events and result files of one `bazel test`."""
 
     def __init__(self, root: pathlib.Path) -> None:
         self._root = root
         self._events: list[object] = [{"id": {"started": {}}, "started": {}}]
 
     def kind(self, label: str, kind: str) -> None:
-        """Adds the announcement of a target with the kind of its rule."""
+        """Add the event that announces a target with the kind of its rule."""
         self._events.append(
             {"id": {"targetConfigured": {"label": label}}, "configured": {"targetKind": kind}}
         )
@@ -54,7 +54,7 @@ class Run:
         attempt: int = 1,
         properties: str = "",
     ) -> None:
-        """Adds the result of one attempt at one shard."""
+        """Add the result of one attempt at one shard."""
         outputs = [{"name": "test.log", "uri": (self._root / "test.log").as_uri()}]
         if cases:
             results = self._root / f"test of {len(self._events)}.xml"
@@ -67,7 +67,7 @@ class Run:
         self._events.append({"id": {"testResult": identity}, "testResult": result})
 
     def events(self) -> str:
-        """Writes the events file and returns its path."""
+        """Write the events file and return its path."""
         path = self._root / "events.json"
         path.write_text("\n".join(map(json.dumps, self._events)))
         return str(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files under review: what git tracks, and what it would track if added."""
+"""The checked files: those that git tracks, and untracked ones that are not ignored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tree:
 
     @classmethod
     def of_git(cls, root: pathlib.Path) -> Tree:
-        """Lists tracked files and untracked ones that are not ignored, as they are on disk.
+        """Return the tree of tracked files and untracked ones that are not ignored.
 
         Raises:
             EnvironmentProblem: git is missing, or `root` is not in a work tree.
@@ -56,19 +56,19 @@ class Tree:
         return cls(root, (p for p in listed if _is_regular(root / p)))
 
     def text(self, path: str) -> str:
-        """The file as text; empty for a file that is not UTF-8 (a picture, an archive)."""
+        """Return the file as text; empty for a file that is not UTF-8 (a picture, an archive)."""
         return self._read(path)
 
     def lines(self, path: str) -> list[str]:
-        """The file's lines without their ends."""
+        """Return the file's lines without line ends."""
         return self.text(path).splitlines()
 
     def python(self) -> list[str]:
-        """Python sources and stubs."""
+        """Return the Python sources and stubs."""
         return [path for path in self.paths if path.endswith(PYTHON_SUFFIXES)]
 
     def starlark(self) -> list[str]:
-        """BUILD files, overlays for other trees (NAME.BUILD) included; module and .bzl files."""
+        """Return BUILD files, overlays for other trees (NAME.BUILD), module and .bzl files."""
         return [
             path
             for path in self.paths
@@ -76,11 +76,11 @@ class Tree:
         ]
 
     def c_sources(self) -> list[str]:
-        """C and C++ sources and headers."""
+        """Return C and C++ sources and headers."""
         return [path for path in self.paths if path.endswith(C_SUFFIXES)]
 
     def scripts(self) -> list[str]:
-        """Files that start with `#!`, whatever their name."""
+        """Return the files that start with `#!`."""
         return [path for path in self.paths if self.text(path).startswith("#!")]
 
     def _read_text(self, path: str) -> str:
@@ -101,7 +101,7 @@ def _name(path: str) -> str:
 def _without_callers_repository(
     environment: collections.abc.Mapping[str, str],
 ) -> dict[str, str]:
-    """Drop GIT_DIR, GIT_INDEX_FILE and their like: a hook of another repository sets them."""
+    """Drop GIT_DIR, GIT_INDEX_FILE and similar, which a hook of another repository may set."""
     return {
         name: value
         for name, value in environment.items()

@@ -10,13 +10,13 @@ from tools.presubmit import finding, programs, tree
 
 _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 _CHECK_FAILED = 4
-# Upstream's set less two: our repositories' packages have fixed target names, so their macros take
-# none, and `licenses` is a file group there.
+# Upstream's set without two: packages of our repository rules have fixed target names, so their
+# macros take no name, and `licenses` is a file group there.
 _WARNINGS = "-unnamed-macro,-attr-licenses"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields what buildifier would reformat, its warnings and its syntax errors."""
+    """Yield files that buildifier would reformat, its warnings and its syntax errors."""
     paths = files.starlark()
     if not paths:
         return
@@ -44,14 +44,14 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Formats in place. Lint fixes are left to people: some change what a file means."""
+    """Format in place. Lint fixes are not applied, because some change a file's meaning."""
     paths = files.starlark()
     if paths:
         programs.run(programs.buildifier(), ["-mode=fix", *paths], root=files.root)
 
 
-def _syntax_error(said: str, path: str) -> str:
-    for line in said.splitlines():
+def _syntax_error(output: str, path: str) -> str:
+    for line in output.splitlines():
         if line.startswith(f"{path}:"):
             return line.removeprefix(f"{path}:").strip()
     return "does not parse"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of what is changed in torch: every id once, with a test that is there.
+"""The table of changes to torch: every id once, with a test that exists.
 
-A patch says in its header which ids it is (`Id`); what needs none is in `catalogue.json`. The table in
-patches/README.md is made from both, and so is the sentence above it that says how much it is.
+The header of a patch names its ids (`Id`); changes that need no patch are in `catalogue.json`. The
+table in patches/README.md, and the summary above it, are generated from both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One id of the catalogue. `source` is the file that says so."""
+    """One id of the catalogue. `source` is the file that defines it."""
 
     id: str
     spot: str
@@ -47,7 +47,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Catalogue:
-    """What is changed in the release `tag`, which the build has, beside the series of every release."""
+    """The changes to the release `tag`, which the build uses, and the series of every release."""
 
     tag: str
     series: dict[str, tuple[Patch, ...]]
@@ -55,12 +55,12 @@ class Catalogue:
 
     @property
     def changed(self) -> list[int]:
-        """For each patch of the release, how many lines it removes and adds; [0] where there is none."""
+        """The number of changed lines of each patch of the release; [0] if it has no patch."""
         return [_changed(patch) for patch in self.series[self.tag]] or [0]
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields ids that are not there once, tests that are not there, and a table that is not this one."""
+    """Yield duplicate or malformed ids, tests that do not exist, and an outdated table."""
     if _EXTENSIONS not in files.paths:
         return
     try:
@@ -81,20 +81,20 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     if _page(files.text(_PAGE), catalogue) != files.text(_PAGE):
         yield finding.Finding(
             path=_PAGE,
-            what="the table is not that of the patches and the catalogue",
+            what="the table does not match the patches and the catalogue",
             next_step=_FIX,
         )
 
 
 def fix(files: tree.Tree) -> None:
-    """Writes the sentence and the table."""
+    """Write the summary and the table."""
     if _EXTENSIONS in files.paths:
         text = _page(files.text(_PAGE), read(files))
         (files.root / _PAGE).write_text(text, encoding="utf-8")
 
 
 def read(files: tree.Tree) -> Catalogue:
-    """Returns the catalogue in the order of its ids. Raises what reading a series and JSON raises."""
+    """Return the catalogue sorted by id. Raises the errors of reading a series and JSON."""
     tag = json.loads(files.text(_PIN))["tag"]
     series = {
         path.parent.name: load_series(files.root / path.parent).patches
@@ -103,7 +103,7 @@ def read(files: tree.Tree) -> Catalogue:
     }
     rows: list[Row] = []
     named: set[str] = set()
-    # A patch that several series have is the first one's; the build's series is before the others.
+    # A patch in several series counts for the first one; the build's series comes first.
     for each in sorted(series, key=lambda label: (label != tag, label)):
         for patch in series[each]:
             if patch.name not in named:
@@ -126,7 +126,7 @@ def read(files: tree.Tree) -> Catalogue:
 
 
 def figures(catalogue: Catalogue) -> str:
-    """Returns the sentences above the table: how many patches, how big, how many ids need none."""
+    """Return the summary above the table: number and size of patches, ids without a patch."""
     others = "".join(
         f", {len(patches)} in that of {tag}"
         for tag, patches in sorted(catalogue.series.items())
@@ -143,7 +143,7 @@ def figures(catalogue: Catalogue) -> str:
 
 
 def table(rows: collections.abc.Iterable[Row]) -> str:
-    """Returns the catalogue as Markdown."""
+    """Return the catalogue as Markdown."""
     lines = [
         "| id | spot | kind | what is done | upstreamable | test |",
         "|---|---|---|---|---|---|",
@@ -179,8 +179,8 @@ def _rows_of(patch: Patch, releases: list[str], tag: str) -> collections.abc.Ite
         )
 
 
-def _has(patches: tuple[Patch, ...], wanted: Patch) -> bool:
-    return any(patch.name == wanted.name for patch in patches)
+def _has(patches: tuple[Patch, ...], patch: Patch) -> bool:
+    return any(each.name == patch.name for each in patches)
 
 
 def _doubtful(
@@ -189,7 +189,7 @@ def _doubtful(
     seen: dict[str, Row] = {}
     for row in rows:
         if not _ID.fullmatch(row.id):
-            yield _wrong(row, f"'{row.id}' is no id", "write a letter and two digits, as in F01")
+            yield _wrong(row, f"'{row.id}' is not an id", "write a letter and two digits: F01")
         if row.id in seen and seen[row.id].source != row.source:
             yield _wrong(row, f"{row.id} is also in {seen[row.id].source}", "keep one of them")
         seen[row.id] = row
@@ -201,7 +201,7 @@ def _doubtful(
             path, _, name = test.partition("::")
             text = files.text(path) if path in files.paths else ""
             if not re.search(rf"^ *def {re.escape(name)}\(", text, re.MULTILINE):
-                yield _wrong(row, f"{row.id}: there is no test {test}", "name one that is there")
+                yield _wrong(row, f"{row.id}: no test {test}", "name an existing test")
 
 
 def _wrong(row: Row, what: str, next_step: str) -> finding.Finding:
@@ -209,9 +209,9 @@ def _wrong(row: Row, what: str, next_step: str) -> finding.Finding:
 
 
 def _page(page: str, catalogue: Catalogue) -> str:
-    made = f"{_BEGIN}\n{figures(catalogue)}\n{table(catalogue.rows)}{_END}"
+    section = f"{_BEGIN}\n{figures(catalogue)}\n{table(catalogue.rows)}{_END}"
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
     if not begin or not end:
-        return f"{page.rstrip()}\n\n## Catalogue of changes\n\n{made}\n"
-    return f"{before}{made}{after}"
+        return f"{page.rstrip()}\n\n## Catalogue of changes\n\n{section}\n"
+    return f"{before}{section}{after}"

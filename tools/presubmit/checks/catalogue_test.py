@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table is made from headers and entries; each id is there once, and its test exists."""
+"""The table is generated from headers and entries; each id is unique, and its test exists."""
 
 from __future__ import annotations
 
@@ -117,11 +117,11 @@ def test_a_table_of_other_patches_is_found(tmp_path: pathlib.Path) -> None:
     ("entry", "what"),
     [
         ({"id": "F01"}, "F01 is also in"),
-        ({"id": "logging"}, "'logging' is no id"),
+        ({"id": "logging"}, "'logging' is not an id"),
         ({"kind": "magic"}, "L01: kind is 'magic'"),
         ({"test": ""}, "L01 has no test"),
-        ({"test": "tests/files_test.py::test_lo"}, "L01: there is no test"),
-        ({"test": "tests/gone_test.py::test_log"}, "L01: there is no test"),
+        ({"test": "tests/files_test.py::test_lo"}, "L01: no test"),
+        ({"test": "tests/gone_test.py::test_log"}, "L01: no test"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: pathlib.Path, entry: dict[str, str], what: str) -> None:

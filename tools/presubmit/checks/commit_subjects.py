@@ -15,7 +15,7 @@ _SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp()
 _LONGEST = 72
 _SUBJECT = re.compile(r"(?!Merge:)(?P<area>[\w.][\w./+-]*): (?P<verb>[a-z][\w-]*)(?: .*\S)?")
 _REVERT = re.compile(r'Revert ".+"')
-# Third person, past and -ing forms look so; these verbs only end alike.
+# Matches third person, past and -ing forms. The verbs below only have the same ending.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")
 _VERBS = frozenset(
     {"bring", "embed", "exceed", "feed", "need", "proceed", "seed", "speed", "string"}
@@ -35,7 +35,7 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
 
 
 def fault(subject: str) -> str:
-    """Return what is wrong with a subject, or an empty string."""
+    """Return the fault of a subject, or an empty string."""
     if _REVERT.fullmatch(subject):
         return ""
     if len(subject) > _LONGEST:

@@ -12,7 +12,7 @@ from tools.presubmit import finding, tree
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """A pattern, what it stands for and what to write instead."""
+    """A pattern, its meaning, and the text to write instead."""
 
     pattern: re.Pattern[str]
     what: str
@@ -52,17 +52,17 @@ RULES = (
         "resolve the conflict",
     ),
 )
-# Written by Bazel, and it quotes the module registry's own addresses.
+# Bazel writes it, with addresses of the module registry.
 _GENERATED = ("MODULE.bazel.lock",)
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields each forbidden text once per line; in a patch, only in what the patch brings."""
+    """Yield each forbidden text once per line; in a patch, only in added lines and the header."""
     for path in files.paths:
         if path in _GENERATED:
             continue
         numbered = enumerate(files.lines(path), start=1)
-        for number, line in _brought(numbered) if path.endswith(".patch") else numbered:
+        for number, line in _added(numbered) if path.endswith(".patch") else numbered:
             for rule in RULES:
                 match = rule.pattern.search(line)
                 if match:
@@ -74,10 +74,10 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
                     )
 
 
-def _brought(
+def _added(
     lines: collections.abc.Iterable[tuple[int, str]],
 ) -> collections.abc.Iterator[tuple[int, str]]:
-    """The header and the added lines of a patch: the rest is upstream's text."""
+    """Yield the header and the added lines of a patch. The rest is upstream's text."""
     in_header = True
     for number, line in lines:
         if line.startswith(("diff --git ", "--- ")):

@@ -5,7 +5,7 @@ import pytest
 
 from tools.presubmit.checks import forbidden, sample_tree
 
-# Put together here, so that this file passes the check that it tests.
+# Concatenated, so that this file passes the check that it tests.
 _DOT = "."
 _ROOTS = ("work", "root", "opt")
 

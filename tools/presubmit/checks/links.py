@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links between documents lead somewhere."""
+"""Links between documents lead to existing files and headings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields relative links in Markdown to files, folders and headings that are not in the tree."""
+    """Yield relative links in Markdown to files, folders and headings that are not in the tree."""
     present = {*files.paths, *(folder for path in files.paths for folder in _folders(path))}
     anchors: dict[str, frozenset[str]] = {}
     for path in files.paths:
@@ -28,10 +28,10 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
                 if _ELSEWHERE.match(target):
                     continue
                 name, _, anchor = target.partition("#")
-                place = path
+                document = path
                 if name:
-                    place = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-                if place not in present:
+                    document = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+                if document not in present:
                     yield finding.Finding(
                         path=path,
                         line=number,
@@ -39,22 +39,22 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
                         next_step="correct it, or add the file",
                     )
                     continue
-                if not anchor or not place.endswith(".md"):
+                if not anchor or not document.endswith(".md"):
                     continue
-                if place not in anchors:
-                    anchors[place] = frozenset(_anchors(files.lines(place)))
-                if anchor not in anchors[place]:
+                if document not in anchors:
+                    anchors[document] = frozenset(_anchors(files.lines(document)))
+                if anchor not in anchors[document]:
                     yield finding.Finding(
                         path=path,
                         line=number,
-                        what=f"the link to '{target}' names no heading of {place}",
+                        what=f"the link to '{target}' names no heading of {document}",
                         next_step="correct it; a heading's anchor is its words in lower case, "
                         "joined by hyphens",
                     )
 
 
 def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
-    """Numbered lines outside of code blocks."""
+    """Yield the numbered lines outside of code blocks."""
     in_code = False
     for number, line in enumerate(lines, start=1):
         if line.lstrip().startswith("```"):
@@ -64,7 +64,7 @@ def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
 
 
 def _anchors(lines: list[str]) -> collections.abc.Iterator[str]:
-    """The anchors of a document's headings; the second of one name ends in `-1`."""
+    """Yield the anchors of a document's headings; a repeated one ends in `-1`."""
     seen: collections.Counter[str] = collections.Counter()
     for _, line in _prose(lines):
         if heading := _HEADING.fullmatch(line):

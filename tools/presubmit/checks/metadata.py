@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""METADATA files and the bill of materials: the importer renders them, so the rules are in one place."""
+"""METADATA files and the bill of materials, rendered and checked by the importer's rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PINS = "third_party/"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields what is stale, or the first pin or METADATA file that cannot be read."""
+    """Yield stale files, or the first pin or METADATA file that cannot be read."""
     if not any(path.startswith(_PINS) for path in files.paths):
         return
     for problem in check_all(files.root):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file is named by what it holds."""
+"""The name of a file describes its contents."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import re
 from tools.presubmit import finding, tree
 
 _VAGUE = re.compile(r"(?:^|[_-])(utils?|commons?|helpers?|misc|stuff)$")
-# Laid out as the upstream tree whose files include them: the folders are its own.
+# These folders mirror the upstream tree whose files include them.
 _UPSTREAMS = re.compile(r"third_party/[^/]+/source/cpp/")
 _SOURCE = (*tree.PYTHON_SUFFIXES, *tree.C_SUFFIXES, ".bzl", ".sh")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields sources with a vague name, and sources in a folder with one."""
+    """Yield sources with a vague name, and sources in a folder with one."""
     for path in files.paths:
         if not path.endswith(_SOURCE):
             continue

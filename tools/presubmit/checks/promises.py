@@ -11,7 +11,7 @@ import re
 from tools.presubmit import finding, tree
 
 _PAGE = "tests/README.md"
-# Of the tables with tests: patches/README.md is judged by the check `catalogue`.
+# Headers of tables with tests. The check `catalogue` covers patches/README.md.
 _HEADERS = ({"promise", "test"}, {"the promise", "test"}, {"operator", "check", "test"})
 _QUOTED = re.compile(r"`([^`]+)`")
 _FILE = re.compile(
@@ -28,7 +28,7 @@ class _Row:
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields rows without a test, tests that do not exist, and tables that the page does not link."""
+    """Yield rows without a test, tests that do not exist, and tables that the page lacks."""
     linked = _links(files.text(_PAGE)) if _PAGE in files.paths else None
     for path in files.paths:
         if posixpath.basename(path) != "README.md":
@@ -69,7 +69,7 @@ def _rows(lines: list[str]) -> collections.abc.Iterator[_Row]:
 
 
 def _cells(line: str) -> list[str]:
-    """Returns the cells of a row; a bar in a code span separates none."""
+    """Return the cells of a row. A bar in a code span is no separator."""
     if not line.startswith("|"):
         return []
     hidden = _QUOTED.sub(lambda match: match[0].replace("|", "\0"), line)
@@ -100,7 +100,7 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 
 
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
-    """Yields the tests below a room, and those of the room that it is a part of."""
+    """Yield the tests below a room, and those of its parent room."""
     parent = posixpath.dirname(room)
     whole = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
     return (p for p in files.paths if p.startswith(f"{whole}/") and p.endswith("_test.py"))

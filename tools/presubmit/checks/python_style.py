@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ruff: lint and format; its rules are in pyproject.toml."""
+"""ruff: lint and format, with the rules of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FIX = "run: ./bazelw run //tools/presubmit -- --fix"
 
 
 def find(files: tree.Tree) -> set[finding.Finding]:
-    """Returns what ruff's linter and formatter would change or reject."""
+    """Return the findings of ruff's linter and formatter."""
     paths = files.python()
     if not paths:
         return set()
@@ -25,7 +25,7 @@ def find(files: tree.Tree) -> set[finding.Finding]:
 
 
 def fix(files: tree.Tree) -> None:
-    """Applies ruff's safe fixes and its format."""
+    """Apply ruff's safe fixes and its formatter."""
     paths = files.python()
     if paths:
         programs.run(programs.ruff(), ["check", "--fix", "--quiet", *paths], root=files.root)

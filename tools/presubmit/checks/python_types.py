@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mypy: strict types; its settings are in pyproject.toml."""
+"""mypy: strict types, with the settings of pyproject.toml."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NEXT_STEP = "correct the type, or say why not with a coded ignore"
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields mypy's errors; its notes are left out.
+    """Yield mypy's errors, without its notes.
 
     Raises:
         EnvironmentProblem: mypy rejects its settings, or fails without naming an error.
@@ -21,14 +21,14 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     if not paths:
         return
     done = programs.run(programs.mypy(), ["--output=json", *paths], root=files.root, ok=(0, 1, 2))
-    found = [*_errors(done.stdout)]
-    # mypy complains of its settings on stderr, and then carries on with its defaults.
-    if done.stderr.strip() or bool(done.returncode) != bool(found):
-        said = (done.stderr or done.stdout).strip()
+    errors = [*_errors(done.stdout)]
+    # mypy reports bad settings on stderr, and then continues with its defaults.
+    if done.stderr.strip() or bool(done.returncode) != bool(errors):
+        output = (done.stderr or done.stdout).strip()
         raise finding.EnvironmentProblem(
-            f"mypy ended with {done.returncode}: {said}; see [tool.mypy] in pyproject.toml"
+            f"mypy ended with {done.returncode}: {output}; see [tool.mypy] in pyproject.toml"
         )
-    yield from found
+    yield from errors
 
 
 def _errors(output: str) -> collections.abc.Iterator[finding.Finding]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every room has a README that says what it is for and how to change it."""
+"""Every room (a folder with its own subject) has a README with its purpose and how to change it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import collections.abc
 
 from tools.presubmit import finding, tree
 
-# Their folders are rooms too: one per dependency, tool or library.
+# The folders in these are also rooms: one per dependency, tool or library.
 _BUILDINGS = ("third_party", "tools", "torch_google")
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields rooms without a README.md, and READMEs that say nothing."""
+    """Yield rooms without a README.md, and READMEs without text."""
     present = set(files.paths)
     for room in sorted(_rooms(files)):
         readme = f"{room}/README.md"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patch series: the importer reads each one as the build would, so the rules are in one place."""
+"""Patch series, read by the importer like in the build, so that the rules exist only once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MESSAGE = re.compile(r"(?P<path>[^:]+)(?::(?P<line>\d+))?: (?P<what>.+?)\. (?P<
 def find(
     files: tree.Tree, *, today: datetime.date | None = None
 ) -> collections.abc.Iterator[finding.Finding]:
-    """Yields the first fault of each series, expired patches, and patches outside every series."""
+    """Yield the first fault of each series, expired patches, and patches outside every series."""
     today = today or datetime.datetime.now(datetime.UTC).date()
     folders = {path.rpartition("/")[0] for path in files.paths if _is(path, _INDEX)}
     for folder in sorted(folders):
@@ -32,7 +32,7 @@ def find(
         if path.endswith(".patch") and path.rpartition("/")[0] not in folders:
             yield finding.Finding(
                 path=path,
-                what=f"no '{_INDEX}' beside it gives its place in the order",
+                what=f"no '{_INDEX}' file in its folder gives its place in the order",
                 next_step="move it into patches/<project>/<tag> and list it there",
             )
 

@@ -13,7 +13,7 @@ _UNLIMITED = (".patch", ".lock", ".txt", ".json", "/TABLE.md")  # data and gener
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields sources above 600 lines, and any file above 1 MB."""
+    """Yield sources above 600 lines, and any file above 1 MB."""
     for path in files.paths:
         size = (files.root / path).stat().st_size
         if size > MAX_BYTES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No temporary files: an empty file, or the name that an interrupted program gave to its output."""
+"""No empty files, and no temporary files of editors or interrupted programs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from tools.presubmit import finding, tree
 
 # Files whose existence is their content.
 _EMPTY_ON_PURPOSE = frozenset({"__init__.py", "BUILD", "WORKSPACE", "py.typed", ".gitkeep"})
-# Editors, patch and merge tools, and our own atomic writes: `.NAME.PID`, `.NAME.partial-...`, `NAME.part`.
+# Names used by editors, patch and merge tools, and our atomic writes: `.NAME.PID`,
+# `.NAME.partial-...`, `NAME.part`.
 _TEMPORARY = re.compile(
     r"""
     \.[^/]+\.\d+                                    # .registry.json.17194
@@ -23,7 +24,7 @@ _TEMPORARY = re.compile(
 
 
 def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
-    """Yields empty files, and files with the name of a temporary one."""
+    """Yield empty files, and files with the name of a temporary one."""
     for path in files.paths:
         name = path.rpartition("/")[2]
         if _TEMPORARY.fullmatch(name):
@@ -35,5 +36,5 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
         yield finding.Finding(
             path=path,
             what=what,
-            next_step=f"remove it (git rm {path}), and mend the program that left it",
+            next_step=f"remove it (git rm {path}), and fix the program that left it",
         )
