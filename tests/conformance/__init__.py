@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the lowerings give for torch's own samples of each operator, compared with the CPU."""
+"""Compare the lowerings with the CPU, on torch's own samples of each operator."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether two samplers draw from one distribution: what random operators are compared by."""
+"""Compare random operators: whether two samplers draw from the same distribution."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import torch
 
 RUNS = 48
 
-# Of a right sampler, about one element in 10^9 is refused.
+# A correct sampler fails for about one element in 10^9.
 _SIGMAS = 6.0
 
-# XLA takes smaller numbers for zeros.
+# XLA flushes smaller numbers to zero.
 _SMALLEST = 2.0**-126
 
 
 def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
-    """Return what differs between RUNS draws of each of two samplers, or nothing."""
+    """Return a difference between RUNS draws of each of two samplers, or an empty string."""
     ours = np.stack([_numbers(draw) for draw in draws])
     theirs = np.stack([_numbers(draw) for draw in expected])
     if ours.shape != theirs.shape:
@@ -33,8 +33,8 @@ def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> 
     scale = np.maximum(np.abs(theirs).max(initial=0.0), 1.0)
     off = np.abs(ours.mean(0) - theirs.mean(0)) - _SIGMAS * spread - 1e-2 * scale / RUNS
     if (off > 0).any():
-        at = int(off.argmax())
-        return f"mean {ours.mean(0)[at]:.4g}, expected {theirs.mean(0)[at]:.4g}"
+        worst = int(off.argmax())
+        return f"mean {ours.mean(0)[worst]:.4g}, expected {theirs.mean(0)[worst]:.4g}"
     constant = (theirs.std(0) == 0) & (ours.std(0) > 1e-3 * scale)
     if constant.any() and constant.mean() > 0.5:
         return "draws differ, expected are all alike"
@@ -44,14 +44,14 @@ def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> 
 
 
 def _ranks(ours: np.ndarray, theirs: np.ndarray) -> str:
-    """Compare the two empirical distribution functions (Kolmogorov and Smirnov).
+    """Compare the two empirical distribution functions (Kolmogorov-Smirnov).
 
-    Values may be a rounding apart, as constants of two devices are: steps as near as that are one.
+    Steps that differ only by rounding, such as constants on two devices, count as equal.
     """
     ours, theirs = np.sort(ours), np.sort(theirs)
     near = max(1e-5 * float(np.abs(theirs).max()), _SMALLEST)
     distance = np.concatenate([_ahead(ours, theirs, near), _ahead(theirs, ours, near)])
-    # Elements of one draw may depend on each other: the runs alone count as independent.
+    # Elements of one draw may depend on each other: only the runs are independent.
     bound = 2.2 * np.sqrt(2 / max(RUNS, ours.size / 8))
     if distance.max(initial=0.0) > bound:
         return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"
@@ -59,9 +59,9 @@ def _ranks(ours: np.ndarray, theirs: np.ndarray) -> str:
 
 
 def _ahead(one: np.ndarray, other: np.ndarray, near: float) -> np.ndarray:
-    """Return how far the distribution function of `one` is above the other's a little later."""
-    at = np.arange(1, one.size + 1) / one.size
-    return at - np.searchsorted(other, one + near, side="right") / other.size
+    """Return how far the distribution function of `one` is above the other's, shifted by `near`."""
+    levels = np.arange(1, one.size + 1) / one.size
+    return levels - np.searchsorted(other, one + near, side="right") / other.size
 
 
 def _numbers(tensor: torch.Tensor) -> np.ndarray:

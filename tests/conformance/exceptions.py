@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why what does not pass does not: exceptions.json, kept by hand."""
+"""The reasons for failing rows: exceptions.json, maintained by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """`op`, `dtype` and `check` are names or patterns, several with commas."""
+    """A reason for rows. `op`, `dtype` and `check` are names or patterns, separated by commas."""
 
     op: str
     dtype: str
@@ -39,13 +39,13 @@ class Exceptions:
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def faults(self, rows: Iterable[Row]) -> list[str]:
-        """Return what lacks a reason, and what is a reason for nothing."""
+        """Return errors for failing rows without a reason, and for unused reasons."""
         failing = [row for row in rows if row.counts and not row.good]
         missing = [
             f"{row}: give the reason in {FILE.name}" for row in failing if not self.reason(row)
         ]
         needless = [
-            f"{entry.op} {entry.dtype} {entry.check}: passes. Take it out of {FILE.name}"
+            f"{entry.op} {entry.dtype} {entry.check}: passes. Remove it from {FILE.name}"
             for entry in self.entries
             if not any(entry.covers(row) for row in failing)
         ]

@@ -28,8 +28,8 @@ REST = [
     # The golden does not have this: it has to pass.
     (("float32",), ("fused",), (0, 17)),
 ]
-# Every operator: a refusal that is lost is lost for one operator and dtype. Nothing is compiled unless
-# the device accepts what the CPU refuses.
+# Every operator: a refusal that is lost is lost for one operator and dtype. Nothing is compiled
+# unless the device accepts what the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of every operator: one file for each dtype, one line for each operator."""
+"""The expected outcome of every row: one file per dtype, one line per operator."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Key = tuple[str, str, str]
 
 def read(folder: Path = FOLDER) -> dict[Key, Row]:
     """Return all rows, ordered by dtype, operator and check."""
-    found: dict[Key, Row] = {}
+    rows: dict[Key, Row] = {}
     for dtype in DTYPES:
         file = folder / f"{dtype}.json"
         if file.exists():
             for op, checks in json.loads(file.read_text(encoding="utf-8")).items():
                 for check, cell in checks.items():
                     row = _row(op, dtype, check, cell)
-                    found[row.key] = row
-    return found
+                    rows[row.key] = row
+    return rows
 
 
 def write(rows: Iterable[Row], folder: Path = FOLDER) -> None:
-    """Put rows into the files; what they are not about stays."""
+    """Update the files with rows; all other rows are kept."""
     recorded = (row for row in rows if is_recorded(row.dtype, row.check))
     known = read(folder) | {row.key: row for row in recorded}
     folder.mkdir(exist_ok=True)
@@ -52,9 +52,9 @@ def text(rows: Mapping[Key, Row], dtype: str) -> str:
 
 
 def surprise(row: Row, known: Mapping[Key, Row]) -> str:
-    """Return in what an outcome is not the one of the golden, or nothing.
+    """Return how an outcome differs from the golden's, or an empty string.
 
-    Of as many samples as were run, what passes there must pass, and what does not must not either.
+    Among the samples that were run, the first failing one must be the golden's.
     """
     before = known.get(row.key)
     if before is None and not is_recorded(row.dtype, row.check):
@@ -71,7 +71,7 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 
 def _cell(row: Row) -> str:
-    """Return `passed/samples`; then what else there is: which were taken, and what the first is."""
+    """Return `passed/samples`, then, if needed, the samples taken and the first failure."""
     words = [f"{row.passed}/{row.samples}"]
     if not row.samples == row.taken == row.total:
         words.append(f"of {row.taken}/{row.total}")
@@ -81,10 +81,10 @@ def _cell(row: Row) -> str:
 
 
 def _row(op: str, dtype: str, check: str, cell: str) -> Row:
-    found = _CELL.fullmatch(cell)
-    if found is None:
-        raise ValueError(f"golden: {op} {dtype} {check}: {cell!r}. Write it anew with --update")
-    passed, samples, taken, total, outcome, first = found.groups()
+    match = _CELL.fullmatch(cell)
+    if match is None:
+        raise ValueError(f"golden: {op} {dtype} {check}: {cell!r}. Write it again with --update")
+    passed, samples, taken, total, outcome, first = match.groups()
     missing = Outcome.EMPTY if samples == "0" else Outcome.PASSED
     return Row(
         op,

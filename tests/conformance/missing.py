@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which operators torch computes on the CPU and this device does not: the page MISSING.md.
+"""The operators that torch computes on the CPU but not on this device: the page MISSING.md.
 
 `python -m tests.conformance.missing` writes the page.
 """
@@ -37,7 +37,7 @@ its own, nor a decomposition. A variant with `out=` or in place is the operator 
 
 
 def missing() -> list[str]:
-    """Return the names of the operators. The device has to be started."""
+    """Return the names of the operators. The device must be started."""
     names = set()
     for name in torch._C._dispatch_get_all_op_names():
         op = _overload(name)
@@ -49,15 +49,15 @@ def missing() -> list[str]:
 
 
 def page(names: list[str], reasons: list[dict[str, str]]) -> str:
-    """Return the page. Raises ValueError for an operator without a reason, or a reason for none."""
+    """Return the page. Raises ValueError for an operator without a reason, or an unused reason."""
     rows = []
     used = set()
     for name in names:
-        of = [i for i, each in enumerate(reasons) if fnmatchcase(name, each["operator"])]
-        if not of:
+        matching = [i for i, each in enumerate(reasons) if fnmatchcase(name, each["operator"])]
+        if not matching:
             raise ValueError(f"{name} has no lowering. Add one, or a reason to {REASONS.name}")
-        used.add(of[0])
-        rows.append(f"| `{name.removeprefix('aten::')}` | {reasons[of[0]]['reason']} |")
+        used.add(matching[0])
+        rows.append(f"| `{name.removeprefix('aten::')}` | {reasons[matching[0]]['reason']} |")
     unused = [each["operator"] for i, each in enumerate(reasons) if i not in used]
     if unused:
         raise ValueError(f"{REASONS.name}: {unused} match no missing operator. Remove them")
@@ -65,7 +65,7 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return patterns of names and the reasons; the first one that matches counts."""
+    """Return patterns of names with reasons. The first match applies."""
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 
@@ -102,7 +102,7 @@ def _has(name: str, key: str) -> bool:
     return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
 
 
-# Kernels of the device that are neither lowerings nor composites for autograd: those of csrc and of
+# Device kernels that are neither lowerings nor autograd composites: those of csrc, and those of
 # `../composites` for tensors that are not strided.
 _OURS = frozenset(
     f"aten::{name}"

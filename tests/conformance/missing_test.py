@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of operators that the device lacks is what torch's dispatcher says."""
+"""The page of operators that the device lacks matches torch's dispatcher."""
 
 from __future__ import annotations
 

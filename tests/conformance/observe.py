@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be seen of one call of an operator on a device: the same for the CPU and for tpu."""
+"""Observe one call of an operator on a device, in the same way for the CPU and for tpu."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tests.conformance.samples import Sample, placed
 
 @dataclass
 class Seen:
-    """`values` are on the CPU. `layouts` and `facts` are words, to be equal on both devices."""
+    """An observed call. `values` are on the CPU. `layouts` and `facts` are texts to compare."""
 
     values: list[Any] = field(default_factory=list)
     layouts: list[str] = field(default_factory=list)
     facts: list[str] = field(default_factory=list)
-    result: Any = None  # with its structure, for checks that know the operator
+    result: Any = None  # with its structure, for operator-specific checks
     random: bool = False
-    parts: int = 0  # how many values make one result of out=; 0: all
-    # What out= holds, where `values` say what is right.
+    parts: int = 0  # the number of values of one result of out=; 0: all
+    # The CPU's values of out=, if `values` has the correct ones.
     own: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where to run, with which seed. `wider`: in double precision."""
+    """The device and seed of a call. `wider`: in double precision."""
 
     device: str
     seed: int = 0
@@ -56,7 +56,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
-    """As `forward`, by the program of the fused mode: the first call has it compiled."""
+    """Like `forward`, with the program of the fused mode, which the first call compiles."""
     if place.device == "cpu":
         return forward(op, sample, place)
     with torch.tpu.eager_mode("fused"):
@@ -66,7 +66,7 @@ def fused(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def backward(op: Any, sample: Sample, place: Place) -> Seen:
-    """Gradients of all inputs that have one, for the same random cotangents."""
+    """Observe gradients of all differentiable inputs, for the same random cotangents."""
     args, kwargs = placed(op, sample, place.device, wider=place.wider)
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
     seen = Seen()
@@ -91,9 +91,9 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
         outs = [make(leaf, place) for leaf in template.values]
         seen.parts = len(outs)
-        given = outs[0] if isinstance(template.result, torch.Tensor) else tuple(outs)
+        out_argument = outs[0] if isinstance(template.result, torch.Tensor) else tuple(outs)
         with _seeded(place, seen), torch.no_grad():
-            returned = op.op(*args, **kwargs, out=given)
+            returned = op.op(*args, **kwargs, out=out_argument)
         for ours, leaf in zip(outs, pytree.tree_leaves(returned), strict=True):
             _see(seen, ours)
             seen.facts.append(f"{_layout(ours)} {'itself' if _same(ours, leaf) else 'another'}")
@@ -101,7 +101,7 @@ def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
 
 
 def inplace(op: Any, sample: Sample, place: Place) -> Seen:
-    """Call the variant that writes into its first argument: as it is, and as every second element."""
+    """Call the in-place variant on the tensor, and on every second element of a larger one."""
     seen = Seen()
     for make in (_whole, _interleaved):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
@@ -115,7 +115,7 @@ def inplace(op: Any, sample: Sample, place: Place) -> Seen:
 
 
 def _wrapped(op: Any) -> Callable[..., Any]:
-    """Return the operator of arguments for which it is defined, as op_db differentiates it."""
+    """Return the operator with op_db's wrapper, which maps inputs into its domain."""
     wrapper = op.gradcheck_wrapper
     return op.op if wrapper is _SET_SEED else partial(wrapper, op.op)
 
@@ -149,7 +149,7 @@ def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _layout(tensor: torch.Tensor) -> str:
-    """Say what is to be seen of a tensor's layout: strides of sizes of 1 mean nothing."""
+    """Describe a tensor's layout. Strides of dimensions of size 1 have no meaning."""
     if tensor.layout != torch.strided:
         return str(tensor.layout)
     sizes = tuple(tensor.shape)
@@ -184,11 +184,11 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 @contextmanager
 def _seeded(place: Place, seen: Seen) -> Iterator[None]:
-    """Give random operators a seed of ours, and see whether one of them draws on the CPU."""
+    """Seed random operators, and record whether the call draws from the CPU's generator."""
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
     before = torch.get_rng_state()
-    # op_db would set one seed for each call.
+    # Disable op_db's wrapper, which sets the same seed for each call.
     own = mock.patch.object(
         common_methods_invocations,
         "wrapper_set_seed",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Samples that the CPU refuses: the device refuses them, with an error of the same type."""
+"""The check that the device refuses every sample that the CPU refuses, with the same error type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conformance.samples import Sample, placed
 
 
 def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
-    """Yield the row, then the row after each sample. It counts those that the CPU refuses."""
+    """Yield the row, then the row after each sample. It counts samples that the CPU refuses."""
     yield [row]
     for sample in picked:
         theirs = error_of(op, sample, "cpu")
@@ -25,13 +25,13 @@ def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
         else:
             ours = error_of(op, sample, "tpu")
             good = type(ours) is type(theirs)
-            words = f"{_described(ours)}, expected {_described(theirs)}"
-            row = add(row, Outcome.PASSED if good else Outcome.WRONG, sample.index, words)
+            message = f"{_described(ours)}, expected {_described(theirs)}"
+            row = add(row, Outcome.PASSED if good else Outcome.WRONG, sample.index, message)
         yield [row]
 
 
 def error_of(op: Any, sample: Sample, device: str) -> Exception | None:
-    """Return what a call raises, also by the time that its values are read."""
+    """Return the error of a call, or of reading its results; None if there is none."""
     args, kwargs = placed(op, sample, device)
     try:
         with warnings.catch_warnings(), torch.no_grad():
@@ -39,7 +39,7 @@ def error_of(op: Any, sample: Sample, device: str) -> Exception | None:
             for leaf in pytree.tree_leaves(op.op(*args, **kwargs)):
                 if isinstance(leaf, torch.Tensor):
                     leaf.cpu()
-    except Exception as error:  # noqa: BLE001 - whatever an operator raises is its result
+    except Exception as error:  # noqa: BLE001 - any error is the result of the call
         return error
     return None
 

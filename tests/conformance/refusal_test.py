@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The check `refused` finds what the CPU refuses and the device does not."""
+"""The check `refused` detects inputs that only the CPU refuses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ autoload()
 
 
 class _Operator:
-    """An entry of op_db that declares float32, whose samples are of three sizes."""
+    """An entry of op_db that declares float32, with samples of three sizes."""
 
     def __init__(self, op: Callable[[torch.Tensor], Any]) -> None:
         self.op = op

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What op_db says that an operator refuses, and what the CPU refuses to write, the device refuses."""
+"""The device refuses op_db's error inputs, and every write that the CPU refuses."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from torch_google.tpu import autoload
 
 autoload()
 
-_ACCEPTED = "the CPU accepts it too: it is an input of another device"
-_OTHER_WORDS = "the CPU has other words for it too, which the device repeats"
+_ACCEPTED = "the CPU also accepts it: it is an error on other devices only"
+_OTHER_WORDS = "the CPU raises another message, which the device repeats"
 
-# Operators and positions of error inputs that tell something else.
+# Operators and positions of error inputs with another outcome than op_db declares.
 EXCEPTIONS = {
     ("__rmod__", 0): _ACCEPTED,
     ("__rpow__", 0): _ACCEPTED,
     ("__rsub__", 0): _ACCEPTED,
     ("clamp_max", 0): _ACCEPTED,
     ("clamp_min", 0): _ACCEPTED,
-    ("masked_fill", 2): "refused, in other words: whether a complex value fits is not looked at",
+    ("masked_fill", 2): "refused with another message: complex values are not checked for fit",
     ("narrow_copy", 1): _OTHER_WORDS,
     ("narrow_copy", 6): _OTHER_WORDS,
 }
@@ -36,24 +36,26 @@ EXCEPTIONS = {
 REFUSING = [op for op in op_db if op.error_inputs_func is not None]
 
 
-def refused_otherwise(op: OpInfo, given: ErrorInput) -> str | None:
-    """Say what happened where it was not the error that was to come."""
-    sample = given.sample_input
+def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
+    """Return the outcome of a call, or None if it raised the declared error."""
+    sample = error_input.sample_input
     try:
         results = op(sample.input, *sample.args, **sample.kwargs)
         for result in pytree.tree_leaves(results):
             if isinstance(result, torch.Tensor):
                 result.cpu()
-    except Exception as error:  # noqa: BLE001 - another one than expected is what is looked for
-        wanted = isinstance(error, given.error_type) and re.search(given.error_regex, str(error))
-        return None if wanted else f"{type(error).__name__}: {error}"
+    except Exception as error:  # noqa: BLE001 - errors of other types are returned
+        declared = isinstance(error, error_input.error_type)
+        if declared and re.search(error_input.error_regex, str(error)):
+            return None
+        return f"{type(error).__name__}: {error}"
     return "accepted"
 
 
 def unexpected(op: OpInfo, inputs: Sequence[ErrorInput], known: set[int]) -> dict[int, str | None]:
-    """Return what differs from what is known, for positions of inputs."""
-    found = {at: refused_otherwise(op, given) for at, given in enumerate(inputs)}
-    return {at: words for at, words in found.items() if (words is not None) != (at in known)}
+    """Return the outcomes that differ from EXCEPTIONS, by position of the input."""
+    outcomes = {at: refused_otherwise(op, each) for at, each in enumerate(inputs)}
+    return {at: text for at, text in outcomes.items() if (text is not None) != (at in known)}
 
 
 @pytest.mark.parametrize("op", REFUSING, ids=lambda op: op.full_name)
@@ -74,7 +76,8 @@ def test_there_are_errors_to_raise() -> None:
     assert len(REFUSING) > 200
 
 
-# What tensors are written as, where torch would compute another dtype: (its own, that of the others).
+# Dtypes for in-place writes of a result of another dtype: (the target's, that of the other
+# arguments).
 WRITTEN = (
     (torch.int64, torch.float32),
     (torch.float32, torch.complex64),
@@ -91,12 +94,12 @@ WRITING = [
 
 
 def refusal(call: Callable[[], Any]) -> Exception | None:
-    """Return what a call raises."""
+    """Return the error of a call, or None."""
     try:
         for result in pytree.tree_leaves(call()):
             if isinstance(result, torch.Tensor):
                 result.cpu()
-    except Exception as error:  # noqa: BLE001 - which one is not compared: torch has several
+    except Exception as error:  # noqa: BLE001 - the type is not compared: torch uses several
         return error
     return None
 
@@ -112,7 +115,7 @@ def moved(value: Any, device: str, floats: torch.dtype | None = None) -> Any:
 
 
 def writes(op: OpInfo, sample: SampleInput) -> dict[str, Callable[[str], Any]]:
-    """Return calls that write what torch would compute as another dtype, for a device each."""
+    """Return calls, by name, that write a result of another dtype; each takes a device."""
     calls: dict[str, Callable[[str], Any]] = {}
     target, rest = sample.input, (sample.args, sample.kwargs)
     expected = op(target, *sample.args, **sample.kwargs) if op.supports_out else None
@@ -143,7 +146,7 @@ def test_what_is_written_as_another_dtype(op: OpInfo) -> None:
     for name, call in writes(op, sample).items():
         theirs, ours = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
         if any(isinstance(error, NotImplementedError) for error in (theirs, ours)):
-            continue  # which is about a device, and not about the call
+            continue  # the error concerns a device, not the call
         if (theirs is None) != (ours is None):
             apart.append(f"{name}: the CPU: {theirs}; the device: {ours}")
     assert not apart

@@ -4,9 +4,9 @@
     python -m tests.conformance.run --ops add,mul --dtype float32 --samples 5
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
-Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`, `div.floor_rounding`);
-`fft.*` stands for all that begin so. Exit status 0: every outcome is the golden's. 1: it is not, or
-with --update something that does not pass has no reason.
+Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`,
+`div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome is
+the golden's. 1: some outcome is not, or with --update some failure has no reason.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _surprises(found: Sequence[Row]) -> list[str]:
 
 
 def _updated(found: Sequence[Row]) -> list[str]:
-    """Write the golden and the page; return what lacks a reason, and what has a needless one."""
-    # In `bazel run` this file is one of many copies.
+    """Write the golden and the page; return errors for missing and unused reasons."""
+    # Under `bazel run`, this file is a copy in the runfiles.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/conformance") if root else Path(__file__).parent
     golden.write(found, folder / "golden")
@@ -99,14 +99,14 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--dtype", default=",".join(DTYPES), help="dtypes, with commas")
     parser.add_argument("--check", default=",".join(CHECKS), help="checks, with commas")
     parser.add_argument(
-        "--samples", type=_count, help="for each row, or `all`; default: the gate's"
+        "--samples", type=_count, help="number per row, or `all`; default: the gate's"
     )
     parser.add_argument("--seconds", type=float, default=60, help="for each sample")
     parser.add_argument("--shard", type=_shard, default=(0, 1), help="i/n: part i of n, from 1")
-    parser.add_argument("--rows", type=Path, help="append outcomes here; what is there is not run")
-    parser.add_argument("--again", action="store_true", help="run again what did not pass")
+    parser.add_argument("--rows", type=Path, help="append outcomes; rows in the file are not run")
+    parser.add_argument("--again", action="store_true", help="run rows that did not pass again")
     parser.add_argument("--update", action="store_true", help="write the golden and TABLE.md")
-    parser.add_argument("--verbose", action="store_true", help="show also what passed")
+    parser.add_argument("--verbose", action="store_true", help="also show rows that passed")
     parser.add_argument("--list", action="store_true", help="show the names of --ops only")
     return parser.parse_args(argv)
 

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments on the CPU. `finish` makes of a result what is unique in it (op_db's own)."""
+    """Arguments on the CPU. `finish` is op_db's function of the unique part of a result."""
 
     index: int
     args: tuple[Any, ...]
@@ -38,24 +38,25 @@ def name(op: Any) -> str:
 def pick(
     op: Any, dtype: torch.dtype, count: int | None, *, few: int, gradients: bool
 ) -> tuple[list[Sample], int]:
-    """Return so many samples, or all, and how many there are.
+    """Return `count` samples (None: all), and the number that exist.
 
-    They come in one order: the first `few` are the gate's, and whoever takes more takes these too.
+    Their order is fixed: the first `few` are the gate's, so larger counts include these.
     """
-    found = list(_generated(op, dtype, gradients=gradients))
-    return [_sample(found[i], i) for i in _order(len(found), few)[:count]], len(found)
+    all_samples = list(_generated(op, dtype, gradients=gradients))
+    order = _order(len(all_samples), few)[:count]
+    return [_sample(all_samples[i], i) for i in order], len(all_samples)
 
 
 def first(op: Any, dtype: torch.dtype, count: int | None) -> list[Sample]:
-    """Return the first samples of any dtype: cast, unless the operator declares it."""
+    """Return the first samples in `dtype`: cast, unless the operator declares it."""
     source = source_of(op, dtype)
     assert source is not None
-    found = itertools.islice(_generated(op, source, gradients=False), count)
-    return [_sample(_cast(sample, source, dtype), i) for i, sample in enumerate(found)]
+    generated = itertools.islice(_generated(op, source, gradients=False), count)
+    return [_sample(_cast(sample, source, dtype), i) for i, sample in enumerate(generated)]
 
 
 def source_of(op: Any, dtype: torch.dtype) -> torch.dtype | None:
-    """Return the dtype that samples of a dtype are made of, if the operator declares any."""
+    """Return the dtype from which samples of `dtype` are cast, if the operator declares any."""
     return next((source for source in (dtype, *_SOURCES) if source in op.dtypes), None)
 
 
@@ -66,25 +67,25 @@ def _generated(op: Any, dtype: torch.dtype, *, gradients: bool) -> Iterator[Any]
         yield from op.sample_inputs("cpu", dtype, requires_grad=gradients)
 
 
-def _sample(found: Any, index: int) -> Sample:
-    args = (found.input, *found.args)
-    return Sample(index, args, dict(found.kwargs), found.output_process_fn_grad)
+def _sample(generated: Any, index: int) -> Sample:
+    args = (generated.input, *generated.args)
+    return Sample(index, args, dict(generated.kwargs), generated.output_process_fn_grad)
 
 
 def _cast(sample: Any, source: torch.dtype, dtype: torch.dtype) -> SampleInput:
-    def one(value: Any) -> Any:
-        is_one = isinstance(value, torch.Tensor) and value.dtype == source
-        return value.detach().to(dtype) if is_one else value
+    def cast(value: Any) -> Any:
+        is_source = isinstance(value, torch.Tensor) and value.dtype == source
+        return value.detach().to(dtype) if is_source else value
 
-    given = (sample.input, tuple(sample.args), dict(sample.kwargs))
-    first, args, kwargs = pytree.tree_map(one, given)
+    arguments = (sample.input, tuple(sample.args), dict(sample.kwargs))
+    first, args, kwargs = pytree.tree_map(cast, arguments)
     return SampleInput(first, args=args, kwargs=kwargs)
 
 
 def _order(total: int, few: int) -> list[int]:
-    """Return the first sample, then others at random.
+    """Return the index of the first sample, then the others in random order.
 
-    Samples are often a product, and regular steps would meet one value of a factor.
+    Samples are often a Cartesian product, and regular steps could miss values of a factor.
     """
     others = range(1, total)
     early = sorted(random.Random(few).sample(others, min(few - 1, len(others))))
@@ -98,8 +99,8 @@ def placed(
 ) -> tuple[list[Any], dict[str, Any]]:
     """Return copies of the arguments on a device, with the same strides.
 
-    What asks for the CPU asks for the device. `wider`: numbers of float32 and less become float64,
-    complex ones complex128.
+    Device arguments that name the CPU name the device instead. `wider`: float32 and narrower
+    become float64, complex dtypes complex128.
     """
 
     def leaf(value: Any) -> Any:
@@ -136,10 +137,10 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
     return copy.requires_grad_(tensor.requires_grad)
 
 
-# What samples of other dtypes are made of.
+# Samples of other dtypes are cast from the first of these that the operator declares.
 _SOURCES = (torch.float32, torch.complex64, torch.int64, torch.bool)
 
-# Tensors of numbers that decide on shapes: torch wants them on the CPU, whatever the device is.
+# Positions of tensors that determine shapes: torch requires them on the CPU for every device.
 _ON_HOST = {"tensor_split": (1,)}
 
 _WIDER = {

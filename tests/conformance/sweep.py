@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many trials: which, in what order, and what of them is done already."""
+"""Run many trials: their selection and order, and resuming an earlier run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conformance.worker import Worker
 
 @dataclass(frozen=True)
 class Task:
-    """`check` is not `strides`: that comes with `forward`."""
+    """One trial. `check` is never `strides`, which comes with `forward`."""
 
     op: str
     dtype: str
@@ -35,18 +35,18 @@ class Task:
 def tasks(
     patterns: Sequence[str], dtypes: Sequence[str], checks: Sequence[str], shard: tuple[int, int]
 ) -> list[Task]:
-    """Return what op_db declares of these, dtype by dtype; of `n` shards the `i`th, from 0.
+    """Return the tasks that op_db declares, by dtype; `shard` is (i, n), from 0.
 
-    The checks of one operator come together: they have programs in common.
+    The checks of one operator are adjacent, because they share programs.
 
-    Raises ValueError for a pattern that no operator has.
+    Raises ValueError for a pattern that matches no operator.
     """
     table = operators()
     unknown = [p for p in patterns if not fnmatch.filter(table, p)]
     if unknown:
         raise ValueError(f"no operator {', '.join(unknown)} in op_db. See --list")
     names = [n for n in table if any(fnmatch.fnmatchcase(n, p) for p in patterns)]
-    wanted = [
+    declared = [
         Task(name, dtype, check)
         for dtype in dtypes
         for name in names
@@ -54,37 +54,37 @@ def tasks(
         if check != "strides"
         if applies(table[name], getattr(torch, dtype), check)
     ]
-    return wanted[shard[0] :: shard[1]]
+    return declared[shard[0] :: shard[1]]
 
 
 def sweep(
     wanted: Sequence[Task], *, samples: float | None, seconds: float, file: Path | None, again: bool
 ) -> Iterator[Row]:
-    """Run what `file` does not have yet, and append it there; yield every row, the known ones too.
+    """Run the tasks that `file` lacks and append their rows; yield every row, known ones included.
 
-    `samples`: for each row, infinity for all, None for as many as the gate runs. `again`: what did
-    not pass is run once more.
+    `samples`: the number per row, infinity for all, None for the gate's. `again`: run rows that did
+    not pass again.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:
         for task in wanted:
-            found = [known[key] for key in task.keys if key in known]
+            results = [known[key] for key in task.keys if key in known]
             count = few(task.dtype, task.check) if samples is None else samples
             if (
-                len(found) < len(task.keys)
-                or any(r.taken < min(count, r.total) and not r.ended for r in found)
-                or (again and any(r.counts and not r.good for r in found))
+                len(results) < len(task.keys)
+                or any(r.taken < min(count, r.total) and not r.ended for r in results)
+                or (again and any(r.counts and not r.good for r in results))
             ):
-                found = worker.run(
+                results = worker.run(
                     task.op, task.dtype, task.check, None if count == math.inf else int(count)
                 )
                 if file:
                     with file.open("a", encoding="utf-8") as lines:
-                        lines.writelines(rows.to_json(row) + "\n" for row in found)
-            yield from found
+                        lines.writelines(rows.to_json(row) + "\n" for row in results)
+            yield from results
 
 
 def read(file: Path) -> dict[tuple[str, str, str], Row]:
     """Return the last row for each key."""
-    found = map(rows.from_json, file.read_text(encoding="utf-8").splitlines())
-    return {row.key: row for row in found}
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return {row.key: row for row in map(rows.from_json, lines)}

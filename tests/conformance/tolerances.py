@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far two results may be apart: torch's defaults, op_db's overrides, and a table with reasons."""
+"""Tolerances of results: torch's defaults, op_db's overrides, and a table with reasons."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from torch.testing._internal.opinfo.core import DecorateInfo
 
 from tests.conformance.samples import name
 
-# (operator, dtype, check), as patterns, then (relative, absolute), and why.
+# Patterns of operator, dtype and check; relative and absolute tolerance; the reason.
 TABLE: tuple[tuple[str, str, str, float, float, str], ...] = (
     ("erfinv", "float32", "backward", 1e-5, 0.0, "exp(y**2): 2*y**2 times the error of y"),
     ("special.hermite_polynomial_he", "float32", "*", 1e-5, 1e-3, "terms of a thousand cancel"),
 )
 
-# Results that are sums of many larger terms: the error of an element is to be compared with the
-# largest element, as the bounds of such algorithms are.
+# Results that are sums of many larger terms: an element's error is relative to the largest element,
+# like the error bounds of such algorithms.
 NORMWISE: dict[str, str] = {
     "matrix_exp": "a product of matrices with elements of any size",
     "nn.functional.avg_pool2d": "sums of windows that overlap, which cancel",
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
-# The same for their gradients.
+# The same for gradients.
 NORMWISE_GRADIENTS: dict[str, str] = {
     "grid_sampler_2d": "sums over the points that lie near, which cancel",
     "grid_sampler_3d": "sums over the points that lie near, which cancel",
@@ -44,7 +44,7 @@ NORMWISE_GRADIENTS: dict[str, str] = {
     "special.xlog1py": "sums over what was broadcast, which cancel",
 }
 
-# Where the CPU itself is wrong in double precision: op_db's reference says what is right.
+# Operators that the CPU computes wrongly in double precision: op_db's reference is used instead.
 REFERRED: dict[str, str] = {
     "special.bessel_j0": "the CPU is off by 2e-7, SciPy is not",
     "special.bessel_y1": "the CPU is off by 2e-7, SciPy is not",
@@ -65,7 +65,7 @@ _TESTS = frozenset(
 
 @dataclass(frozen=True)
 class Tolerance:
-    """(relative, absolute) by the dtype of a result; integers and bool are equal or wrong."""
+    """Relative and absolute tolerances by result dtype. Integers and bool must be equal."""
 
     least: tuple[float, float] = (0.0, 0.0)
     normwise: bool = False
@@ -79,7 +79,7 @@ class Tolerance:
 
 
 def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
-    """Return that of an operator with samples of `dtype`."""
+    """Return the tolerance of an operator with samples of `dtype`."""
     overrides: dict[torch.dtype, tuple[float, float]] = {}
     for decorator in op.decorators:
         if isinstance(decorator, DecorateInfo) and decorator.cls_name in _TESTS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One check of one operator of op_db with one dtype: its samples on tpu, compared with the CPU."""
+"""One check of one op_db operator in one dtype: compare its samples on tpu with the CPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Found = tuple[Outcome, str]
 
 
 def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
-    """Return whether the operator declares this for the CPU."""
+    """Return whether the operator declares this dtype and check for the CPU."""
     if check == "refused":
         return samples.source_of(op, dtype) is not None
     kind = str(dtype).removeprefix("torch.")
@@ -43,16 +43,16 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return how many samples the gate runs: one compiles for about a twentieth of a second."""
+    """Return the gate's number of samples. Each compiles for about a twentieth of a second."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides") else 2) if dtype == "float32" else 1
 
 
 def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Iterator[list[Row]]:
-    """Run so many samples, or all. Yield the rows so far: first of none, then after each sample.
+    """Run `count` samples (None: all). Yield the rows before the first and after each sample.
 
-    `forward` gives the row of `strides` too.
+    `forward` also yields the row of `strides`.
     """
     kind = str(dtype).removeprefix("torch.")
     if check == "refused":
@@ -69,11 +69,11 @@ def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Itera
     yield rows
     for sample in picked:
         expected = _expected(op, check, sample)
-        found = None if expected is None else _one(op, dtype, check, sample, expected)
+        result = None if expected is None else _one(op, dtype, check, sample, expected)
         rows = [
             replace(row, taken=row.taken + 1)
-            if found is None
-            else add(row, found[row.check][0], sample.index, found[row.check][1])
+            if result is None
+            else add(row, result[row.check][0], sample.index, result[row.check][1])
             for row in rows
         ]
         yield rows
@@ -88,9 +88,9 @@ def _one(
         values = _values(op, dtype, check, sample, got, expected, look)
     except NotImplementedError as refused:
         return dict.fromkeys(("forward", "strides", check), (Outcome.UNSUPPORTED, _line(refused)))
-    except Exception as broken:  # noqa: BLE001 - whatever an operator raises is its result
-        words = f"{type(broken).__name__}: {_line(broken)}"
-        return dict.fromkeys(("forward", "strides", check), (Outcome.CRASHED, words))
+    except Exception as error:  # noqa: BLE001 - any error is the result of the call
+        message = f"{type(error).__name__}: {_line(error)}"
+        return dict.fromkeys(("forward", "strides", check), (Outcome.CRASHED, message))
     facts = _first_other(got.facts, expected.facts) or values
     layouts = _first_other(got.layouts, expected.layouts)
     return {
@@ -128,7 +128,7 @@ def _values(
 
 
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
-    """Judge each writing into out= by itself."""
+    """Check each call with out= separately."""
     width = expected.parts or max(len(expected.values), 1)
     for start in range(0, max(len(expected.values), 1), width):
         part = slice(start, start + width)
@@ -172,17 +172,17 @@ def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
 
 
 def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
-    """Return what the CPU gives, or None where it refuses the sample itself."""
+    """Return the CPU's result, or None if it refuses the sample."""
     try:
         seen = _look(op, check, sample, _CPU)
         if check == "out" and not seen.random:
-            # The CPU's own kernels do wrong in some: what is right is the result without out=, or
-            # else what the CPU gives, where torch makes out= of other operators on both devices.
+            # Some CPU kernels write wrong values to out=, so compare with the result without out=.
+            # Also accept the CPU's values: torch composes some out= of other operators everywhere.
             seen.own = seen.values
             values = _look(op, "forward", sample, _CPU).values
             seen.values = values * (len(seen.values) // max(len(values), 1))
         return seen
-    except Exception:  # noqa: BLE001 - whatever it raises, there is nothing to compare with
+    except Exception:  # noqa: BLE001 - after any error, there is no result to compare with
         return None
 
 
@@ -203,12 +203,12 @@ def _first_other(ours: list[str], theirs: list[str]) -> str:
     return "" if len(ours) == len(theirs) else f"{len(ours)} results, expected {len(theirs)}"
 
 
-def _line(found: BaseException) -> str:
-    lines = str(found).strip().splitlines() or [""]
+def _line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines() or [""]
     return lines[0][:300]
 
 
-# What is in these tensors is not defined: only their shape and dtype can be right or wrong.
+# The values of these results are undefined: only shape and dtype are compared.
 _UNDEFINED = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )

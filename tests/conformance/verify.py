@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a result is right: values, dtypes and shapes; by reconstruction where many are right."""
+"""Check a result: values, dtypes and shapes; by reconstruction if several results are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Checker = Callable[[Sequence[Any], dict[str, Any], list[Any], list[Any], Close],
 
 
 def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) -> str:
-    """Return in what two lists of results differ, or nothing. Without `close` values are left out."""
+    """Return how two lists of results differ, or "". Without `close`, values are not compared."""
     if len(got) != len(expected):
         return f"{len(got)} results, expected {len(expected)}"
     for position, (one, other) in enumerate(zip(got, expected, strict=True)):
@@ -30,9 +30,9 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
 def rebuilt(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Check a result by what it is for. None: such an operator has one right result."""
+    """Check a result by reconstruction. Return None if the operator has only one correct result."""
     checker = _CHECKERS.get(name)
-    if checker is None or sample.kwargs.get("M") is not None:  # not of low rank: a random result
+    if checker is None or sample.kwargs.get("M") is not None:  # not low-rank: a random result
         return None
     found = differs(got, expected, None)
     return found or checker(
@@ -43,9 +43,9 @@ def rebuilt(
 def tied(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Compare gradients of operators that pick: of equal elements, any may be the one picked.
+    """Compare gradients of operators that select elements; of equal elements, any may be selected.
 
-    What the gradients of equal elements add up to is unique. None: the operator does not pick.
+    The sum of the gradients of equal elements is unique. Return None for other operators.
     """
     if name not in _DIMENSIONS or len(got) != 1 or not _alike(got[0], expected[0]):
         return None
@@ -58,7 +58,7 @@ def tied(
 
 
 def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tensor:
-    """Add up what belongs to equal elements along a dimension."""
+    """Return the sums of the gradients of equal elements along a dimension."""
     if not source.numel():
         return gradient.double()
     last = source.movedim(dim, -1) if source.dim() else source.reshape(1)
@@ -74,8 +74,8 @@ def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tenso
 def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -> Close:
     """Return a comparison of values.
 
-    `exact`: results in double precision, asked for where values are apart. Then ours may be off them
-    by twice as many tolerances as the CPU is where it is worst in this tensor, and one more.
+    `exact`: returns results in double precision, called if values differ. The allowed error is then
+    twice the CPU's largest error in this tensor, in units of the tolerance, plus one.
     """
 
     def close(one: torch.Tensor, other: torch.Tensor, position: int) -> str:
@@ -133,9 +133,9 @@ def _leaf(one: Any, other: Any, position: int, close: Close | None) -> str:
 
 
 def _picks(position: int, *, indices_only: bool = False) -> Checker:
-    """Compare values, and what the indices pick: equal values may come in any order.
+    """Compare values, and the elements that the indices select: equal values may have any order.
 
-    `position`: where `dim` is among the positional arguments; its default is -1.
+    `position`: the position of the argument `dim`, whose default is -1.
     """
 
     def check(
@@ -242,12 +242,12 @@ def _low_rank(
     )
 
 
-# Where the CPU is wrong by more tolerances than this, it is no measure.
+# Caps on the CPU's error in units of the tolerance: larger errors do not widen the bound further.
 _MOST = {torch.bfloat16: 10, torch.float16: 10}
 
 _DOUBLE = {False: torch.float64, True: torch.complex128}
 
-# Where the dimension is among the arguments.
+# The position of the argument `dim`.
 _DIMENSIONS = {"sort": 1, "msort": 1, "topk": 2, "kthvalue": 2, "mode": 1}
 
 _CHECKERS: dict[str, Checker] = {

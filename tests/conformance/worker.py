@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process of its own for trials: it may die or hang, and another takes its place."""
+"""A worker process for trials. It is replaced if it dies or hangs."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Self
 from tests.conformance.rows import Outcome, Row, add
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Programs are never given back: a new process now and then keeps memory bounded.
+# Compiled programs are never freed, so a new process after this many samples bounds memory.
 _SAMPLES = 2000
 
 
 class Worker:
-    """Runs trials in a process that is started when needed. A context: at its end the process ends."""
+    """A process for trials, started on first use. As a context manager, it ends the process."""
 
     def __init__(self, *, seconds: float) -> None:
-        """`seconds`: for each sample, and as many again for the start of the process."""
+        """`seconds`: the time limit of a sample; the start of the process may take 60 s longer."""
         self._seconds = seconds
         self._process: multiprocessing.process.BaseProcess | None = None
         self._connection: Connection | None = None
         self._samples = 0
 
     def run(self, op: str, dtype: str, check: str, samples: int | None) -> list[Row]:
-        """Run so many samples, or all; none after one that ends the process."""
+        """Run that many samples (None: all), until one ends the process."""
         connection = self._started()
         checks = ("forward", "strides") if check == "forward" else (check,)
         rows = [Row(op, dtype, name, Outcome.EMPTY) for name in checks]
@@ -37,7 +37,7 @@ class Worker:
             while connection.poll(self._seconds):
                 more: list[Row] | None = connection.recv()
                 if more is None:
-                    # Of a sample that the CPU accepts, `refused` makes no program.
+                    # `refused` compiles nothing for samples that the CPU accepts.
                     self._samples += rows[0].samples if check == "refused" else rows[0].taken
                     if self._samples >= _SAMPLES:
                         self.stop()
@@ -78,8 +78,8 @@ class Worker:
                 ready = None
             if not ready:
                 raise RuntimeError(
-                    f"conformance: no process with the device, status {self.stop()}. What it said "
-                    "stands above; `python -c 'import torch; torch.ones(1).tpu()'` says it too"
+                    f"conformance: the worker process ended with status {self.stop()}. Its output "
+                    "is above; `python -c 'import torch; torch.ones(1).tpu()'` prints the error"
                 )
         return self._connection
 
@@ -98,7 +98,7 @@ class Worker:
 def _serve(connection: Connection) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
     os.environ.setdefault("TORCH_TPU_PLATFORM", "cpu")
-    # Imported here: the process that waits for this one needs none of it.
+    # Imported here, because the parent process does not need these modules.
     import torch
     from jax._src.interpreters import mlir
 
@@ -109,7 +109,7 @@ def _serve(connection: Connection) -> None:
     torch.set_num_threads(1)
     autoload()
     torch.tpu.init()
-    # One context for all modules: a new one for each takes a fifth of the time.
+    # One context for all modules: creating one for each takes a fifth of the time.
     context = mlir.make_ir_context()
     mlir.make_ir_context = lambda: context
     table = operators()
