@@ -59,8 +59,9 @@ class Machine:
 class Figure:
     """One row: what a `subject` needed for a `case`.
 
-    Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each round,
-    so it is not always the quotient of two medians. `number` has the `unit`, and is out of `total`.
+    Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
+    round, so it is not always the quotient of two medians. `number` has the `unit`, and is out of
+    `total`.
     """
 
     case: str

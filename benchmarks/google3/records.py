@@ -104,7 +104,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Make a file what sys.stderr is, buffered by lines as it is, and nothing else hear of records."""
+    """Replace sys.stderr by a line-buffered file, and remove all other handlers of records."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

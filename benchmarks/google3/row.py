@@ -15,7 +15,7 @@ Work = Callable[[Path], object]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much work: bytes that are saved and loaded, records that are logged, seconds of a steady load."""
+    """The amount of work: bytes saved and loaded, records logged, seconds of the steady load."""
 
     bytes: int
     records: int

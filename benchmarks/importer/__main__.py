@@ -36,7 +36,8 @@ def main(arguments: list[str]) -> int:
             shop.build()
             long_file.build()
             return 0
-        # In a process of its own: what is started from here counts this process's memory as its own.
+        # In a process of its own: what is started from here counts this process's memory as its
+        # own.
         subprocess.run(
             [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
         )

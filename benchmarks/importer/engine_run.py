@@ -60,7 +60,7 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """The last tree is the one more tag: series and base are loaded, its trees' names are known."""
+    """Measure one more tag, the last tree: series and base are loaded, tree names are known."""
     del out
     made, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
@@ -71,7 +71,7 @@ def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """The tree is read once and hashed, the series is applied strictly, both are compared."""
+    """Measure verify: read and hash the tree once, apply the series strictly, compare both."""
     made = load_series(series)
     entries = tree_entries(trees[0])
     patched = patched_files(made, trees[0])
@@ -80,7 +80,7 @@ def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """The floor of verify: every file of the tree is opened and read, and nothing else."""
+    """Measure the lower bound of verify: only open and read every file of the tree."""
     del series, out
     total = 0
     for folder, _, names in os.walk(trees[0]):
@@ -91,7 +91,7 @@ def run_read(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 
 
 def run_strict(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
-    """The fast end: a series on the very tree that it was made against."""
+    """Measure the fastest case: a series on the tree that it was written for."""
     del out
     return {"files": len(apply_to_snapshot(load_series(series), DirectoryTree(trees[0])))}
 

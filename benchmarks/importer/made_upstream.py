@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes an upstream project of any size, two later releases of it, and patches: same seed, same bytes.
+"""Generate an upstream project of any size, two later releases, and patches, from a seed.
 
-Files are like PyTorch's: 1 to 100 kB, most of them small, some lines everywhere and most of them once.
-A release changes every twentieth file, and nearly all that the patches touch: lines come in above, one
-goes, and in every third patched file a line beside the patch is another.
+Files resemble PyTorch's: 1 to 100 kB, most of them small; some lines are common, most are unique. A
+release changes every twentieth file, and nearly all patched ones: it inserts lines above the patch,
+deletes one, and in every third patched file changes a line next to the patch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _PATCHED_EVERY_THIRD = 3
 
 @dataclass(frozen=True)
 class Upstream:
-    """Texts by path: three releases, and the patches as steps from the first, each with its files."""
+    """Texts by path: three releases, and the patches as steps from the first release."""
 
     releases: tuple[dict[str, str], ...]
     steps: tuple[tuple[str, dict[str, str]], ...]

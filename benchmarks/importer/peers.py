@@ -147,7 +147,7 @@ class Workshop:
             (root / name).write_bytes(data)
 
     def _repository(self, upstream: Upstream) -> None:
-        """Both releases as commits, so that `git am -3` finds its blobs; the patches as one mbox."""
+        """Commit both releases, whose blobs `git am -3` needs; write the patches as an mbox."""
         repository = self.directory / "git"
         repository.mkdir()
         _git(repository, "init", "-q")

@@ -58,7 +58,7 @@ class Summary:
 def interleaved(
     peers: Sequence[Peer], *, rounds: int, empty_caches: bool = False
 ) -> dict[str, list[Sample]]:
-    """Starts every peer once a round, each round from another one on, so that load hits all."""
+    """Start every peer once per round, in rotated order, so that machine load affects all."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -71,7 +71,7 @@ def interleaved(
 
 
 def start(peer: Peer) -> Sample:
-    """Starts the peer and waits for its end. Raises `StartError`."""
+    """Start the peer and wait for its end. Raises `StartError`."""
     read_end, write_end = os.pipe()
     actions = [
         (os.POSIX_SPAWN_DUP2, write_end, 1),

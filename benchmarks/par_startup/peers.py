@@ -43,7 +43,7 @@ class Workshop:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def beside(self, release: str) -> Workshop:
-        """A workshop inside this one whose peers have another release of torch."""
+        """Return a workshop inside this one whose peers have another release of torch."""
         return Workshop(
             self._home(f"torch {release}"),
             python=self._python,
@@ -73,7 +73,7 @@ class Workshop:
         )
 
     def once(self, name: str, build: Callable[[pathlib.Path], None]) -> pathlib.Path:
-        """The peer's directory, filled by `build` unless an earlier run has finished that."""
+        """Return the peer's directory; call `build` unless an earlier run has finished it."""
         home = self._home(name)
         recipe = json.dumps([self._python, self.requirements, PACKERS])
         stamp = home / ".built"
@@ -86,14 +86,14 @@ class Workshop:
         return home
 
     def environment(self, home: pathlib.Path, *packages: str) -> pathlib.Path:
-        """Makes a virtual environment at home/env; returns its bin directory."""
+        """Create a virtual environment at home/env and return its bin directory."""
         self.run(self._python, "-m", "venv", home / "env")
         if packages:
             self.run(home / "env" / "bin" / "pip", "install", "--quiet", *packages)
         return home / "env" / "bin"
 
     def wheels(self) -> pathlib.Path:
-        """A directory with the requirements' wheels and all that they need."""
+        """Return a directory with the wheels of the requirements and their dependencies."""
 
         def build(home: pathlib.Path) -> None:
             pip = self.environment(home) / "pip"
@@ -140,7 +140,7 @@ def venv(shop: Workshop, name: str = "venv") -> measure.Peer:
 
 
 def venv_of(shop: Workshop, release: str) -> measure.Peer:
-    """A venv with another release of torch, built in a directory of its own."""
+    """Return a venv with another release of torch, built in a separate directory."""
     return venv(shop.beside(release), f"venv, torch {release}")
 
 
@@ -228,14 +228,14 @@ def pyinstaller(shop: Workshop) -> measure.Peer:
 
 
 def par(shop: Workshop, path: pathlib.Path, name: str = "PAR") -> measure.Peer:
-    """A PAR, which somebody else has built."""
+    """Return the peer of a PAR that Bazel has built."""
     shop.once(name, lambda home: None)
     caches = {"PAR_CACHE_DIR": "cache"}
     return shop.peer(name, [path.resolve(strict=True)], caches=caches, interpreter=True)
 
 
 def idle(peer: measure.Peer) -> measure.Peer:
-    """The interpreter of a peer with nothing to do: a process that does not import torch."""
+    """Return the interpreter of a peer with nothing to do: a process that does not import torch."""
     return dataclasses.replace(
         peer,
         command=(peer.command[0], "-c", "pass"),

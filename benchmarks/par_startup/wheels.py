@@ -17,13 +17,13 @@ def requirements(release: str | None = None) -> list[str]:
 
 
 def index() -> str:
-    """The index that has torch's own builds for processors alone."""
+    """Return PyTorch's index of CPU builds."""
     address: str = _read("torch/pin.json")["wheel"]["extra_index"]
     return address
 
 
 def compiled_release() -> str:
-    """The release that --config=static compiles, as that index names its wheel."""
+    """Return the release that --config=static compiles, by its version in that index."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures how long the static program takes to build after an edit, or from nothing; see README.md."""
+"""Measure the build time of the static program after an edit or from scratch; see README.md."""
 
 from __future__ import annotations
 

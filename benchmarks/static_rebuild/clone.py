@@ -82,7 +82,7 @@ class Clone:
         return found[0]
 
     def own_tree(self) -> tuple[Path, str]:
-        """A fresh copy of `source` to edit in, and the option that makes builds take it."""
+        """Return a fresh copy of `source` for edits, and the option that makes builds use it."""
         tree = self.work / "torch_source"
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(self.source, tree, symlinks=True)
@@ -134,7 +134,7 @@ class Clone:
         return self._run(bazelw, f"--output_base={self.output_base}", *words, cwd=self.root)
 
     def _run(self, *words: str | os.PathLike[str], cwd: Path | None = None) -> str:
-        """Returns what the command prints; what it says of its progress goes to the log."""
+        """Return the command's output; its progress messages go to the log."""
         # A hook's GIT_DIR would make `git -C` check out and clean the caller's own repository.
         environment = {
             name: value

@@ -72,7 +72,7 @@ EDITS = {
 
 @dataclass(frozen=True)
 class Places:
-    """The directories that edits are made in. `source` is what the build unpacked; it is only read."""
+    """The directories to edit. `source` is the tree that the build unpacked, which is only read."""
 
     workspace: Path
     tree: Path

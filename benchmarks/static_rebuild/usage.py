@@ -57,7 +57,7 @@ def resident_below(pid: int) -> list[float]:
 
 
 class MemoryWatch:
-    """Within `with`, looks twice a second. All figures are MiB; what two processes share counts twice.
+    """A context that samples memory twice a second, in MiB; shared pages count for each process.
 
     together: the most that all descendants had at one time.
     largest: the most that one of them had.

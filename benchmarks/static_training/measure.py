@@ -37,7 +37,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Figure:
-    """Medians over the rounds, in seconds. Speeds are those within each round, the first peer's 1."""
+    """Medians over the rounds, in seconds. Speeds are relative to the first peer of each round."""
 
     peer: str
     cpu: float

@@ -16,19 +16,19 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
-    """The program from its sources, with the torch of a virtual environment."""
+    """Return the unpacked program with the torch of a virtual environment."""
     command = (venv.command[0], "-m", "benchmarks.static_training.program", f"--data={data}")
     return Peer(venv.name, command, {**venv.environment, "PYTHONPATH": str(_ROOT)})
 
 
 def par(shop: Workshop, path: pathlib.Path) -> Peer:
-    """The program as the static build packs it."""
+    """Return the program as the static build packs it."""
     made = shop.peer("static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
     return Peer(made.name, made.command, made.environment)
 
 
 def lesser(peer: Peer) -> list[Peer]:
-    """The same torch less what the static build does not have: one thing taken away, then both."""
+    """Return peers of that torch without features that the static build lacks: each, then both."""
     avx2 = {**peer.environment, "ATEN_CPU_CAPABILITY": "avx2"}
     without = (*peer.command, "--without-onednn")
     return [

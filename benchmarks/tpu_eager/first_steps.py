@@ -2,8 +2,8 @@
 """How soon a fresh process is through its second training step: without a compile cache, and with.
 
 `python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints, as JSON, the CPU and wall time from
-the first tensor to the end of the second step. It goes on until nothing is left to compile, so that its cache
-has what a run's of any length has.
+the first tensor to the end of the second step. It goes on until nothing is left to compile, so that
+its cache has what a run's of any length has.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class FirstSteps:
 
 
 def compare(peer: str, case: str, *, threads: int) -> FirstSteps:
-    """Run a peer with a cache that is empty at first, then `WARM_RUNS` times more: the median of those."""
+    """Run a peer with an empty cache, then `WARM_RUNS` times with the filled one (median)."""
     cache = tempfile.mkdtemp(prefix="tpu_eager_cache_")
     try:
         cold, *again = (_run(peer, case, cache, threads) for _ in range(1 + WARM_RUNS))

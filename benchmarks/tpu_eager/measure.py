@@ -25,12 +25,12 @@ Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True)
 class Figure:
-    """What one run of a case costs a peer: medians over the rounds of all its processes, in seconds.
+    """The cost of one run of a case for a peer: medians over all rounds and processes, in seconds.
 
-    `ratio` is to the case's first peer, of CPU time: of the ratios within each round the median for
-    each process, and of those the median. `lowest` and `highest` are the processes that differ most:
-    a process keeps its figure, and another one may have another. `value` is what its third run returned, so that a reader sees the peers agree. Where a peer has
-    no figures, `error` says why.
+    `ratio` compares CPU time with the case's first peer: the median over processes of the median of
+    the ratios within each round. `lowest` and `highest` are the extreme processes; costs differ
+    between processes, but hardly within one. `value` is the result of the third run, to show that
+    the peers agree. `error` is the reason if a peer has no figures.
     """
 
     peer: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in plain JAX, with torch's weights: what XLA makes of them when nothing is between."""
+"""The workloads in plain JAX, with torch's weights: the cost of XLA without torch."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One peer in a process of its own: reads the names of cases, answers with what they cost.
 
-`python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case", "seconds"}`; so
-is an answer: `{"cpu", "wall", "count", "value"}`, in seconds for one run, or `{"error"}`. The value
-is what the third run returned: a loss, or a sum of scores.
+`python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case", "seconds"}`;
+so is an answer: `{"cpu", "wall", "count", "value"}`, in seconds for one run, or `{"error"}`. The
+value is what the third run returned: a loss, or a sum of scores.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of each test: a file to which a line is added as a test begins, and one as it ends."""
+"""The results file of a run, with a line for the start and a line for the end of each test."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tools.presubmit.results import Case, Outcome
 # How the reason begins of a test that was run and is known not to pass.
 KNOWN = "known: "
 
-# What the line says that is written before a test. Where it stays the last, somebody ended the run, or
-# the test its process: `confirm` says the latter.
+# What the line says that is written before a test. Where it stays the last, somebody ended the run,
+# or the test its process: `confirm` says the latter.
 BEGUN = "begun"
 
 
@@ -49,9 +49,9 @@ class Ran:
 
 
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
-    """Return the last line for each test, of those behind `since` bytes; none where there is no file.
+    """Return the last line of each test after the first `since` bytes; none without a file.
 
-    Raises ValueError, with the number of the line, for one that is not of this form.
+    Raises ValueError, with the line number, for a malformed line.
     """
     if not file.exists():
         return {}
@@ -84,8 +84,8 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
 def confirm(file: Path, status: int, since: int = 0) -> bool:
     """Say that tests which began ended their process, with a status as `subprocess` has it.
 
-    `since` is how many bytes the file had when that process began: a test that another one was at is
-    not this one's. Return whether there were any.
+    `since` is how many bytes the file had when that process began: a test that another one was at
+    is not this one's. Return whether there were any.
     """
     begun = [row for row in read(file, since).values() if row.reason == BEGUN]
     words = f"ended its process with status {status}"
@@ -94,7 +94,7 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 
 
 def announce(found: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
-    """Print how many of each group ran, and what failed. Return whether something ran and all is well."""
+    """Print tests per group, and failures. Return whether tests ran and none failed."""
     account = Account()
     for ran in found:
         account.add(group(ran), [ran.case()])

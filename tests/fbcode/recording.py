@@ -70,7 +70,7 @@ def _ended(item: pytest.Item) -> Ran:
 
 
 def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.0) -> Ran:
-    """A row about a test: torch's classes for tpu have one name before it is set up, another after."""
+    """Return the row of a test. torch renames its tpu classes when it sets them up."""
     suite, cls = item.path.stem, getattr(item, "cls", None)
     if cls is not None:
         name = cls.__name__

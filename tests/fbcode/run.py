@@ -5,7 +5,8 @@
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
     python -m tests.fbcode.run all --results all.jsonl --page tests/fbcode/TABLE.md
 
-Behind `--` are pytest's own options. The tables at the end are those of `tools/presubmit/account.py`.
+Behind `--` are pytest's own options. The tables at the end are those of
+`tools/presubmit/account.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns 0 when something ran and nothing failed, of what the results file has."""
+    """Return 0 if the results file has tests and no failure."""
     ours, behind = [*argv], []
     if "--" in ours:
         ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]

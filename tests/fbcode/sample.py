@@ -8,7 +8,8 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-# `2/16` takes the third of sixteen shares of every table, `0/1` all; without it each suite has its own.
+# `2/16` takes the third of sixteen shares of every table, `0/1` all; without it each suite has its
+# own.
 VARIABLE = "FBCODE_SHARE"
 
 

@@ -28,7 +28,7 @@ SUITES = {
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns pytest's exit status: 0 when all passed that was left to run, 5 when nothing was."""
+    """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
     suites, share, results, *options = argv
     # What .bazelrc and BUILD say of these tests; and compiled as what runs once.
     os.environ.update(

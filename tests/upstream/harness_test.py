@@ -29,7 +29,7 @@ ADAM = row(Table.OPTIMIZERS, "Adam", "single")
 
 
 def wrong_there(function: Any, change: Any) -> Any:
-    """A method whose result is changed where its first tensor lies on tpu."""
+    """Return a method whose result is changed if its first tensor is on tpu."""
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)

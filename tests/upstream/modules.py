@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row for every module, dtype that torch declares, and mode that makes a difference."""
+    """Return a row for every module, declared dtype, and mode that makes a difference."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()
@@ -157,7 +157,7 @@ def _compare(sample: Sample, expected: Run) -> None:
 
 
 def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
-    """Return what gives the run in double precision, once; None for dtypes that have no wider one."""
+    """Return a memoized run in double precision, or None for dtypes without a wider one."""
     if not sample.dtype.is_floating_point or sample.dtype == torch.float64:
         return None
     wide = sample.wide()

@@ -96,7 +96,7 @@ class Training:
         return list(found)
 
     def _closure(self) -> torch.Tensor:
-        """A bowl whose bottom stays where it is: on its way there rounding does not add up."""
+        """Return a convex loss with a fixed minimum, so that rounding errors do not accumulate."""
         self.optimizer.zero_grad()
         loss = sum((i + 1) * (p - 0.5).abs().pow(2).sum() for i, p in enumerate(self.parameters))
         assert isinstance(loss, torch.Tensor)

@@ -72,8 +72,8 @@ def judge(
 ) -> Result:
     """Run named samples; where one goes wrong, the row does.
 
-    `expected` returns what the CPU gives, None where it refuses the sample; `compare` raises, and is
-    told which sample is the first that counts.
+    `expected` returns what the CPU gives, None where it refuses the sample; `compare` raises, and
+    is told which sample is the first that counts.
     """
     tried, began = 0, time.process_time()
     for name, sample in samples:

@@ -24,8 +24,8 @@ _ROWS_OF_A_PROCESS = 60
 class Sweep:
     """`run`: what judges a row, by its number of samples; a function that a process can import.
 
-    `cache`: a directory for compiled programs. `file`: results are appended to it, and are not found
-    anew where it has them; with `again`, those that passed.
+    `cache`: a directory for compiled programs. `file`: results are appended to it, and are not
+    found anew where it has them; with `again`, those that passed.
     """
 
     run: Callable[[Row, int], Result]
@@ -35,7 +35,7 @@ class Sweep:
     again: bool = False
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
-        """Yield a result for each row, those of the file too. A row that kills its process crashed."""
+        """Yield a result for each row, including known ones. A row that ends its process crashed."""
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
         for row in rows:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Modules of module_db, a share of them in each run, on every device that torch's machinery finds."""
+"""Modules of module_db, one share per run, on every device of torch's test framework."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _samples(op: Any, device: str, dtype: torch.dtype) -> list[Any]:
 
 
 def _in_numpy(op: Any) -> Callable[..., Any]:
-    """The NumPy function of an operator, with the names that torch has for its arguments."""
+    """Return the NumPy function of an operator, with the names that torch has for its arguments."""
     if not isinstance(op, SpectralFuncInfo):
         return op.ref
     dims = "axis" if op.ndimensional is SpectralFuncType.OneD else "axes"
@@ -153,7 +153,7 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip an operator that op_db gives one seed for all calls: devices draw other numbers with it."""
+    """Skip random operators, which op_db seeds: devices draw different numbers for one seed."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")

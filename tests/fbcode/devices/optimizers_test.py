@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Optimizers of optim_db, a share of them in each run, on every device that torch's machinery finds."""
+"""Optimizers of optim_db, one share per run, on every device of torch's test framework."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TestOptimizers(TestCase):
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
-    """The first arguments of torch's table that count in numbers, not in tensors of the device."""
+    """Return the first arguments of torch's table whose step counts are numbers, not tensors."""
     made = (each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused"))
     return list(itertools.islice(made, _CONFIGURATIONS))
 

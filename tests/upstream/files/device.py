@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""On which device torch's tests for any device run, and what else of a file does. A plugin of pytest.
+"""A pytest plugin that selects the device for torch's device-generic tests.
 
-On the CPU a file is whole. On tpu it is its classes for any device, of which torch makes one for each
-that there is: the others would only run once more what ran on the CPU.
+On the CPU, whole files run. On tpu, only the device-generic classes run, which torch instantiates
+for each device: other classes would only repeat the CPU's tests.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NAMES = {"cpu": "cpu", "tpu": "privateuse1"}
 
 
 def check(name: str) -> None:
-    """Raises ValueError for a device that this program's tests do not run on."""
+    """Raise ValueError for a device on which this program's tests cannot run."""
     if name not in DEVICES:
         raise ValueError(f"{DEVICE}: expected one of {', '.join(DEVICES)}, found '{name}'")
     if name == "tpu" and importlib.util.find_spec("torch_google.tpu") is None:
@@ -28,9 +28,9 @@ def check(name: str) -> None:
 
 
 def prepare() -> None:
-    """Register the device that the environment names, before torch's machinery for tests is imported.
+    """Register the device of the environment variable, before torch's test framework is imported.
 
-    Raises ValueError as `check` does.
+    Raises ValueError like `check`.
     """
     name = _chosen()
     check(name)

@@ -2,8 +2,8 @@
 """What of torch's tests is known not to pass: exceptions.json, kept by hand. A plugin of pytest.
 
 A test that the file covers runs all the same. It is skipped with its reason when it fails, and it
-fails when it passes, so that its entry goes; but one that is known to depend on the machine may pass.
-Only one that would end its process is not run.
+fails when it passes, so that its entry goes; but one that is known to depend on the machine may
+pass. Only one that would end its process is not run.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of pytest: a share of a file's tests, an end for one that hangs, upstream's own checks."""
+"""A pytest plugin: select a share of a file's tests, end hanging ones, run upstream's checks."""
 
 from __future__ import annotations
 

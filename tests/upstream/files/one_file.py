@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of torch's test files, in this process: FILE [options of pytest].
 
-What is known not to pass is in exceptions.json. With UPSTREAM_SHARE=INDEX/SHARES only a share of the
-file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with FBCODE_RESULTS=FILE each
-outcome is a line there, and what it has is not run again.
+What is known not to pass is in exceptions.json. With UPSTREAM_SHARE=INDEX/SHARES only a share of
+the file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with
+FBCODE_RESULTS=FILE each outcome is a line there, and what it has is not run again.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tests.fbcode import recording
 from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
-# As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite. They
-# log what is no format, and count the handlers: pytest's are not for them.
+# As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite.
+# They log what is no format, and count the handlers: pytest's are not for them.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",
@@ -31,12 +31,13 @@ _OPTIONS = [
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns pytest's exit status: 0 when all passed that was left to run, 5 when nothing was."""
+    """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
     # Before torch's machinery for tests is imported, which asks.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    # TorchScript's fuser starts the kind of compiler that torch was made with: of releases that is this.
+    # TorchScript's fuser starts the kind of compiler that torch was made with: of releases that is
+    # this.
     os.environ.setdefault("CXX", "g++")
     try:
         device.prepare()

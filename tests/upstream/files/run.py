@@ -30,7 +30,7 @@ _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns 0 when something ran and nothing failed, of what the results file has."""
+    """Return 0 if the results file has tests and no failure."""
     ours, behind = [*argv], []
     if "--" in ours:
         ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]

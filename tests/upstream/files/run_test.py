@@ -30,7 +30,7 @@ class TestAutogradCPU(unittest.TestCase):
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a test file of torch's name, which processes import in its place."""
+    """Return a folder with a test file that child processes import in place of torch's."""
     (tmp_path / "test_autograd.py").write_text(_SUITE)
     (tmp_path / "program.py").write_text(
         f"import sys\nsys.path[:] = [{str(tmp_path)!r}, *{sys.path!r}]\n"

@@ -14,7 +14,7 @@ from tests.upstream.files import limits, one_file
 
 
 def main(argv: Sequence[str]) -> int:
-    """Returns pytest's exit status, or 1 when these are not the arguments of as many shards."""
+    """Return pytest's exit status, or 1 if the arguments do not match the number of shards."""
     try:
         file = take(argv, os.environ)
     except ValueError as error:
