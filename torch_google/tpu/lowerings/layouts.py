@@ -105,6 +105,18 @@ def _as_argument(position: int) -> _LayoutRule:
     return rule
 
 
+def _like(position: int) -> _Rule:
+    """The strides of `empty_like` of an argument, which the kernel allocates or clones."""
+
+    def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
+        x = args[position]
+        if metas[0].shape != x.shape:
+            return list(metas)
+        return [torch.empty_like(x, dtype=metas[0].dtype, device="meta"), *metas[1:]]
+
+    return rule
+
+
 def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     return [metas[0].contiguous(memory_format=convolution_format(*args[:2]))]
 
@@ -220,8 +232,8 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::batch_norm_backward": _of_batch_norm,
-    "aten::binary_cross_entropy": _as_argument(0),
-    "aten::binary_cross_entropy_backward": _as_argument(1),
+    "aten::binary_cross_entropy": _like(0),
+    "aten::binary_cross_entropy_backward": _like(1),
     "aten::channel_shuffle": _as_argument(0),
     "aten::convolution": _as_operands,
     "aten::convolution_backward": _as_operands_grads,
@@ -234,6 +246,10 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::hardswish_backward": _elementwise,
     "aten::hardtanh_backward": _elementwise,
     "aten::huber_loss_backward": _plain,
+    "aten::index_fill.int_Scalar": _like(0),
+    "aten::index_fill.int_Tensor": _like(0),
+    "aten::isin.Tensor_Scalar": _plain,
+    "aten::isin.Tensor_Tensor": _plain,
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,
     "aten::log_sigmoid_forward": _plain,
@@ -243,6 +259,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::native_channel_shuffle": _as_argument(0),
     "aten::nonzero": _places,
     "aten::nonzero_static": _plain,
+    "aten::pow.Scalar": _plain,
     "aten::reflection_pad2d": _as_argument(0),
     "aten::reflection_pad2d_backward": _as_argument(1),
     "aten::reflection_pad3d": _as_argument(0),
@@ -251,6 +268,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::replication_pad2d_backward": _as_argument(1),
     "aten::replication_pad3d": _as_argument(0),
     "aten::replication_pad3d_backward": _as_argument(1),
+    "aten::rrelu_with_noise": _plain,
     "aten::smooth_l1_loss_backward": _plain,
     "aten::softplus_backward": _elementwise,
     "aten::unique_consecutive": _along(3),

@@ -74,6 +74,18 @@ PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0
                 ),
             )
         ],
+        *[
+            (op, args)
+            for x in (X, FIRST.permute(2, 0, 3, 1), FIRST.permute(2, 0, 3, 1)[..., ::2])
+            for op, args in (
+                (aten.binary_cross_entropy.default, (x, x, None, 0)),
+                (aten.binary_cross_entropy_backward.default, (x, x, x, None, 0)),
+                (aten.index_fill.int_Scalar, (x, 0, torch.tensor([1]), 2)),
+                (aten.isin.Tensor_Scalar, (x, 1)),
+                (aten.isin.Tensor_Tensor, (x, torch.tensor([0.5, 1]))),
+                (aten.pow.Scalar, (2, x)),
+            )
+        ],
         (aten.log_sigmoid_forward.default, (X,)),
         (aten.native_channel_shuffle.default, (X, 2)),
     ],
