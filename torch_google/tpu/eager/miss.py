@@ -19,7 +19,7 @@ from torch.nn.parameter import UninitializedTensorMixin
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import _C, program
-from torch_google.tpu.eager import fallback, host_shapes, moving_views, overlap
+from torch_google.tpu.eager import fallback, host_shapes, moving_views, overlap, strided_scatter
 from torch_google.tpu.eager.compiled_op import (
     CompiledOp,
     compile_call,
@@ -127,6 +127,12 @@ def run_moving(call: OpCall) -> OpCall:
     return call if results is None else call.done(results)
 
 
+def run_strided_scatter(call: OpCall) -> OpCall:
+    """Run a scatter of a strided view on a copy of its storage, so that it keeps its strides."""
+    results = strided_scatter.run(call.op, call.call)
+    return call if results is None else call.done(results)
+
+
 def lower(call: OpCall) -> OpCall:
     """Lower the pure operator. Resize out= arguments. Run value-dependent shapes at once."""
     normalized = call.call
@@ -156,6 +162,7 @@ def compile_program(call: OpCall) -> OpCall:
 STAGES: tuple[Callable[[OpCall], OpCall], ...] = (
     normalize,
     check,
+    run_strided_scatter,
     find_cached,
     check_uncached,
     run_moving,

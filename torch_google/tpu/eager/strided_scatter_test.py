@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`slice_scatter` and its like keep the strides and the offset of a strided view, as on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+_Scatter = Callable[[torch.Tensor], torch.Tensor]
+
+_SCATTERS: dict[str, _Scatter] = {
+    "as_strided": lambda x: x.as_strided_scatter(x[:2, 1] * 2, (2,), (2,), 1),
+    "diagonal": lambda x: x.diagonal_scatter(x.diagonal(1) * 2, 1),
+    "select": lambda x: x.select_scatter(x[0] * 2, 0, -1),
+    "slice": lambda x: x.slice_scatter(x[:, :2] * 2, 1, 0, 4, 2),
+}
+_VIEWS: dict[str, _Scatter] = {
+    "whole": lambda x: x,
+    "transposed": lambda x: x.t()[:6, :4],
+    "every second column": lambda x: x[:, ::2],
+    "an offset": lambda x: x[1:, 2:],
+    "the first rows": lambda x: x[:4],
+    "expanded": lambda x: x[:, :1].expand(6, 5),
+    "windows": lambda x: x.reshape(-1).unfold(0, 4, 2)[:6],
+    "real parts": lambda x: torch.view_as_real(torch.view_as_complex(x.reshape(6, 6, 2)))[..., 0],
+}
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
+@pytest.mark.parametrize("scatter", _SCATTERS)
+@pytest.mark.parametrize("view", _VIEWS)
+def test_a_result_lies_as_on_the_cpu(view: str, scatter: str, mode: str) -> None:
+    def run(device: str) -> tuple[torch.Tensor, torch.Tensor]:
+        x = _VIEWS[view](torch.arange(72.0).reshape(6, 12).to(device)).detach()
+        if scatter == "as_strided":  # torch asserts that one with a gradient is contiguous
+            return _SCATTERS[scatter](x), x
+        out = _SCATTERS[scatter](x.requires_grad_())
+        (grad,) = torch.autograd.grad(out.square().sum(), x)
+        return out.detach(), grad
+
+    with torch.tpu.eager_mode(mode):
+        found = run("tpu")
+    for ours, theirs in zip(found, run("cpu"), strict=True):
+        assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
+        torch.testing.assert_close(ours.cpu(), theirs)
+
+
+@pytest.mark.parametrize("device", ["cpu", "tpu"])
+def test_a_source_of_another_shape_is_refused(device: str) -> None:
+    x = torch.zeros(4, 6, device=device)[:, ::2]
+    with pytest.raises(RuntimeError, match="src"):
+        x.slice_scatter(x[:1, :1], 0, 0, 2)
+    with pytest.raises(RuntimeError, match="src"):
+        x.select_scatter(x[:1, :1], 0, 0)
