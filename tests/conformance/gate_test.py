@@ -25,7 +25,6 @@ REST = [
     (WHOLE, ("out",), (0, 37)),
     (WHOLE, ("inplace",), (0, 37)),
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
-    # The golden does not have this: it has to pass.
     (("float32",), ("fused",), (0, 17)),
 ]
 # Every operator: a refusal that is lost is lost for one operator and dtype. Nothing is compiled

@@ -8,34 +8,35 @@ from pathlib import Path
 
 from tests.conformance.exceptions import Exceptions
 from tests.conformance.golden import Key
-from tests.conformance.rows import DTYPES, RECORDED, Outcome, Row
+from tests.conformance.rows import CHECKS, DTYPES, Outcome, Row
 
 FILE = Path(__file__).with_name("TABLE.md")
 
 _HEAD = """# Operators on tpu, compared with the CPU
 
 Made by `python -m tests.conformance.run --update`; what is said here is checked by
-`golden_test.py`. One row for each operator of torch's op_db, on tpu (JAX on the CPU), strict mode.
+`golden_test.py`. One row for each operator of torch's op_db, on tpu (JAX on the CPU), strict
+mode; the check `fused` is the forward check in the fused mode.
 
 """
 
 _LEGEND = """
-In a cell, one sign for each check: forward, strides of its results, backward, out=, in-place, and
-refused: those of the first three samples that the CPU refuses, cast to the dtype if the operator does
-not declare it, raise the same type of error here. `+` passes with every sample that was to be run, `p`
-with those of them that were run, `x` does not pass, `.` is not declared or has no sample that counts.
-Then how many samples were run: one number for all checks, or one for each sign but `.`, and after `of`
-how many op_db has if that is more. An empty cell: no check of the operator counts for this dtype.
+In a cell, one sign for each check: forward, strides of its results, backward, out=, in-place, refused,
+and fused. Refused: those of the first three samples that the CPU refuses, cast to the dtype if the
+operator does not declare it, raise the same type of error here. `+` passes with every sample that was to
+be run, `p` with those of them that were run, `x` does not pass, `.` is not declared or has no sample
+that counts. Then how many samples were run: one number for all checks, or one for each sign but `.`, and
+after `of` how many op_db has if that is more. An empty cell: no check of the operator counts for this
+dtype.
 
 Not in this table:
 
-- float16, complex128 and int32: backward, out= and in-place;
-- int16, int8 and uint8: all but refused;
+- float16, complex128, int32, int16, int8 and uint8: backward, out= and in-place;
 - samples that the CPU refuses beyond the first three of an operator and dtype;
-- the fused mode, and the debug mode, whose checks of values `value_checks_test.py` has one by one;
+- the fused mode in other dtypes than float32, its backward, out= and in-place;
+- the debug mode, whose checks of values `value_checks_test.py` has one by one;
 - float8, uint16, uint32, uint64 and complex32.
 
-Of fused in float32 and of forward in int16, int8 and uint8 `gate_test.py` runs a part, which has to pass.
 [Random programs](../fuzz/README.md) run in every mode.
 
 """
@@ -111,18 +112,18 @@ def _totals(rows: list[Row]) -> str:
     ]
     lines = ["| | passed | of | |", "|---|---|---|---|"]
     lines += [f"| {what} | {sum(good)} | {len(good)} | {_share(good)} |" for what, good in shares]
-    lines += ["", f"| | {' | '.join(RECORDED)} |", "|---" * (len(RECORDED) + 1) + "|"]
+    lines += ["", f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
     for dtype in DTYPES:
         cells = []
-        for check in RECORDED:
+        for check in CHECKS:
             good = [row.good for row in rows if (row.dtype, row.check) == (dtype, check)]
             cells.append(f"{sum(good)} of {len(good)}" if good else "")
         lines.append(f"| {dtype} | {' | '.join(cells)} |")
     lines += ["", "Of these rows, so many were run with every sample of op_db's:", ""]
-    lines += [f"| | {' | '.join(RECORDED)} |", "|---" * (len(RECORDED) + 1) + "|"]
+    lines += [f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
     for dtype in DTYPES:
         cells = []
-        for check in RECORDED:
+        for check in CHECKS:
             wholes = [row.whole for row in rows if (row.dtype, row.check) == (dtype, check)]
             cells.append(f"{sum(wholes)}" if wholes else "")
         lines.append(f"| {dtype} | {' | '.join(cells)} |")
@@ -134,7 +135,7 @@ def _share(good: list[bool]) -> str:
 
 
 def _cell(rows: Mapping[Key, Row], op: str, dtype: str) -> str:
-    found = [rows.get((op, dtype, check)) for check in RECORDED]
+    found = [rows.get((op, dtype, check)) for check in CHECKS]
     counted = [row for row in found if row and row.counts]
     if not counted:
         return ""
