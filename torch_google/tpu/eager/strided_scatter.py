@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from torch_google.tpu.eager.call import Call
+from torch_google.tpu.eager.normalized_call import NormalizedCall
 from torch_google.tpu.runtime.strides import View, natural
 
 aten = torch.ops.aten
@@ -28,7 +28,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 }
 
 
-def run(op: OpOverload, call: Call) -> list[Any] | None:
+def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
     """Return the results of a scatter that no program lays out as torch does; None for other calls."""
     if op not in _VIEWS or not _keeps_layout(call.views[0]):
         return None

@@ -105,8 +105,8 @@ def _as_argument(position: int) -> _LayoutRule:
     return rule
 
 
-def _like(position: int) -> _Rule:
-    """The strides of `empty_like` of an argument, which the kernel allocates or clones."""
+def _like(position: int) -> _LayoutRule:
+    """Return a rule for the strides of `empty_like` of an argument, as the kernel allocates it."""
 
     def rule(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[torch.Tensor]:
         x = args[position]
