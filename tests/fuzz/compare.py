@@ -16,6 +16,7 @@ _TOLERANCE = {
     torch.complex64: 2e-3,
     torch.complex128: 1e-3,
 }
+_LEAST = min(_TOLERANCE.values())
 
 
 def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
@@ -30,34 +31,45 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
             return f"{name}: the CPU has {theirs or 'no error'} at the end, tpu {ours or 'none'}"
     if [*cpu.tensors] != [*device.tensors]:
         return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
+    # A cast to a more precise dtype keeps the error of the less precise one.
+    coarsest = max(
+        (
+            _TOLERANCE.get(observed.values.dtype, _LEAST)
+            for name, observed in cpu.tensors.items()
+            if name not in program.exact
+        ),
+        default=_LEAST,
+    )
     for name in cpu.tensors:
-        text = _differs(cpu.tensors[name], device.tensors[name], name in program.exact)
+        tolerance = 0.0 if name in program.exact else coarsest
+        text = _differs(cpu.tensors[name], device.tensors[name], tolerance)
         if text:
             return f"{name}: {text}"
     return ""
 
 
-def _differs(cpu: Observed, device: Observed, exact: bool) -> str:
+def _differs(cpu: Observed, device: Observed, tolerance: float) -> str:
+    """Return a difference. tolerance: of the values, 0 if they are exact."""
     for what in ("stride", "offset", "requires_grad"):
         expected, actual = getattr(cpu, what), getattr(device, what)
         if expected != actual:
             return f"{what} {expected} on the CPU, {actual} on tpu"
-    if text := _values_differ(cpu.values, device.values, exact):
+    if text := _values_differ(cpu.values, device.values, tolerance):
         return text
     if (cpu.gradient is None) != (device.gradient is None):
         return f"gradient {cpu.gradient} on the CPU, {device.gradient} on tpu"
     if cpu.gradient is not None and device.gradient is not None:
-        text = _values_differ(cpu.gradient, device.gradient, exact=False)
+        gradients = tolerance or _TOLERANCE.get(cpu.gradient.dtype, _LEAST)
+        text = _values_differ(cpu.gradient, device.gradient, gradients)
         return f"gradient: {text}" if text else ""
     return ""
 
 
-def _values_differ(cpu: torch.Tensor, device: torch.Tensor, exact: bool) -> str:
+def _values_differ(cpu: torch.Tensor, device: torch.Tensor, tolerance: float) -> str:
     if (cpu.dtype, cpu.shape) != (device.dtype, device.shape):
         return f"{cpu.dtype} {[*cpu.shape]} on the CPU, {device.dtype} {[*device.shape]} on tpu"
-    if not exact and cpu.dtype not in _TOLERANCE:
+    if tolerance and cpu.dtype not in _TOLERANCE:
         return ""  # the bits of rounded values
-    tolerance = 0.0 if exact else _TOLERANCE[cpu.dtype]
     finite = cpu[torch.isfinite(cpu)] if tolerance else cpu
     scale = float(finite.abs().max()) if tolerance and finite.numel() else 1.0
     if torch.allclose(

@@ -111,3 +111,14 @@ def test_rounded_values_have_a_tolerance_and_exact_ones_none() -> None:
     assert difference(Program((line,), frozenset()), *outcomes) == ""
     assert difference(Program((line,), frozenset({"t1"})), *outcomes).startswith("t1: ")
     assert torch.equal(outcomes[0].tensors["t1"].values, torch.ones(3))
+
+
+@pytest.mark.parametrize(("dtype", "differs"), [("bfloat16", False), ("float32", True)])
+def test_a_cast_keeps_the_tolerance_of_the_less_precise_dtype(dtype: str, differs: bool) -> None:
+    cast = "t2 = t1.to(torch.float32)"
+    programs = [
+        Program((f"t1 = torch.full((3,), {value}, dtype=torch.{dtype})", cast), frozenset())
+        for value in (1.0, 1.0078125)
+    ]
+    outcomes = [run(program, "cpu") for program in programs]
+    assert bool(difference(programs[0], *outcomes)) == differs
