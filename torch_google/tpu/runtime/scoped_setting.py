@@ -52,7 +52,7 @@ class ScopedSetting:
         if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 f"{name}: {named} is asynchronous, and other work would run in the block while it "
-                "waits. Use a `with` block around code that does not await"
+                "waits. Write a `with` block around code that does not await"
             )
         if inspect.isclass(function):
             raise TypeError(f"{name}: {named} is a class. Decorate its methods, one by one")
