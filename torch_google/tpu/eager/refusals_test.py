@@ -72,7 +72,7 @@ def test_what_lies_on_the_cpu_is_not_written_by_the_device() -> None:
 
 def test_a_loader_that_draws_on_the_cpu_takes_no_generator_of_the_device() -> None:
     loader = DataLoader(list(range(4)), shuffle=True, generator=torch.Generator("tpu"))
-    with pytest.raises(RuntimeError, match="take a generator of the CPU"):
+    with pytest.raises(RuntimeError, match="pass a CPU generator"):
         next(iter(loader))
 
 

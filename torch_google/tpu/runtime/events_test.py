@@ -188,5 +188,5 @@ def test_what_an_event_is_made_with() -> None:
     event.synchronize()
     with pytest.raises(TypeError, match=r"Event\(enable_timing=True\)"):
         torch.tpu.Event(True)
-    with pytest.raises(ValueError, match="another process"):
+    with pytest.raises(ValueError, match="other processes"):
         torch.tpu.Event(interprocess=True)
