@@ -60,7 +60,7 @@ def test_rows_come_back_from_the_files(tmp_path: Path) -> None:
 
 def test_a_cell_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "bool.json").write_text('{"add": {"forward": "many"}}')
-    with pytest.raises(ValueError, match="add bool forward: 'many'. Write it anew with --update"):
+    with pytest.raises(ValueError, match="add bool forward: 'many'. Write it again with --update"):
         golden.read(tmp_path)
 
 
@@ -87,7 +87,7 @@ def test_reasons() -> None:
     known = Exceptions((Entry("m*", "float32,bool", "out", "not there"),))
     assert known.reason(BAD) == "not there"
     assert known.faults([GOOD, BAD]) == []
-    assert known.faults([GOOD]) == ["m* float32,bool out: passes. Take it out of exceptions.json"]
+    assert known.faults([GOOD]) == ["m* float32,bool out: passes. Remove it from exceptions.json"]
     assert "give the reason" in Exceptions(()).faults([BAD])[0]
 
 

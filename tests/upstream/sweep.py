@@ -35,7 +35,7 @@ class Sweep:
     again: bool = False
 
     def __call__(self, rows: Sequence[Row]) -> Iterator[Result]:
-        """Yield a result for each row, including known ones. A row that ends its process crashed."""
+        """Yield a result for each row, known ones included. A row that ends its process crashed."""
         known = read(self.file, rows) if self.file and self.file.exists() else {}
         pool: ProcessPoolExecutor | None = None
         for row in rows:
