@@ -148,7 +148,7 @@ def test_paths_that_no_patch_may_touch(path: bytes, kind: str) -> None:
             "no empty line ends it",
         ),
         (b"diff --git a/x b/x\nrename from x\n" + _names(b"x"), "belong together"),
-        (b"diff --git a/x b/y\n" + _names(b"x"), "nothing says why"),
+        (b"diff --git a/x b/y\n" + _names(b"x"), "no rename is stated"),
         (
             b"diff --git a/x b/x\nold mode 100644\nnew mode 100755\nindex 1234567..89abcde 100644\n"
             + _names(b"x"),

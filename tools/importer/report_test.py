@@ -21,7 +21,7 @@ def test_json_is_one_document_and_nothing_else() -> None:
     report.result({"outcome": "clean"})
     assert json.loads(out.getvalue()) == {"outcome": "clean"}
     assert err.getvalue() == ""
-    with pytest.raises(RuntimeError, match="answers once"):
+    with pytest.raises(RuntimeError, match="reports one result"):
         report.result({})
 
 

@@ -61,7 +61,7 @@ def test_removed_lines_that_look_like_headers() -> None:
 @pytest.mark.parametrize(
     ("diff", "line", "message"),
     [
-        (b"diff --git a/x b/y\nsimilarity index 100%\n", 1, "nothing says why"),
+        (b"diff --git a/x b/y\nsimilarity index 100%\n", 1, "no rename is stated"),
         (b"diff --git a/x b/x\nold mode 160000\n", 2, "mode 160000 is not one of"),
         (b"diff --git a/x b/x\nGIT binary patch\n", 2, "full ids"),
         (b"--- a/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", 3, "without 'rename from'"),
