@@ -268,7 +268,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::replication_pad2d_backward": _as_argument(1),
     "aten::replication_pad3d": _as_argument(0),
     "aten::replication_pad3d_backward": _as_argument(1),
-    "aten::rrelu_with_noise": _plain,
+    "aten::rrelu_with_noise_functional": _plain,
     "aten::smooth_l1_loss_backward": _plain,
     "aten::softplus_backward": _elementwise,
     "aten::unique_consecutive": _along(3),

@@ -100,6 +100,13 @@ def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
     assert [t.stride() for t in actual if t.numel()] == [t.stride() for t in expected if t.numel()]
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_randomized_relu_is_contiguous(training: bool) -> None:
+    x = FIRST.permute(2, 0, 3, 1)
+    expected = torch.rrelu(x, training=training)
+    assert torch.rrelu(x.tpu(), training=training).stride() == expected.stride()
+
+
 @pytest.mark.parametrize("memory", [LAST, torch.contiguous_format])
 def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) -> None:
     x = torch.randn(2, 3, 6, 6).contiguous(memory_format=memory)
