@@ -105,6 +105,23 @@ def test_minimise_keeps_what_is_needed_and_no_more(needed: set[int], size: int) 
     assert small.lines == tuple(str(n) for n in sorted(needed))
 
 
+def test_an_index_out_of_range_is_one_of_two_errors() -> None:
+    lines = [f"raise {error}" for error in ("RuntimeError", "IndexError", "ValueError")]
+    ours, theirs, other = (run(Program((line,), frozenset()), "cpu") for line in lines)
+    by_value = Program((lines[0],), frozenset(), frozenset({lines[0]}))
+    assert difference(by_value, theirs, ours) == ""
+    assert difference(by_value, theirs, other).startswith("line 0: ")
+    assert difference(replace(by_value, by_value=frozenset()), theirs, ours).startswith("line 0: ")
+
+
+def test_no_line_makes_a_dtype_that_the_device_lacks() -> None:
+    state = State(0)
+    assert state.add("t1 = values((2,), torch.float16, 1)", reads=())
+    assert not state.add("t2 = t1 * 1j", reads=("t1",))
+    assert [*state.tensors()] == ["t1"]
+    assert len(state.lines) == 1
+
+
 def test_rounded_values_have_a_tolerance_and_exact_ones_none() -> None:
     line, other = "t1 = torch.full((3,), 1.0)", "t1 = torch.full((3,), 1.0001)"
     outcomes = [run(Program((text,), frozenset()), "cpu") for text in (line, other)]
