@@ -107,7 +107,7 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
     `part_of`: the operator whose decomposition contains them.
     """
     named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
-    of = "" if part_of in ("", *absent) else f", of which torch makes {part_of}"
+    of = "" if part_of in ("", *absent) else f", part of torch's decomposition of {part_of}"
     line = f'@torch_google.tpu.lowering("{min(absent)}")'
     return (
         f"tpu: no lowering for {named}{of}. Add it to a module of torch_google/tpu/lowerings: {line} "

@@ -105,7 +105,7 @@ def test_what_has_no_lowering_is_named() -> None:
     with pytest.raises(NotImplementedError, match="no lowering for prims::atan") as actual:
         lower_op(aten.atan.default, (X,))
     assert str(actual.value) == (
-        "tpu: no lowering for prims::atan (float32), of which torch makes aten::atan. "
+        "tpu: no lowering for prims::atan (float32), part of torch's decomposition of aten::atan. "
         'Add it to a module of torch_google/tpu/lowerings: @torch_google.tpu.lowering("prims::atan") '
         "above a function of jax arrays that has the operator's arguments"
     )
@@ -120,7 +120,8 @@ halved: Any = torch.ops.tpu_operators_test.halved.default
 
 
 @pytest.mark.parametrize(
-    ("op", "of"), [("halved", ""), ("halved_twice", ", of which torch makes .*halved_twice")]
+    ("op", "of"),
+    [("halved", ""), ("halved_twice", ", part of torch's decomposition of .*halved_twice")],
 )
 def test_without_lowering_and_meta_kernel_an_operator_is_told_what_adds_one(
     op: str, of: str
