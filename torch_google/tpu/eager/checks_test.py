@@ -63,6 +63,14 @@ QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
     "trunc": lambda by: torch.div(_three(by), int(by[0]), rounding_mode="trunc"),
     "bytes": lambda by: _three(by).to(torch.uint8) // by.to(torch.uint8),
 }
+# Each divides nothing, by 0.
+NOTHING: dict[str, Callable[[Tensor], object]] = {
+    "% 0": lambda like: _three(like)[:0] % 0,
+    "// 0": lambda like: _three(like)[:0] // 0,
+    "fmod": lambda like: torch.fmod(_three(like)[:0], 0),
+    "broadcast": lambda like: _three(like)[:0, None] // (_three(like) * 0),
+    "take_along_dim": lambda like: torch.take_along_dim(like[:0], like[:0].argsort(), 0),
+}
 
 
 def _three(like: Tensor) -> Tensor:
@@ -112,6 +120,15 @@ def test_an_integer_is_not_divided_by_zero(name: str) -> None:
             work(by)
         with pytest.raises(RuntimeError, match=rf"{Path(__file__).name}:\d+: aten.*ZeroDivision"):
             work(by.to("tpu"))
+
+
+@pytest.mark.usefixtures("debug")
+@pytest.mark.parametrize("name", NOTHING)
+def test_an_empty_tensor_is_divided_by_zero(name: str) -> None:
+    for device in ("cpu", "tpu"):
+        result = NOTHING[name](torch.arange(3, device=device))
+        assert isinstance(result, Tensor)
+        assert not result.numel()
 
 
 @pytest.mark.usefixtures("debug")

@@ -198,9 +198,11 @@ def masked_scatter(self: Array, mask: Array, source: Array) -> Checks:
     "aten::fmod.Scalar",
 )
 def quotient(self: Any, other: Any) -> Checks:
-    divisor = jnp.asarray(other)
-    if not (_is_integer(jnp.asarray(self)) and _is_integer(divisor)):
+    dividend, divisor = jnp.asarray(self), jnp.asarray(other)
+    if not (_is_integer(dividend) and _is_integer(divisor)):
         return []
+    if 0 in jnp.broadcast_shapes(dividend.shape, divisor.shape):
+        return []  # nothing is divided, as in take_along_dim of an empty tensor
     words = "ZeroDivisionError: an integer is divided by 0"
     return [Check((divisor == 0).any(), (), RuntimeError, words)]
 
