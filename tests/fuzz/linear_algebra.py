@@ -34,9 +34,11 @@ LINEAR_ALGEBRA = [
     _matrix("{out} = torch.linalg.cholesky(DEFINITE, upper=True)"),
     _matrix("{out} = torch.cholesky_solve(SMALL, torch.linalg.cholesky(DEFINITE))"),
     _matrix("{out} = torch.linalg.qr(DEFINITE).R.abs()"),
-    _matrix("q, r = torch.linalg.qr(DEFINITE); {out} = q @ r"),
+    _matrix("q, r = torch.linalg.qr(DEFINITE); {out} = q @ r; del q, r"),
     _matrix("{out} = torch.linalg.svdvals(SMALL)"),
-    _matrix("u, s, v = torch.linalg.svd(SMALL, full_matrices=False); {out} = u * s @ v"),
+    _matrix(
+        "u, s, v = torch.linalg.svd(SMALL, full_matrices=False); {out} = u * s @ v; del u, s, v"
+    ),
     _matrix("{out} = torch.linalg.eigvalsh(DEFINITE)"),
     _matrix("{out} = torch.linalg.matrix_norm(SMALL)"),
     _matrix("{out} = torch.linalg.vector_norm(SMALL, 3, dim=<dim>)"),

@@ -279,8 +279,8 @@ _AUTOGRAD = [
         (is_single, lambda x: x.is_leaf and x.requires_grad),
     ),
     row(
-        "with torch.autograd.graph.saved_tensors_hooks(lambda x: x.cpu(), lambda x: x.to(device)): "
-        "{out} = ({x} * {x}).sigmoid()",
+        'with torch.autograd.graph.saved_tensors_hooks(lambda x: x.to("cpu", copy=True), '
+        "lambda x: x.to(device)): {out} = ({x} * {x}).sigmoid()",
         (is_single,),
         rounds=True,
     ),
