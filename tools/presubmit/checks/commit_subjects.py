@@ -13,7 +13,9 @@ from tools.presubmit import finding, tree
 # Earlier commits have other forms. Author dates survive a rebase, and a shallow clone has them.
 _SINCE = int(datetime.datetime(2026, 11, 25, 2, tzinfo=datetime.UTC).timestamp())
 _LONGEST = 72
-_SUBJECT = re.compile(r"(?!Merge:)(?P<area>[\w.][\w./+-]*): (?P<verb>[a-z][\w-]*)(?: .*\S)?")
+_SUBJECT = re.compile(
+    r"(?!Merge:)(?P<areas>[\w.][\w./+-]*(?:, [\w.][\w./+-]*)*): (?P<verb>[a-z][\w-]*)(?: .*\S)?"
+)
 _REVERT = re.compile(r'Revert ".+"')
 # Matches third person, past and -ing forms. The verbs below only have the same ending.
 _OTHER_FORM = re.compile(r"\w+(?:ing|ed|[^su]s)")

@@ -16,6 +16,7 @@ from tools.presubmit.checks import commit_subjects, sample_tree
         "tools/par: pass the address of a door",
         ".bazelrc: embed no path",
         "ci: focus",
+        "flags, tpu/eager: rewrite comments",
         'Revert "tpu: support DataParallel"',
     ],
 )
