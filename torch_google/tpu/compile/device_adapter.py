@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from torch_google.tpu.program import constant, tensor_of
+from torch_google.tpu.program import compile_safely, constant, tensor_of
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class CpuAdapter(DeviceAdapter):
         fingerprint: str | None,
         device: torch.device,
     ) -> jax.stages.Compiled:
-        return lower().compile()
+        return compile_safely(lower())
 
     def needs(self, executable: jax.stages.Compiled) -> int:
         return 0

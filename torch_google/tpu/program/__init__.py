@@ -17,6 +17,7 @@ from torch_google.tpu.program.number import BakedNumber, Number, apply, taken
 if TYPE_CHECKING:
     from torch_google.tpu.program.graph_tracing import HostRead
     from torch_google.tpu.program.host_arrays import constant, host_array, tensor_of
+    from torch_google.tpu.program.inplace_fusion import compile_safely
     from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
     from torch_google.tpu.program.operator_lowering import lower_op
     from torch_google.tpu.program.product_reordering import reordered
@@ -28,6 +29,7 @@ __all__ = [
     "LoweredProgram",
     "Number",
     "apply",
+    "compile_safely",
     "constant",
     "functional_of",
     "host_array",
@@ -42,6 +44,7 @@ __all__ = [
 _LAZY = {
     "HostRead": "graph_tracing",
     "LoweredProgram": "interpreter",
+    "compile_safely": "inplace_fusion",
     "constant": "host_arrays",
     "host_array": "host_arrays",
     "lower_graph": "interpreter",

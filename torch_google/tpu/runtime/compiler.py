@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import jax
 
 from torch_google.tpu import _C, cache
+from torch_google.tpu.program import compile_safely
 from torch_google.tpu.runtime import metrics, platform, program_eviction, program_limit
 from torch_google.tpu.runtime.cache_miss import CacheMissError
 
@@ -76,7 +77,7 @@ def compiled(
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
     with metrics.compiling():
-        program = lower().compile()
+        program = compile_safely(lower())
     program_limit.LIMIT.add(program)
     if callable(note):
         note = note(program)

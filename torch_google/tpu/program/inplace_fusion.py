@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compilation that avoids a miscompiled fusion of XLA's: an in-place write that reads its target.
+
+XLA:CPU of jaxlib 0.10.2 gives the operand and the result of a fused dynamic-update-slice one buffer,
+even if the update reads other elements of the operand than the one it is about to write. The loop
+then reads elements that it has written already: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not
+`[4, 4]`. Optimization barriers do not prevent it, but compiling without the pass `fusion` does.
+
+The optimized program shows whether it has such a fusion, so only these programs are compiled twice.
+A fusion is safe if each element of the update reads only the element of the target that it replaces,
+as in `x[1:3] += 1`. Any expression that `_Fusion` does not understand counts as unsafe.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import jax
+
+_WRITE = "dynamic-update-slice"
+_NO_FUSION = {"xla_disable_hlo_passes": "fusion"}
+
+_COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
+_INSTRUCTION = re.compile(
+    r"  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
+)
+_CALLS = re.compile(r"calls=%?([\w.\-]+)")
+_OPERAND = re.compile(r"%([\w.\-]+)")
+_BOUNDS = re.compile(r"\bslice=\{(.*?)\}")
+_BOUND = re.compile(r"\[(\d+):(\d+)(?::(\d+))?\]")
+_TYPE = re.compile(r"\w+\[([\d,]*)\](?:\{([\d,]*))?")
+_METADATA = re.compile(r", metadata=\{.*\}$")
+
+# Operators whose result has the element at an index computed from its operands' elements there.
+_ELEMENTWISE_NAMES = (
+    "abs add and atan2 cbrt ceil clamp compare complex convert copy cosine divide erf exponential "
+    "exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum multiply "
+    "negate not or popcnt power real reduce-precision remainder round-nearest-afz "
+    "round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign "
+    "sine sqrt subtract tan tanh xor"
+)
+_ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
+
+
+def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
+    """Compile a program; compile it again without fusion if XLA:CPU has miscompiled it."""
+    executable = lowered.compile()
+    if _is_for_cpu(executable) and overwrites_its_reads(executable.as_text() or ""):
+        executable = lowered.compile(compiler_options=_NO_FUSION)
+    return executable
+
+
+def overwrites_its_reads(text: str) -> bool:
+    """Return whether an optimized HLO module has a fusion that may read what it has overwritten."""
+    if f" {_WRITE}(" not in text:
+        return False
+    lines = _computations(text)
+    writers = {name for name, body in lines.items() if any(f" {_WRITE}(" in i for i in body)}
+    for body in lines.values():
+        calls = [line for line in body if " fusion(" in line and writers & set(_called(line))]
+        if not calls:
+            continue
+        caller = _parsed(body)
+        for call in _parsed(calls).values():
+            sources = _sources(call, caller)
+            for name in writers & set(_called(call.rest)):
+                if _Fusion(_parsed(lines[name]), sources).is_unsafe():
+                    return True
+    return False
+
+
+def _is_for_cpu(executable: jax.stages.Compiled) -> bool:
+    runtime = executable.runtime_executable()
+    return runtime is not None and runtime.local_devices()[0].platform == "cpu"
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    name: str
+    type: str  # with its layout
+    opcode: str
+    operands: tuple[str, ...]
+    literal: str  # the text between the parentheses
+    rest: str  # the attributes, without metadata
+    is_root: bool
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        match = _TYPE.match(self.type)
+        return tuple(map(int, match[1].split(","))) if match and match[1] else ()
+
+    @property
+    def is_row_major(self) -> bool:
+        match = _TYPE.match(self.type)
+        if match is None:
+            return False
+        order = ",".join(map(str, reversed(range(len(self.sizes)))))
+        return (match[2] or "") == order
+
+    @property
+    def arrangement(self) -> str:
+        """The sizes and the layout, without the dtype."""
+        return self.type[self.type.find("[") :]
+
+
+_Computation = dict[str, _Instruction]
+
+
+def _computations(text: str) -> dict[str, list[str]]:
+    """Return the lines of each computation."""
+    computations: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("  "):
+            lines.append(line)
+        elif (match := _COMPUTATION.match(line)) is not None:
+            lines = computations[match[1]] = []
+    return computations
+
+
+def _called(text: str) -> list[str]:
+    return _CALLS.findall(text)
+
+
+def _parsed(lines: Iterable[str]) -> _Computation:
+    matches = filter(None, map(_INSTRUCTION.match, lines))
+    return {match["name"]: _instruction(match) for match in matches}
+
+
+def _instruction(match: re.Match[str]) -> _Instruction:
+    rest = _METADATA.sub("", match["rest"])
+    depth, end = 1, 0
+    for end, letter in enumerate(rest):  # noqa: B007
+        depth += (letter in "({") - (letter in ")}")
+        if depth == 0:
+            break
+    literal = rest[:end]
+    return _Instruction(
+        match["name"],
+        match["type"],
+        match["opcode"],
+        tuple(_OPERAND.findall(literal)),
+        literal,
+        rest[end + 1 :],
+        match["root"] is not None,
+    )
+
+
+def _sources(call: _Instruction, caller: _Computation) -> list[str]:
+    """Return for each operand of a call the value whose buffer it is."""
+
+    def source(name: str) -> str:
+        instruction = caller.get(name)
+        if instruction is None:
+            return name
+        if instruction.opcode in ("bitcast", "reshape"):
+            return source(instruction.operands[0])
+        if instruction.opcode == "get-tuple-element":
+            return f"{source(instruction.operands[0])}{instruction.rest}"
+        return name
+
+    return [source(name) for name in call.operands]
+
+
+@dataclass
+class _Fusion:
+    computation: _Computation
+    sources: list[str]
+    """The caller's value that each parameter is."""
+
+    _parameters: dict[str, set[str]] = field(default_factory=dict)
+    _numbers: dict[str, int] = field(default_factory=dict)
+    _expressions: dict[object, int] = field(default_factory=dict)
+
+    def is_unsafe(self) -> bool:
+        try:
+            return any(self._is_unsafe(write) for write in self._written_in_place())
+        except (LookupError, ValueError):  # text of a form that this module does not know
+            return True
+
+    def _written_in_place(self) -> Iterator[_Instruction]:
+        """Yield the writes that are results of the fusion, if only their form is changed."""
+        pending = [i for i in self.computation.values() if i.is_root]
+        while pending:
+            instruction = pending.pop()
+            if instruction.opcode == _WRITE:
+                yield instruction
+            if instruction.opcode == "tuple" or len(instruction.operands) == 1:
+                pending += [self.computation[name] for name in instruction.operands]
+            elif instruction.opcode == _WRITE:  # a write of a written value
+                pending.append(self.computation[instruction.operands[0]])
+
+    def _is_unsafe(self, write: _Instruction) -> bool:
+        target = self._target(write.operands[0])
+        if target is None:
+            # Not a parameter. Only a write of a written value can be in place.
+            return any(
+                self.computation[name].opcode == _WRITE
+                for name in self._reachable(write.operands[0])
+            )
+        update, *starts = write.operands[1:]
+        return any(target in self._reads(start) for start in starts) or not self._is_aligned(
+            update, write, target
+        )
+
+    def _target(self, name: str) -> str | None:
+        """Return the source of the parameter whose values an expression is, in any form."""
+        instruction = self.computation[name]
+        while instruction.opcode in ("bitcast", "reshape", "copy", "transpose", "convert"):
+            instruction = self.computation[instruction.operands[0]]
+        return self._source(instruction) if instruction.opcode == "parameter" else None
+
+    def _source(self, parameter: _Instruction) -> str:
+        index = int(parameter.literal)
+        return self.sources[index] if index < len(self.sources) else parameter.name
+
+    def _reachable(self, name: str) -> set[str]:
+        names: set[str] = set()
+        pending = [name]
+        while pending:
+            name = pending.pop()
+            if name not in names:
+                names.add(name)
+                pending += self.computation[name].operands
+        return names
+
+    def _reads(self, name: str) -> set[str]:
+        """Return the sources of the parameters that an expression reads."""
+        if name not in self._parameters:
+            instructions = map(self.computation.__getitem__, self._reachable(name))
+            self._parameters[name] = {
+                self._source(i) for i in instructions if i.opcode == "parameter"
+            }
+        return self._parameters[name]
+
+    def _is_aligned(self, update: str, write: _Instruction, target: str) -> bool:
+        """Return whether each element of the update reads only its own element of the target."""
+        pending, visited = [update], {update}
+        while pending:
+            instruction = self.computation[pending.pop()]
+            if target not in self._reads(instruction.name) or self._is_block(instruction, write):
+                continue
+            operands = [self.computation[name] for name in instruction.operands]
+            if instruction.opcode == "bitcast":
+                # It keeps the bytes in their order, so elements stay aligned if their size does.
+                if math.prod(instruction.sizes) != math.prod(operands[0].sizes):
+                    return False
+            elif instruction.opcode not in _ELEMENTWISE or any(
+                operand.arrangement != instruction.arrangement
+                for operand in operands
+                if target in self._reads(operand.name)
+            ):
+                return False
+            pending += [name for name in instruction.operands if name not in visited]
+            visited.update(instruction.operands)
+        return True
+
+    def _is_block(self, read: _Instruction, write: _Instruction) -> bool:
+        """Return whether an instruction reads the block that is written, and nothing else."""
+        if read.opcode == "parameter":
+            return read.arrangement == write.arrangement == self._update(write).arrangement
+        if read.opcode not in ("slice", "dynamic-slice"):
+            return False
+        base = self.computation[read.operands[0]]
+        parameter = base
+        while parameter.opcode == "bitcast":
+            parameter = self.computation[parameter.operands[0]]
+        if parameter.opcode != "parameter":
+            return False
+        if any(self._reads(index) & self._reads(base.name) for index in read.operands[1:]):
+            return False
+        if (
+            base.arrangement == write.arrangement
+            and read.arrangement == self._update(write).arrangement
+            and self._starts(read) == self._starts(write)
+        ):
+            return True
+        interval = self._interval(read, base, read)
+        return interval is not None and interval == self._interval(
+            write, write, self._update(write)
+        )
+
+    def _update(self, write: _Instruction) -> _Instruction:
+        return self.computation[write.operands[1]]
+
+    def _starts(self, access: _Instruction) -> list[object] | None:
+        """Return the first index of a block in each dimension: an int, or an expression."""
+        if access.opcode == "slice":
+            match = _BOUNDS.search(access.rest)
+            bounds = _BOUND.findall(match[1]) if match else []
+            if len(bounds) != len(access.sizes) or any(b[2] not in ("", "1") for b in bounds):
+                return [object()]  # equal to nothing
+            return [int(first) for first, _, _ in bounds]
+        first = 1 if access.opcode == "dynamic-slice" else 2
+        return [self._index(name) for name in access.operands[first:]]
+
+    def _index(self, name: str) -> object:
+        instruction = self.computation[name]
+        if instruction.opcode == "constant" and instruction.literal.isdecimal():
+            return int(instruction.literal)
+        return f"expression {self._number(name)}"
+
+    def _number(self, name: str) -> int:
+        """Return a number that is equal for equal expressions."""
+        number = self._numbers.get(name)
+        if number is None:
+            instruction = self.computation[name]
+            # A long constant is abbreviated: only itself is known to equal it.
+            literal: object = "" if instruction.operands else instruction.literal
+            if "..." in instruction.literal or instruction.opcode.startswith("rng"):
+                literal = name
+            operands = tuple(map(self._number, instruction.operands))
+            key = (instruction.opcode, instruction.type, instruction.rest, literal, operands)
+            number = self._expressions.setdefault(key, len(self._expressions))
+            self._numbers[name] = number
+        return number
+
+    def _interval(
+        self, access: _Instruction, base: _Instruction, block: _Instruction
+    ) -> tuple[int, int] | None:
+        """Return the first element and the length of a constant block that is one run of memory."""
+        starts = self._starts(access)
+        if not (base.is_row_major and block.is_row_major) or starts is None:
+            return None
+        offset, stride, is_whole = 0, 1, True
+        for start, size, length in reversed(
+            list(zip(starts, base.sizes, block.sizes, strict=True))
+        ):
+            if not isinstance(start, int) or (not is_whole and length != 1):
+                return None
+            offset += stride * min(start, size - length)
+            stride *= size
+            is_whole = is_whole and length == size
+        return offset, math.prod(block.sizes)

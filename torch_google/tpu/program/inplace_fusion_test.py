@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A fused in-place write that reads other elements of its target is compiled without fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+from jax import lax
+
+from torch_google.tpu.program import compile_safely
+from torch_google.tpu.program.inplace_fusion import overwrites_its_reads
+
+_MODULE = """\
+HloModule jit_f, is_scheduled=true
+
+%fused (param_0: f32[4,2], param_1: s32[]) -> f32[4,2] {{
+  %param_0 = f32[4,2]{{1,0}} parameter(0), metadata={{op_name="x"}}
+  %param_1 = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %one = s32[] constant(1)
+{body}
+}}
+
+ENTRY %main (x: f32[4,2], y: f32[4,2], i: s32[]) -> f32[4,2] {{
+  %x = f32[4,2]{{1,0}} parameter(0)
+  %i = s32[] parameter(1)
+  %cast = f32[4,2]{{1,0}} bitcast(%x)
+  ROOT %call = f32[4,2]{{1,0}} fusion({operands}), kind=kLoop, calls=%fused, metadata={{op_name="("}}
+}}
+"""
+_ROW = "f32[1,2]{1,0}"
+_WRITE = "  ROOT %w = f32[4,2]{1,0} dynamic-update-slice(%param_0, %u, %param_1, %zero)"
+_READ = f"  %r = {_ROW} dynamic-slice(%param_0, %param_1, %zero), dynamic_slice_sizes={{1,2}}\n"
+
+
+def _module(body: str, operands: str = "%x, %i") -> str:
+    return _MODULE.format(body=body, operands=operands)
+
+
+def test_an_update_that_reads_only_the_written_block_is_safe() -> None:
+    assert not overwrites_its_reads(_module(f"{_READ}  %u = {_ROW} negate(%r)\n{_WRITE}"))
+    constant_block = (
+        f"  %r = {_ROW} slice(%param_0), slice={{[1:2], [0:2]}}\n  %u = {_ROW} add(%r, %r)\n"
+        f"{_WRITE.replace('%param_1', '%one')}"
+    )
+    assert not overwrites_its_reads(_module(constant_block))
+    assert overwrites_its_reads(_module(constant_block.replace("[1:2]", "[2:3]")))
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        pytest.param(f"  %u = {_ROW} reverse(%r), dimensions={{1}}\n", id="other order"),
+        pytest.param(
+            "  %s = f32[1,1]{1,0} slice(%r), slice={[0:1], [0:1]}\n"
+            f"  %b = {_ROW} broadcast(%s), dimensions={{0,1}}\n  %u = {_ROW} add(%r, %b)\n",
+            id="one element for all",
+        ),
+        pytest.param(f"  %u = {_ROW} unheard-of(%r)\n", id="unknown operator"),
+    ],
+)
+def test_an_update_that_moves_elements_is_unsafe(update: str) -> None:
+    assert overwrites_its_reads(_module(f"{_READ}{update}{_WRITE}"))
+
+
+def test_another_block_is_unsafe() -> None:
+    read = _READ.replace("%param_1,", "%zero,").replace("%r =", "%u =")
+    assert overwrites_its_reads(_module(f"{read}{_WRITE}"))
+
+
+def test_another_operand_with_the_same_buffer_is_unsafe() -> None:
+    body = f"{_READ.replace('%param_0', '%other')}  %u = {_ROW} negate(%r)\n{_WRITE}"
+    body = f"  %other = f32[4,2]{{1,0}} parameter(2)\n{body}".replace(
+        "%param_1, %zero)", "%zero, %zero)", 1
+    )
+    assert overwrites_its_reads(_module(body, "%x, %i, %cast"))
+    assert not overwrites_its_reads(_module(body, "%x, %i, %y"))
+
+
+def test_a_module_without_fused_writes_is_safe() -> None:
+    assert not overwrites_its_reads(_module(f"{_READ}  ROOT %u = {_ROW} negate(%r)"))
+
+
+def _program(shape: tuple[int, ...], *, is_negated: bool) -> Callable[..., jax.Array]:
+    """Return `x[:2] += x[i]`, and its negation, of the first two elements in memory."""
+
+    def read(x: jax.Array) -> jax.Array:
+        return x.reshape(8)[0:2].reshape(1, 2)
+
+    def write(x: jax.Array, update: jax.Array) -> jax.Array:
+        update = update.reshape((2, 1)[: len(shape)])
+        written = lax.dynamic_update_slice(x.reshape(shape), update, (0,) * len(shape))
+        return written.reshape(4, 1, 2)
+
+    def program(x: jax.Array, i: jax.Array) -> jax.Array:
+        y = write(x, read(x) + read(x)[:, i])
+        return write(y, -read(y)) if is_negated else y
+
+    return program
+
+
+@pytest.mark.parametrize("shape", [(8, 1), (8,)], ids=str)
+@pytest.mark.parametrize("is_negated", [False, True])
+def test_a_write_that_reads_its_target_is_right(shape: tuple[int, ...], is_negated: bool) -> None:
+    x = np.full((4, 1, 2), 2, np.float32)
+    jitted = jax.jit(_program(shape, is_negated=is_negated), donate_argnums=0)
+    executable = compile_safely(jitted.lower(x, np.array([0])))
+    expected = x.copy()
+    expected[0] = -4 if is_negated else 4
+    np.testing.assert_array_equal(executable(jnp.array(x), jnp.array([0])), expected)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda x, i: x.at[1:3].add(1),
+        lambda x, i: x.at[i].multiply(2),
+        lambda x, i: lax.dynamic_update_slice(x, jnp.ones_like(x[:1]), (i, 0)),
+        lambda x, i: lax.fori_loop(0, 3, lambda j, y: y.at[j].add(y[j] * i), x),
+    ],
+    ids=["block", "row", "key-value cache", "loop"],
+)
+def test_a_common_write_is_compiled_once(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: list[Any] = []
+    compiler = jax.stages.Lowered.compile
+
+    def counted(lowered: jax.stages.Lowered, compiler_options: Any = None) -> Any:
+        options.append(compiler_options)
+        return compiler(lowered, compiler_options)
+
+    monkeypatch.setattr(jax.stages.Lowered, "compile", counted)
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    executable = compile_safely(jax.jit(program, donate_argnums=0).lower(x, 1))
+    assert " dynamic-update-slice(" in (executable.as_text() or "")
+    assert options == [None]
+
+
+def _diagonal_program(x: torch.Tensor) -> torch.Tensor:
+    row = x.diagonal().reshape(-1, 2)
+    row.add_(row[:, [0]].clone())
+    row.neg_()
+    return x
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+def test_views_of_torch_that_read_their_target(mode: Any) -> None:
+    expected = _diagonal_program(torch.full((4, 1, 2), 2.0))
+    program = torch.compile(_diagonal_program) if mode == "compile" else _diagonal_program
+    with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
+        for _ in range(3):  # the fused program is compiled in the background
+            result = program(torch.full((4, 1, 2), 2.0).to("tpu"))
+            torch.testing.assert_close(result.cpu(), expected)
+            torch.tpu.wait_for_compiles()
