@@ -17,8 +17,8 @@ from torch_google.tpu.program.number import BakedNumber, Number, apply, taken
 if TYPE_CHECKING:
     from torch_google.tpu.program.graph_tracing import HostRead
     from torch_google.tpu.program.host_arrays import constant, host_array, tensor_of
-    from torch_google.tpu.program.inplace_fusion import compile_safely
     from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
+    from torch_google.tpu.program.miscompiled_fusion import compile_safely
     from torch_google.tpu.program.operator_lowering import lower_op
     from torch_google.tpu.program.product_reordering import reordered
 
@@ -44,7 +44,7 @@ __all__ = [
 _LAZY = {
     "HostRead": "graph_tracing",
     "LoweredProgram": "interpreter",
-    "compile_safely": "inplace_fusion",
+    "compile_safely": "miscompiled_fusion",
     "constant": "host_arrays",
     "host_array": "host_arrays",
     "lower_graph": "interpreter",

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compilation that avoids a miscompiled fusion of XLA's: an in-place write that reads its target.
+"""Compilation that avoids two errors of XLA:CPU in fused programs (jaxlib 0.10.2).
 
-XLA:CPU of jaxlib 0.10.2 gives the operand and the result of a fused dynamic-update-slice one buffer,
-even if the update reads other elements of the operand than the one it is about to write. The loop
-then reads elements that it has written already: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not
-`[4, 4]`. Optimization barriers do not prevent it, but compiling without the pass `fusion` does.
+1. A fused dynamic-update-slice and its operand get one buffer, even if the update reads other
+   elements of the operand than the one it is about to write. The loop then reads elements that it
+   has written already: `x[:2] += x[0]` of `[2, 2]` gives `[4, 6]`, not `[4, 4]`. Optimization
+   barriers do not prevent it.
+2. `exponential` of a value that LLVM knows to be NaN is an arbitrary number: `exp(max(x, nan))`
+   gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
+   integer part of the exponent undefined.
 
-The optimized program shows whether it has such a fusion, so only these programs are compiled twice.
-A fusion is safe if each element of the update reads only the element of the target that it replaces,
-as in `x[1:3] += 1`. Any expression that `_Fusion` does not understand counts as unsafe.
+Compiling without the pass `fusion` avoids both. The optimized program shows whether it has such a
+fusion, so only these programs are compiled twice. An update is safe if each of its elements reads
+only the element of the target that it replaces, as in `x[1:3] += 1`. Any expression that `_Fusion`
+does not understand counts as unsafe.
 """
 
 from __future__ import annotations
@@ -21,12 +25,15 @@ from dataclasses import dataclass, field
 import jax
 
 _WRITE = "dynamic-update-slice"
+_EXPONENTIAL = "exponential"
 _NO_FUSION = {"xla_disable_hlo_passes": "fusion"}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
     r"  (?P<root>ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\(.*?\)|\S+) (?P<opcode>[a-z][\w\-]*)\((?P<rest>.*)$"
 )
+# NaN as a scalar, or as the only or first element of an array.
+_NAN = re.compile(r" constant\([{ ]*-?nan\b")
 _CALLS = re.compile(r"calls=%?([\w.\-]+)")
 _OPERAND = re.compile(r"%([\w.\-]+)")
 _BOUNDS = re.compile(r"\bslice=\{(.*?)\}")
@@ -48,28 +55,32 @@ _ELEMENTWISE = frozenset(_ELEMENTWISE_NAMES.split())
 def compile_safely(lowered: jax.stages.Lowered) -> jax.stages.Compiled:
     """Compile a program; compile it again without fusion if XLA:CPU has miscompiled it."""
     executable = lowered.compile()
-    if _is_for_cpu(executable) and overwrites_its_reads(executable.as_text() or ""):
+    if _is_for_cpu(executable) and is_miscompiled(executable.as_text() or ""):
         executable = lowered.compile(compiler_options=_NO_FUSION)
     return executable
 
 
-def overwrites_its_reads(text: str) -> bool:
-    """Return whether an optimized HLO module has a fusion that may read what it has overwritten."""
-    if f" {_WRITE}(" not in text:
+def is_miscompiled(text: str) -> bool:
+    """Return whether an optimized HLO module has a fusion that XLA:CPU may miscompile."""
+    if not _is_suspect(text):
         return False
     lines = _computations(text)
-    writers = {name for name, body in lines.items() if any(f" {_WRITE}(" in i for i in body)}
+    suspects = {name for name, body in lines.items() if _is_suspect("\n".join(body))}
     for body in lines.values():
-        calls = [line for line in body if " fusion(" in line and writers & set(_called(line))]
+        calls = [line for line in body if " fusion(" in line and suspects & set(_called(line))]
         if not calls:
             continue
         caller = _parsed(body)
         for call in _parsed(calls).values():
             sources = _sources(call, caller)
-            for name in writers & set(_called(call.rest)):
+            for name in suspects & set(_called(call.rest)):
                 if _Fusion(_parsed(lines[name]), sources).is_unsafe():
                     return True
     return False
+
+
+def _is_suspect(text: str) -> bool:
+    return f" {_WRITE}(" in text or (f" {_EXPONENTIAL}(" in text and _NAN.search(text) is not None)
 
 
 def _is_for_cpu(executable: jax.stages.Compiled) -> bool:
@@ -177,9 +188,23 @@ class _Fusion:
 
     def is_unsafe(self) -> bool:
         try:
-            return any(self._is_unsafe(write) for write in self._written_in_place())
+            return any(map(self._is_unsafe, self._written_in_place())) or self._hides_nan()
         except (LookupError, ValueError):  # text of a form that this module does not know
             return True
+
+    def _hides_nan(self) -> bool:
+        """Return whether an exponential may be computed from a NaN that LLVM knows."""
+        return any(
+            instruction.opcode == _EXPONENTIAL and self._depends_on_nan(instruction.name)
+            for instruction in self.computation.values()
+        )
+
+    def _depends_on_nan(self, name: str) -> bool:
+        instructions = map(self.computation.__getitem__, self._reachable(name))
+        return any(
+            i.opcode == "constant" and i.literal.lstrip("{ -").startswith("nan")
+            for i in instructions
+        )
 
     def _written_in_place(self) -> Iterator[_Instruction]:
         """Yield the writes that are results of the fusion, if only their form is changed."""

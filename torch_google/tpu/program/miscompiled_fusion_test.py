@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fused in-place write that reads other elements of its target is compiled without fusion."""
+"""Programs that XLA:CPU would miscompile are compiled without fusion, and others once."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +17,7 @@ import torch
 from jax import lax
 
 from torch_google.tpu.program import compile_safely
-from torch_google.tpu.program.inplace_fusion import overwrites_its_reads
+from torch_google.tpu.program.miscompiled_fusion import is_miscompiled
 
 _MODULE = """\
 HloModule jit_f, is_scheduled=true
@@ -44,13 +47,13 @@ def _module(body: str, operands: str = "%x, %i") -> str:
 
 
 def test_an_update_that_reads_only_the_written_block_is_safe() -> None:
-    assert not overwrites_its_reads(_module(f"{_READ}  %u = {_ROW} negate(%r)\n{_WRITE}"))
+    assert not is_miscompiled(_module(f"{_READ}  %u = {_ROW} negate(%r)\n{_WRITE}"))
     constant_block = (
         f"  %r = {_ROW} slice(%param_0), slice={{[1:2], [0:2]}}\n  %u = {_ROW} add(%r, %r)\n"
         f"{_WRITE.replace('%param_1', '%one')}"
     )
-    assert not overwrites_its_reads(_module(constant_block))
-    assert overwrites_its_reads(_module(constant_block.replace("[1:2]", "[2:3]")))
+    assert not is_miscompiled(_module(constant_block))
+    assert is_miscompiled(_module(constant_block.replace("[1:2]", "[2:3]")))
 
 
 @pytest.mark.parametrize(
@@ -66,12 +69,12 @@ def test_an_update_that_reads_only_the_written_block_is_safe() -> None:
     ],
 )
 def test_an_update_that_moves_elements_is_unsafe(update: str) -> None:
-    assert overwrites_its_reads(_module(f"{_READ}{update}{_WRITE}"))
+    assert is_miscompiled(_module(f"{_READ}{update}{_WRITE}"))
 
 
 def test_another_block_is_unsafe() -> None:
     read = _READ.replace("%param_1,", "%zero,").replace("%r =", "%u =")
-    assert overwrites_its_reads(_module(f"{read}{_WRITE}"))
+    assert is_miscompiled(_module(f"{read}{_WRITE}"))
 
 
 def test_another_operand_with_the_same_buffer_is_unsafe() -> None:
@@ -79,12 +82,71 @@ def test_another_operand_with_the_same_buffer_is_unsafe() -> None:
     body = f"  %other = f32[4,2]{{1,0}} parameter(2)\n{body}".replace(
         "%param_1, %zero)", "%zero, %zero)", 1
     )
-    assert overwrites_its_reads(_module(body, "%x, %i, %cast"))
-    assert not overwrites_its_reads(_module(body, "%x, %i, %y"))
+    assert is_miscompiled(_module(body, "%x, %i, %cast"))
+    assert not is_miscompiled(_module(body, "%x, %i, %y"))
 
 
 def test_a_module_without_fused_writes_is_safe() -> None:
-    assert not overwrites_its_reads(_module(f"{_READ}  ROOT %u = {_ROW} negate(%r)"))
+    assert not is_miscompiled(_module(f"{_READ}  ROOT %u = {_ROW} negate(%r)"))
+
+
+@pytest.mark.parametrize("constant", ["f32[] constant(nan)", "f32[1]{0} constant({nan})"])
+def test_an_exponential_of_a_known_nan_is_unsafe(constant: str) -> None:
+    type_ = constant.split()[0]
+    body = (
+        f"  %n = {constant}\n  %z = {type_} convert(%zero)\n  %m = {type_} maximum(%z, %n)\n"
+        f"  ROOT %e = {type_} exponential(%m)"
+    )
+    assert is_miscompiled(_module(body))
+    assert not is_miscompiled(_module(body.replace("exponential(%m)", "exponential(%z)")))
+    assert not is_miscompiled(_module(body.replace("nan", "1")))
+
+
+_NAN_PROGRAM = """
+import sys, warnings
+import torch
+from torch_google.tpu import autoload
+autoload()
+warnings.simplefilter("ignore")
+
+def empty_variance(device):
+    x = torch.zeros(0, dtype=torch.complex64, device=device)
+    return x.real.var(0, correction=0).to(torch.float16).clamp(-4, 4).exp()
+
+def masked(device):
+    return (torch.ones(3, device=device) * float("nan")).exp()
+
+mode = sys.argv[1]
+for program in (empty_variance, masked):
+    if mode == "compile":
+        program = torch.compile(program)
+    with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
+        for _ in range(3):
+            result = program("tpu").cpu()
+            assert result.isnan().all(), result
+            torch.tpu.wait_for_compiles()
+"""
+
+
+@pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
+def test_the_exponential_of_nan_is_nan(mode: str) -> None:
+    # The flags of the other tests hide the error.
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
+        "XLA_FLAGS": "",
+    }
+    environment.pop("TORCH_TPU_COMPILE_CACHE", None)
+    done = subprocess.run(
+        [sys.executable, "-c", _NAN_PROGRAM, mode],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def _program(shape: tuple[int, ...], *, is_negated: bool) -> Callable[..., jax.Array]:
