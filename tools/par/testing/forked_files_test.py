@@ -99,7 +99,8 @@ def test_a_failing_test_fails_the_target(tmp_path: Path) -> None:
 
 
 def test_shards_are_files(tmp_path: Path) -> None:
-    files = {f"{name}_test.py": "def test_it(): pass\n" for name in "abc"}
+    text = "import os\ndef test_it():\n    assert 'TEST_TOTAL_SHARDS' not in os.environ\n"
+    files = {f"{name}_test.py": text for name in "abc"}
     parts = []
     for index in "01":
         folder = tmp_path / index

@@ -65,6 +65,9 @@ def run(
 
 def _one_file(root: Path, file: str, folder: Path) -> int:
     """Run one file in this process, which is its own. Its temporary files go to `folder`."""
+    # The file is in this shard already: what it starts, such as absltest, must not divide it again.
+    for name in ("TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE"):
+        os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
     os.environ["XML_OUTPUT_FILE"] = str(folder / "results.xml")
     return int(pytest.main([*_options(root), file], plugins=[_Record()]))
