@@ -32,5 +32,5 @@ def test_as_many_turns_as_targets_run_them_all() -> None:
     assert seen == set(_LABELS)
 
 
-def test_an_unknown_target_counts_as_a_minute() -> None:
-    assert len(choose(_LABELS, {}, budget=185, turn=0)) == 3
+def test_an_unknown_target_counts_as_five_minutes() -> None:
+    assert len(choose(_LABELS, {}, budget=925, turn=0)) == 3
