@@ -55,7 +55,7 @@ def main(argv: collections.abc.Sequence[str]) -> int:
         return 1
     try:
         table = seconds.read()
-        costs = table[seconds.DEFAULT] | table[seconds.FULL]
+        costs = table[seconds.FULL]
     except ResultsError as error:
         print(f"rotation: {error}", file=sys.stderr)
         costs = {}
