@@ -37,7 +37,7 @@ class ResultsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """What the figures depend on, in words. None was not recorded."""
+    """The machine behind the figures, in words. None if it was not recorded."""
 
     cores: int | None
     memory_gb: int | None

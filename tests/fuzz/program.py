@@ -42,7 +42,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run gave: the error of each line, and the tensors at the end, on the CPU.
+    """The outcome of a run: the error of each line, and the tensors at the end, on the CPU.
 
     `unreadable` has the type of the error for each tensor that cannot be read.
     """

@@ -139,7 +139,7 @@ def _check_message(error: UserError) -> None:
 
 
 def _check(diff: FileDiff) -> None:
-    """What holds of every diff that the reader accepts."""
+    """Check the invariants of a diff that the reader accepts."""
     assert diff.paths
     for path in diff.paths:
         parts = path.split("/")

@@ -29,7 +29,7 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
 def _without_reader(
     sample: SampleWorkspace, *arguments: str, also_errors: bool = False
 ) -> tuple[int, str]:
-    """Run it as a program whose output nobody reads; return its status and standard error."""
+    """Run it as a program whose output has no reader; return its status and standard error."""
     program = "import sys; from tools.importer.commands.main import main; sys.exit(main())"
     read, write = os.pipe()
     os.close(read)

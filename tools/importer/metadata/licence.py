@@ -2,7 +2,7 @@
 """Detect changes of upstream's licence: an import stops until a person has read the new text.
 
 The sha256 of a text's words is compared: white space may change, but nothing else, not even a
-year. The texts themselves are not kept here. licence.json beside METADATA has the hash of each
+year. The texts themselves are not kept here. licence.json next to METADATA has the hash of each
 file.
 """
 
