@@ -26,7 +26,8 @@ import jax
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-_NO_FUSION = {"xla_disable_hlo_passes": "fusion"}
+# The older emitters, which a flag selects, compile some programs without fusion wrongly.
+_NO_FUSION = {"xla_disable_hlo_passes": "fusion", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(
