@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def build(config: Path, pages: Sequence[Path], output: Path) -> list[str]:
-    """Write the site to `output` and return MkDocs's warnings. The same inputs give the same bytes."""
+    """Write the site to `output`, reproducibly, and return MkDocs's warnings."""
     os.environ.setdefault("SOURCE_DATE_EPOCH", "315532800")  # 1980-01-01, as in a PAR
     from mkdocs.commands.build import build as mkdocs_build
     from mkdocs.config import load_config

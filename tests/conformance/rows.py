@@ -17,7 +17,8 @@ class Outcome(enum.Enum):
     EMPTY = "empty"
 
 
-# The golden has every check of the first dtypes, and `forward`, `strides` and `refused` of the others.
+# The golden has every check of the WHOLE dtypes, and only `forward`, `strides` and `refused` of
+# the FORWARD dtypes.
 WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
 FORWARD = ("float16", "complex128", "int32", "int16", "int8", "uint8")
 DTYPES = (*WHOLE, *FORWARD)

@@ -17,7 +17,8 @@ _TOLERANCE = {
     torch.complex128: 1e-3,
 }
 _LEAST = min(_TOLERANCE.values())
-# An index out of range is an IndexError on tpu; on the CPU it is either, by the kernel and the rank.
+# An index out of range raises IndexError on tpu; on the CPU it raises IndexError or RuntimeError,
+# depending on the kernel and the rank.
 _OF_INDICES = {"IndexError", "RuntimeError"}
 
 

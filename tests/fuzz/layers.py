@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines with layers: convolutions, norms, embeddings, losses, attention, and steps that train them."""
+"""Templates of layers: convolutions, norms, embeddings, losses, attention and training steps."""
 
 from __future__ import annotations
 
@@ -148,8 +148,8 @@ TRAINING = [
     row("torch._foreach_mul_([{x}.detach()], 2)", (is_single, lambda x: x.is_leaf)),
 ]
 
-# torch has a list of operators that autocast computes in float32 for each type of device: these rows
-# have operators that it computes in bfloat16 on all of them.
+# For each device type, torch lists the operators that autocast computes in float32. These rows use
+# operators that it computes in bfloat16 on every device type.
 AUTOCAST = [
     row(
         "with torch.autocast(device.type, torch.bfloat16): {out} = F.linear({x}, {x}.clamp(-2, 2))",

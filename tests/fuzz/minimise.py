@@ -12,7 +12,8 @@ from tests.fuzz.program import Program
 def minimise(program: Program, differs: Callable[[Program], bool]) -> Program:
     """Return `program` without the lines that its difference does not need.
 
-    Halves, quarters and so on are taken out while `differs` holds; at the end no single line can go.
+    Remove halves, quarters and so on while `differs` holds. No single line of the result can be
+    removed.
     """
     lines = list(program.lines)
     size = max(len(lines) // 2, 1)

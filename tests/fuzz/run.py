@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Look for programs that tpu computes otherwise than the CPU: `python -m tests.fuzz.run --seeds 0:500`."""
+"""Search for programs whose results differ between tpu and the CPU.
+
+Usage: `python -m tests.fuzz.run --seeds 0:500`.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class State:
         return {name: x for name, x in self.names.items() if isinstance(x, torch.Tensor)}
 
     def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
-        """Return the name of a tensor for which the condition holds, a new one rather than an old."""
+        """Return the name of a tensor that meets the condition, preferring recent tensors."""
         found = [
             name
             for name, tensor in self.tensors().items()

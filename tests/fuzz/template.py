@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A template of a line, and the conditions that its tensors meet.
 
-A template has `{x}`, `{y}`, `{z}` for tensors and `{out}` for a new name. Words in `<...>` are chosen:
-`<dim>`, `<int>`, `<number>`, `<scalar>`.
+A template has `{x}`, `{y}`, `{z}` for tensors and `{out}` for a new name. `<dim>`, `<int>`,
+`<number>` and `<scalar>` are replaced by random values.
 """
 
 from __future__ import annotations

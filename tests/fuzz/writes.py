@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that scatter, gather, sort, write results with `out=`, promote dtypes and view complex numbers."""
+"""Templates that scatter, gather, sort, use `out=`, promote dtypes and view complex numbers."""
 
 from __future__ import annotations
 

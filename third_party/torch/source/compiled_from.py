@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which source files a shared library was compiled from, as the library itself says.
+"""Read from a shared library which source files it was compiled from.
 
-For a release whose source is not at hand but whose wheel is: its libraries keep the name of each file
-that was compiled (symbols of type FILE), and the path of most (checks carry theirs in a message).
+Serves releases of which only the wheel is available. A library has the name of each compiled file
+(symbols of type FILE), and the path of most files (in the messages of their checks).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path, PurePosixPath
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# Below a checkout; what a build generates is below `build`.
+# A path below a checkout; generated files are below `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )
-# What the build calls its copy of a file for one capability of the processor.
+# The suffix of the build's copy of a file for one CPU capability.
 _CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """names: of all files, without their folders. paths: below the checkout, of those that tell."""
+    """The names of all compiled files, without folders, and the known paths below the checkout."""
 
     names: frozenset[str]
     paths: frozenset[str]

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would change in this room for another release: its lists, resolved against that release's tree.
+"""Report what this room must change for another release, by checking its lists against it.
 
-    python -m third_party.torch.source.dry_run DIR       # a checkout of torch, with its build_variables.bzl
-    python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,torch_python,c10}.so
+    python -m third_party.torch.source.dry_run DIR       # a checkout with build_variables.bzl
+    python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,c10}.so
 
-Evaluates the overlay's BUILD file on the tree, without Bazel and without compiling: every file that a
-list names must be there, every variable of upstream's that is loaded must exist, and every template
-that is configured must have the variables that it is given, and no other. Exit status 0: the overlay
-fits. 1: it does not, one line for each thing. 2: DIR is no source tree of torch.
+Evaluates the overlay's BUILD file on the tree without Bazel and without compiling. Every listed
+file and every loaded upstream variable must exist, and every configured template must have exactly
+the variables that the overlay sets. Exit status 0: the overlay fits. 1: it does not; prints a line
+for each fault. 2: DIR is not a source tree of torch.
 
-With --libraries, of the wheel of a release whose source is not at hand: DIR is a tree that the overlay
-fits, and what is said is which of its files those were not compiled from, and which others they were.
+--libraries serves releases of which only the wheel is available. DIR is a tree that the overlay
+fits. The report lists the files of DIR that the libraries were not compiled from, and the files
+that only the libraries have.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Overlay:
         return self.faults
 
     def differences(self, other: compiled_from.Sources) -> list[str]:
-        """Return what a release compiles otherwise than this tree's, a line each. After `resolve`."""
+        """Return a line for each difference from what a release compiles. Call `resolve` first."""
         ours = {file for files in self.files.values() for file in files if not _is_not_torchs(file)}
         names = {PurePosixPath(file).name for file in ours}
         alone = {f for f in self._starlark(self._lists).get("ALONE", ()) if not other.has(f)}
@@ -162,7 +163,7 @@ class Overlay:
 
 
 def _is_not_torchs(file: str) -> bool:
-    """Return whether it is a label of ours, or of another project that upstream has below itself."""
+    """Return whether a file is a label, or belongs to a project that upstream vendors."""
     return file.startswith((":", "@", "//")) or "third_party/" in file
 
 

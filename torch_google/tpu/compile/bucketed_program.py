@@ -137,7 +137,7 @@ class BucketedProgram:
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
-        """Return the metadata of a call's new tensors. Raises PaddingRefusal for strides with gaps."""
+        """Return metadata of a call's new tensors. Raises PaddingRefusal if strides have gaps."""
         results = []
         for index, node in self._made:
             meta = node.meta["val"]

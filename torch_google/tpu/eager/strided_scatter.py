@@ -29,7 +29,7 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Return the results of a scatter that no program lays out as torch does; None for other calls."""
+    """Return the results of a scatter whose layout no program can produce; None for other calls."""
     if op not in _VIEWS or not _keeps_layout(call.views[0]):
         return None
     x, src, *where = call.args

@@ -37,7 +37,7 @@ def _reduced(
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
-    """Return the tolerances of the less precise of both dtypes, in which the result was computed."""
+    """Return the tolerances of the less precise dtype, in which the result was computed."""
     if target == torch.bfloat16:
         return {"rtol": 1e-2, "atol": 1e-2}
     if source in ("float32", "complex64") and target == torch.float64:

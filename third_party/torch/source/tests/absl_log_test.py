@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What torch's C++ code says in a program: Abseil's form, and torch's own variable. In real processes.
+"""Logs of torch's C++ code in real processes: Abseil's format, and torch's own variable.
 
-How `torch_google.logging` takes it into the stream is tested there.
+The tests of `torch_google.logging` cover how it puts these logs into its stream.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch inside the interpreter: nothing of it is a shared library, and nothing of it runs before its import."""
+"""torch linked into the interpreter: no shared library, and no code of it before its import."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _names_of_this_program() -> set[bytes]:
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
-    """A frame is compiled, and called again: torch walks its code by the interpreter's opcode tables."""
+    """Compile and call a frame again: torch walks its code by the interpreter's opcode tables."""
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:

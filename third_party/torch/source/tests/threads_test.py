@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's own pool of threads, which is OpenMP's in a release, and BLAS's: after a fork, and resized."""
+"""The thread pools of torch (OpenMP in a release) and BLAS, after a fork and after a resize."""
 
 from __future__ import annotations
 

@@ -94,7 +94,8 @@ _RULES: dict[str, Rule] = {}
 def rule(*names: str) -> Callable[[_F], _F]:
     """Register a rule for operators. A second rule for an operator raises ValueError.
 
-    A rule returns its results, each a PaddedArray or None. It raises PaddingRefusal if padding would be seen.
+    A rule returns its results, each a PaddedArray or None. It raises PaddingRefusal if padding
+    would affect a result.
     """
 
     def register(function: _F) -> _F:

@@ -28,7 +28,7 @@ class BucketPolicy:
     sizes: tuple[int, ...] | None = None
 
     def bucket(self, size: int) -> int:
-        """Return the bucket of a size. Raises PaddingRefusal if the size exceeds the last bucket."""
+        """Return the bucket of a size. Raises PaddingRefusal for a size above the last bucket."""
         if self.sizes is None:
             return max(_LEAST, 1 << max(size - 1, 0).bit_length())
         for bucket in self.sizes:
@@ -161,7 +161,7 @@ class SizeScope:
         return math.prod((self.real(dim) for dim in dims), start=1)
 
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
-        """Record that dimensions have a fake tensor's sizes. Raises PaddingRefusal if they never can."""
+        """Set dimensions equal to a fake tensor's sizes. Raises PaddingRefusal if that fails."""
         for dim, size in zip(dims, sizes, strict=True):
             own, theirs = expression(dim), self.expr(size)
             if own == theirs or sympy.expand(own - theirs) == 0:
@@ -195,8 +195,8 @@ def factored(scope: SizeScope, size: Any, neighbours: Sequence[tuple[Any, ...]])
 def number(expr: Any, values: Mapping[Any, Any]) -> Any:
     """Return the value of an expression for these values of its symbols.
 
-    Values are numbers or traced scalars. Raises PaddingRefusal for a symbol without a value, and for a
-    function that does not occur in sizes.
+    Values are numbers or traced scalars. Raises PaddingRefusal for a symbol without a value, and
+    for a function that does not occur in sizes.
     """
     if isinstance(expr, int):
         return expr
