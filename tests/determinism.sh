@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds //examples:train.par in two clones, in different directories, with no shared action cache,
-# and compares the bytes. Takes two whole builds; downloads are shared through Bazel's own cache.
+# and compares the bytes. Takes two full builds; downloads are shared through Bazel's own cache.
 #
 #   tests/determinism.sh [DIRECTORY]     DIRECTORY: where to clone and build (default: a new one)
 
@@ -18,11 +18,11 @@ else
 fi
 readonly target source work
 
-# Names of different lengths, so that a path that gets into the result moves what follows it.
+# The clones' names have different lengths, so that a path in the output shifts the bytes after it.
 build() {
   local clone="$1"
   rm -rf "${clone}"
-  # A hook's GIT_WORK_TREE would be where git checks the clone out.
+  # With a hook's GIT_WORK_TREE, git would check out the clone there.
   env -u GIT_DIR -u GIT_WORK_TREE -u GIT_INDEX_FILE git clone --quiet "${source}" "${clone}"
   local bazel=(./bazelw --output_base="${clone}.output")
   (
@@ -35,7 +35,7 @@ build() {
 }
 
 build "${work}/one"
-sleep 2 # Zip files count time in steps of two seconds.
+sleep 2 # Timestamps in zip files have a resolution of two seconds.
 build "${work}/a_second_clone"
 
 one="${work}/one/bazel-bin/examples/train.par"

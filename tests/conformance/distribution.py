@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare random operators: whether two samplers draw from the same distribution."""
+"""Compare random operators: test whether two samplers draw from the same distribution."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> 
         return f"mean {ours.mean(0)[worst]:.4g}, expected {theirs.mean(0)[worst]:.4g}"
     constant = (theirs.std(0) == 0) & (ours.std(0) > 1e-3 * scale)
     if constant.any() and constant.mean() > 0.5:
-        return "draws differ, expected are all alike"
+        return "draws differ, expected equal draws"
     if (theirs.std(0) > 1e-3 * scale).any() and not (ours.std(0) > 0).any():
         return "draws are all alike"
     return _ranks(ours.ravel(), theirs.ravel())
@@ -51,7 +51,7 @@ def _ranks(ours: np.ndarray, theirs: np.ndarray) -> str:
     ours, theirs = np.sort(ours), np.sort(theirs)
     near = max(1e-5 * float(np.abs(theirs).max()), _SMALLEST)
     distance = np.concatenate([_ahead(ours, theirs, near), _ahead(theirs, ours, near)])
-    # Elements of one draw may depend on each other: only the runs are independent.
+    # Elements of one draw may depend on each other; only the runs are independent.
     bound = 2.2 * np.sqrt(2 / max(RUNS, ours.size / 8))
     if distance.max(initial=0.0) > bound:
         return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"

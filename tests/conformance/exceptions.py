@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """A reason for rows. `op`, `dtype` and `check` are names or patterns, separated by commas."""
+    """A reason for failing rows. `op`, `dtype` and `check` are names or patterns, with commas."""
 
     op: str
     dtype: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The golden still holds.
+"""The outcomes match the golden.
 
-The default run takes one sample of every operator in float32. The full one takes several, every
-refusal, and a part of the other dtypes and checks.
+The default run takes one sample of every operator in float32. The full run takes several samples,
+every refusal, and a part of the other dtypes and checks.
 """
 
 from collections.abc import Callable
@@ -14,11 +14,11 @@ from tests.conformance.rows import CHECKS, DTYPES, WHOLE
 from tests.conformance.sweep import sweep, tasks
 from tools.par.testing import budget
 
-UPDATE = "Fix it; or if it is meant, ./bazelw run //tests/conformance:run -- --update"
+UPDATE = "Fix it. If the change is intended, ./bazelw run //tests/conformance:run -- --update"
 
-# (dtypes, checks, which part of how many): each is a test of its own, and a process of its own.
+# (dtypes, checks, (part, parts)). Each is a separate test in a separate process.
 FORWARD = [(("float32",), ("forward",), (part, 8)) for part in range(8)]
-# A prime number of parts: others would take the same operators for each dtype.
+# A prime number of parts, so that each dtype gets different operators.
 REST = [
     (WHOLE[1:], ("forward",), (0, 37)),
     (WHOLE, ("backward",), (0, 37)),
@@ -27,14 +27,14 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
-# Every operator: a refusal that is lost is lost for one operator and dtype. Nothing is compiled
-# unless the device accepts what the CPU refuses.
+# Every operator, because each refusal is implemented per operator and dtype. This compiles nothing
+# unless the device accepts a sample that the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """In the account of a run these are cases of tpu, which is held against the CPU."""
+    """Make the account of a run count these cases for tpu."""
     record_property("device", "tpu")
 
 
@@ -46,10 +46,10 @@ def _device(record_property: Callable[[str, object], None]) -> None:
 def test_outcomes_are_those_of_the_golden(
     dtypes: tuple[str, ...], checks: tuple[str, ...], part: tuple[int, int]
 ) -> None:
-    wanted = tasks(["*"], dtypes, checks, part)
-    assert wanted
+    selected = tasks(["*"], dtypes, checks, part)
+    assert selected
     known = golden.read()
     samples = None if budget.is_full() else 1
-    found = sweep(wanted, samples=samples, seconds=120, file=None, again=False)
-    surprises = [words for row in found if (words := golden.surprise(row, known))]
+    results = sweep(selected, samples=samples, seconds=120, file=None, again=False)
+    surprises = [text for row in results if (text := golden.surprise(row, known))]
     assert not surprises, "\n".join([*surprises, UPDATE])

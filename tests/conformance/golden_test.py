@@ -12,7 +12,7 @@ from tests.conformance.sweep import tasks
 
 UPDATE = "Run: ./bazelw run //tests/conformance:run -- --rows outcomes.jsonl --update"
 
-# Samples of each operator, where op_db has so many.
+# The minimum number of samples of each operator, unless op_db has fewer.
 LEAST = 100
 
 GOOD = Row("add", "float32", "forward", Outcome.PASSED, 5, 5, "", 5, 5)
@@ -103,7 +103,7 @@ def test_the_page_says_what_passes_and_why_not() -> None:
     text = page.page({row.key: row for row in (GOOD, BAD, NONE)}, known)
     assert "| float32, forward | 1 | 1 | 100.0 % |" in text
     assert "| operator x dtype x check | 1 | 2 | 50.0 % |" in text
-    assert "10 samples were run, of 16 that op_db has; 1 of 2 rows had all of theirs." in text
+    assert "10 of op_db's 16 samples were run; 1 of 2 rows had all of their samples." in text
     assert f"| add | +...... 5 |{'  |' * len(DTYPES)}" in text
     bad = {BAD.key: BAD, ("mul", "float32", "forward"): replace(GOOD, op="mul", taken=4)}
     assert "| mul | p..x... 4of5 5of11 |" in page.page(bad, known)

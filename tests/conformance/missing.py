@@ -30,7 +30,7 @@ _TITLE = """\
 
 Written by `python -m tests.conformance.missing` from torch's dispatcher; `missing_test.py` compares.
 An operator is here if torch has a kernel for the CPU, and the device has neither a lowering, nor a kernel of
-its own, nor a decomposition. A variant with `out=` or in place is the operator itself.
+its own, nor a decomposition. In-place and `out=` variants count as the operator itself.
 `torch.tpu.cpu_fallback()` runs most of these on the CPU.
 
 """

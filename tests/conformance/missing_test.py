@@ -19,7 +19,7 @@ def _device() -> None:
     torch.tpu.init()
 
 
-@pytest.mark.skipif(V2_6, reason="the page is of the release of the wheel")
+@pytest.mark.skipif(V2_6, reason="the page is about the torch release of the wheel")
 def test_the_page_is_of_today() -> None:
     text = missing.page(missing.missing(), missing.read_reasons())
     assert missing.FILE.read_text(encoding="utf-8") == text, f"MISSING.md is another. {_UPDATE}"

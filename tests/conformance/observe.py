@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Observe one call of an operator on a device, in the same way for the CPU and for tpu."""
+"""Observe one call of an operator on a device, in the same way on the CPU and on tpu."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows for people: TABLE.md, which is made of the golden and of the exceptions."""
+"""The generator of TABLE.md, from the golden and the exceptions."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ FILE = Path(__file__).with_name("TABLE.md")
 
 _HEAD = """# Operators on tpu, compared with the CPU
 
-Made by `python -m tests.conformance.run --update`; what is said here is checked by
-`golden_test.py`. One row for each operator of torch's op_db, on tpu (JAX on the CPU), strict
-mode; the check `fused` is the forward check in the fused mode.
+Written by `python -m tests.conformance.run --update` and checked by `golden_test.py`. One row for
+each operator of torch's op_db, on tpu (JAX on the CPU) in strict mode. The check `fused` is the
+forward check in the fused mode.
 
 """
 
 _LEGEND = """
-In a cell, one sign for each check: forward, strides of its results, backward, out=, in-place, refused,
-and fused. Refused: those of the first three samples that the CPU refuses, cast to the dtype if the
-operator does not declare it, raise the same type of error here. `+` passes with every sample that was to
-be run, `p` with those of them that were run, `x` does not pass, `.` is not declared or has no sample
-that counts. Then how many samples were run: one number for all checks, or one for each sign but `.`, and
-after `of` how many op_db has if that is more. An empty cell: no check of the operator counts for this
-dtype.
+A cell has one sign for each check: forward, strides of its results, backward, out=, in-place, refused
+and fused. `+`: every sample was run and passes. `p`: some were run, and these pass. `x`: a sample
+fails. `.`: the check is not declared, or has no sample that counts. The numbers after the signs are the
+samples that were run: one number for all checks, or one for each sign except `.`. If op_db has more
+samples, their number follows `of`. A cell is empty if no check of the operator counts for this dtype.
+
+The check `refused` takes the first three samples, cast to the dtype if the operator does not declare it.
+If the CPU refuses a sample, tpu must raise the same type of error.
 
 Not in this table:
 
 - float16, complex128, int32, int16, int8 and uint8: backward, out= and in-place;
-- samples that the CPU refuses beyond the first three of an operator and dtype;
-- the fused mode in other dtypes than float32, its backward, out= and in-place;
-- the debug mode, whose checks of values `value_checks_test.py` has one by one;
+- samples that the CPU refuses, except among the first three of an operator and dtype;
+- the fused mode in dtypes other than float32, and its backward, out= and in-place;
+- the debug mode, whose checks of values `value_checks_test.py` tests;
 - float8, uint16, uint32, uint64 and complex32.
 
 [Random programs](../fuzz/README.md) run in every mode.
@@ -43,7 +44,7 @@ Not in this table:
 
 
 def summary(rows: Iterable[Row]) -> str:
-    """Return one line for each dtype and check: passed of those that have a sample."""
+    """Return a line for each dtype and check: how many of the rows with a sample passed."""
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row.counts:
@@ -63,7 +64,10 @@ def page(rows: Mapping[Key, Row], known: Exceptions) -> str:
     by_op: dict[str, list[Row]] = {}
     for row in rows.values():
         by_op.setdefault(row.op, []).append(row)
-    lines = [f"| operator | {' | '.join(DTYPES)} | why not |", "|---" * (len(DTYPES) + 2) + "|"]
+    lines = [
+        f"| operator | {' | '.join(DTYPES)} | reason for failures |",
+        "|---" * (len(DTYPES) + 2) + "|",
+    ]
     for op in sorted(by_op):
         cells = [_cell(rows, op, dtype) for dtype in DTYPES]
         failed = [row for row in by_op[op] if row.counts and not row.good]
@@ -73,30 +77,30 @@ def page(rows: Mapping[Key, Row], known: Exceptions) -> str:
 
 
 def write(rows: Mapping[Key, Row], known: Exceptions, file: Path = FILE) -> None:
-    aside = file.with_name(file.name + ".part")
-    aside.write_text(page(rows, known), encoding="utf-8")
-    aside.replace(file)
+    temporary = file.with_name(file.name + ".part")
+    temporary.write_text(page(rows, known), encoding="utf-8")
+    temporary.replace(file)
 
 
 def _extent(rows: list[Row]) -> str:
-    """Return how much was run: samples, and how many rows had all of op_db's."""
+    """Return how many samples were run, and how many rows had all of op_db's samples."""
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
     whole = sum(row.whole for row in rows)
     return (
-        f"{taken} samples were run, of {total} that op_db has; {whole} of {len(rows)} rows had all "
-        f"of theirs.\nThe CPU accepts {sum(row.samples for row in rows)} of those that were run. "
-        f"Of the first three of each\noperator and dtype it refuses {refused}.\n\n"
+        f"{taken} of op_db's {total} samples were run; {whole} of {len(rows)} rows had all of their "
+        f"samples.\nThe CPU accepts {sum(row.samples for row in rows)} of the samples that were run. "
+        f"It refuses {refused} of the first three\nsamples of each operator and dtype.\n\n"
     )
 
 
 def _totals(rows: list[Row]) -> str:
-    """Return the shares that count, then all of them by dtype and check."""
+    """Return the main shares, then the counts by dtype and check."""
     forward = [row for row in rows if row.check == "forward"]
-    answered = [row for row in rows if row.check != "refused"]
+    accepted = [row for row in rows if row.check != "refused"]
     whole: dict[tuple[str, str], bool] = {}
-    for row in answered:
+    for row in accepted:
         whole[row.op, row.dtype] = whole.get((row.op, row.dtype), True) and row.good
     shares = [
         ("float32, forward", [row.good for row in forward if row.dtype == "float32"]),
@@ -104,14 +108,14 @@ def _totals(rows: list[Row]) -> str:
         ("gradients", [row.good for row in rows if row.check == "backward"]),
         ("out= and in-place variants", [row.good for row in rows if row.check in _VARIANTS]),
         ("operator x dtype, every check passes", list(whole.values())),
-        ("operator x dtype x check", [row.good for row in answered]),
+        ("operator x dtype x check", [row.good for row in accepted]),
         (
-            "operator x dtype of which the CPU refuses a sample",
+            "operator x dtype with a sample that the CPU refuses",
             [row.good for row in rows if row.check == "refused"],
         ),
     ]
     lines = ["| | passed | of | |", "|---|---|---|---|"]
-    lines += [f"| {what} | {sum(good)} | {len(good)} | {_share(good)} |" for what, good in shares]
+    lines += [f"| {name} | {sum(good)} | {len(good)} | {_share(good)} |" for name, good in shares]
     lines += ["", f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
     for dtype in DTYPES:
         cells = []
@@ -119,7 +123,7 @@ def _totals(rows: list[Row]) -> str:
             good = [row.good for row in rows if (row.dtype, row.check) == (dtype, check)]
             cells.append(f"{sum(good)} of {len(good)}" if good else "")
         lines.append(f"| {dtype} | {' | '.join(cells)} |")
-    lines += ["", "Of these rows, so many were run with every sample of op_db's:", ""]
+    lines += ["", "Rows that were run with all of op_db's samples:", ""]
     lines += [f"| | {' | '.join(CHECKS)} |", "|---" * (len(CHECKS) + 1) + "|"]
     for dtype in DTYPES:
         cells = []
@@ -135,14 +139,14 @@ def _share(good: list[bool]) -> str:
 
 
 def _cell(rows: Mapping[Key, Row], op: str, dtype: str) -> str:
-    found = [rows.get((op, dtype, check)) for check in CHECKS]
-    counted = [row for row in found if row and row.counts]
+    by_check = [rows.get((op, dtype, check)) for check in CHECKS]
+    counted = [row for row in by_check if row and row.counts]
     if not counted:
         return ""
     counts = list(dict.fromkeys(map(_count, counted)))
     if len(counts) > 1:
         counts = [_count(row) for row in counted]
-    return f"{''.join(map(_sign, found))} {' '.join(counts)}".rstrip()
+    return f"{''.join(map(_sign, by_check))} {' '.join(counts)}".rstrip()
 
 
 def _sign(row: Row | None) -> str:

@@ -18,17 +18,20 @@ from torch_google.tpu import autoload
 
 autoload()
 
-_ACCEPTED = "the CPU also accepts it: it is an error on other devices only"
-_OTHER_WORDS = "the CPU raises another message, which the device repeats"
+_ACCEPTED = "the CPU also accepts it; only other devices refuse it"
+_OTHER_WORDS = "the CPU raises a different message, which the device repeats"
 
-# Operators and positions of error inputs with another outcome than op_db declares.
+# Operators and positions of error inputs whose outcome differs from what op_db declares.
 EXCEPTIONS = {
     ("__rmod__", 0): _ACCEPTED,
     ("__rpow__", 0): _ACCEPTED,
     ("__rsub__", 0): _ACCEPTED,
     ("clamp_max", 0): _ACCEPTED,
     ("clamp_min", 0): _ACCEPTED,
-    ("masked_fill", 2): "refused with another message: complex values are not checked for fit",
+    (
+        "masked_fill",
+        2,
+    ): "refused with a different message: the device does not check whether complex values fit",
     ("narrow_copy", 1): _OTHER_WORDS,
     ("narrow_copy", 6): _OTHER_WORDS,
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one check of an operator with one dtype came to."""
+"""The outcome of one check of an operator in one dtype."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
 FORWARD = ("float16", "complex128", "int32", "int16", "int8", "uint8")
 DTYPES = (*WHOLE, *FORWARD)
 
-# `strides` is judged in the run of `forward`; `fused` is a check of float32 alone.
+# The run of `forward` also checks `strides`; `fused` is a check in float32 only.
 CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused")
 
 
 @dataclass(frozen=True)
 class Row:
-    """`samples`: those taken that the CPU itself accepts. `message`: the first that went wrong.
+    """The counts of a check: of `total` samples, `taken` were run and the CPU accepts `samples`.
 
-    `taken`: how many of op_db's `total` were run. They come in one order, however many are taken:
-    `first` is the position in it of the first that went wrong.
+    The samples of a row have a fixed order. `first` is the position of the first sample that
+    failed, and `message` says how.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def counts(self) -> bool:
-        """Whether there was anything to check."""
+        """Whether the CPU accepts a sample, so that there is a result to compare."""
         return self.outcome is not Outcome.EMPTY
 
     @property
@@ -61,16 +61,16 @@ class Row:
 
     @property
     def whole(self) -> bool:
-        """Whether every sample of op_db's was run."""
+        """Whether all of op_db's samples were run."""
         return self.taken == self.total
 
     @property
     def ended(self) -> bool:
-        """Whether the process ended, or was ended, by the last sample that was taken."""
+        """Whether the last sample ended the process, or the process was killed during it."""
         return self.outcome in (Outcome.CRASHED, Outcome.SLOW) and self.first == self.taken - 1
 
     def failing(self, taken: int) -> int | None:
-        """Return `first` as it is where only so many are taken."""
+        """Return the value of `first` if only `taken` samples are run."""
         return None if self.first is None or self.first >= taken else self.first
 
     def __str__(self) -> str:
@@ -78,15 +78,16 @@ class Row:
         return f"{' '.join(self.key)} {self.outcome.value} {counts} {self.message}".rstrip()
 
 
-def add(row: Row, outcome: Outcome, index: int | None, words: str) -> Row:
-    """Return a row with one sample more; of those that go wrong, the first one's words stay."""
+def add(row: Row, outcome: Outcome, index: int | None, message: str) -> Row:
+    """Return a row with one more sample. The message of the first failure is kept."""
     good = outcome is Outcome.PASSED
     more = replace(row, samples=row.samples + 1, passed=row.passed + good, taken=row.taken + 1)
     if row.first is not None:
         return more
     if good:
         return replace(more, outcome=outcome)
-    message = words if index is None else f"sample {index}: {words}"
+    if index is not None:
+        message = f"sample {index}: {message}"
     return replace(more, outcome=outcome, message=message, first=row.taken)
 
 

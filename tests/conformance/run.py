@@ -6,7 +6,7 @@
 
 Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`,
 `div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome is
-the golden's. 1: some outcome is not, or with --update some failure has no reason.
+the golden's. 1: an outcome differs, or with --update a failure has no reason.
 """
 
 from __future__ import annotations

@@ -28,15 +28,15 @@ NORMWISE: dict[str, str] = {
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
-# The same for gradients.
+# Gradients that are such sums.
 NORMWISE_GRADIENTS: dict[str, str] = {
-    "grid_sampler_2d": "sums over the points that lie near, which cancel",
-    "grid_sampler_3d": "sums over the points that lie near, which cancel",
+    "grid_sampler_2d": "sums over nearby points, which cancel",
+    "grid_sampler_3d": "sums over nearby points, which cancel",
     "nn.functional.adaptive_avg_pool3d": "sums of windows that overlap, which cancel",
     "nn.functional.avg_pool1d": "sums of windows that overlap, which cancel",
     "nn.functional.bilinear": "sums of products, which cancel",
     "nn.functional.embedding_bag": "sums over the uses of a row, which cancel",
-    "nn.functional.grid_sample": "sums over the points that lie near, which cancel",
+    "nn.functional.grid_sample": "sums over nearby points, which cancel",
     "nn.functional.interpolate.area": "sums of windows that overlap, which cancel",
     "nn.functional.max_pool2d": "sums over the windows that an element wins, which cancel",
     "nn.functional.max_pool3d": "sums over the windows that an element wins, which cancel",

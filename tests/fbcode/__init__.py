@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suites of our own on torch's machinery for tests, as a monorepo runs them."""
+"""Our suites on torch's test framework, run as in a monorepo."""

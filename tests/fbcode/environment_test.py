@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every par_test has, packed or not, without a word in its BUILD."""
+"""The environment of every par_test, packed or not, without settings in its BUILD file."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs() -> None:
 
 
 def test_the_device_is_there_where_torch_is_imported() -> None:
-    """By its entry point: nothing here registers it."""
+    """torch loads its entry point; this test does not register it."""
     names = {base.__name__ for base in common_device_type.get_device_type_test_bases()}
     assert names == {"CPUTestBase", "PrivateUse1TestBase"}

@@ -12,19 +12,19 @@ from pathlib import Path
 from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
 
-# How the reason begins of a test that was run and is known not to pass.
+# The prefix of the reason of a test that ran and is known to fail.
 KNOWN = "known: "
 
-# What the line says that is written before a test. Where it stays the last, somebody ended the run,
-# or the test its process: `confirm` says the latter.
+# The reason in the line that is written before a test. If it is the test's last line, the run was
+# killed, or the test ended its process; `confirm` marks the latter.
 BEGUN = "begun"
 
 
 @dataclasses.dataclass(frozen=True)
 class Ran:
-    """One test. `suite`: its file and class, without the device that torch puts into its name.
+    """The outcome of a test. `suite`: its file and class, without the device that torch appends.
 
-    `reason`: why it was skipped, or the first line of what went wrong. `seconds`: of the clock.
+    `reason`: why it was skipped, or the first line of the error. `seconds`: wall-clock time.
     """
 
     suite: str
@@ -43,19 +43,19 @@ class Ran:
         return self.outcome is Outcome.SKIPPED and self.reason.startswith(KNOWN)
 
     def case(self) -> Case:
-        """As the tables of `tools/presubmit/account.py` count it."""
+        """Return the test in the form that `tools/presubmit/account.py` counts."""
         reason = self.reason if self.outcome is Outcome.SKIPPED else ""
         return Case(f"{self.suite}::{self.test}", self.outcome, reason, self.device)
 
 
 def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
-    """Return the last line of each test after the first `since` bytes; none without a file.
+    """Return the last line of each test after the first `since` bytes; empty if no file exists.
 
     Raises ValueError, with the line number, for a malformed line.
     """
     if not file.exists():
         return {}
-    found = {}
+    rows = {}
     text = file.read_bytes()
     before = text.count(b"\n", 0, since)
     lines = text[since:].decode().splitlines()
@@ -65,8 +65,8 @@ def read(file: Path, since: int = 0) -> dict[tuple[str, str], Ran]:
             ran = Ran(**{**row, "outcome": Outcome(row["outcome"])})
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{file}:{number}: {error}. Remove the line") from error
-        found[ran.key] = ran
-    return found
+        rows[ran.key] = ran
+    return rows
 
 
 def append(file: Path, rows: Iterable[Ran]) -> None:
@@ -74,22 +74,22 @@ def append(file: Path, rows: Iterable[Ran]) -> None:
     lines = [
         json.dumps({**dataclasses.asdict(row), "outcome": row.outcome.value}) + "\n" for row in rows
     ]
-    place = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
-        os.write(place, "".join(lines).encode())
+        os.write(descriptor, "".join(lines).encode())
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
 def confirm(file: Path, status: int, since: int = 0) -> bool:
-    """Say that tests which began ended their process, with a status as `subprocess` has it.
+    """Mark unfinished tests as having ended their process with `status`, as in `subprocess`.
 
-    `since` is how many bytes the file had when that process began: a test that another one was at
-    is not this one's. Return whether there were any.
+    `since` is the file's size when that process began, so tests of other processes are ignored.
+    Return whether there were any.
     """
     begun = [row for row in read(file, since).values() if row.reason == BEGUN]
-    words = f"ended its process with status {status}"
-    append(file, [dataclasses.replace(row, reason=words) for row in begun])
+    reason = f"ended its process with status {status}"
+    append(file, [dataclasses.replace(row, reason=reason) for row in begun])
     return bool(begun)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of results: its last line for a test counts, and what began is not what ended."""
+"""The results file: the last line of a test counts, and a test that only began has not ended."""
 
 from __future__ import annotations
 

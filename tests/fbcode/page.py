@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TABLE.md: how many tests ran, on which device, and why others did not."""
+"""The generator of TABLE.md: counts of tests by device, and the reasons for skips."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 from tests.fbcode.outcomes import KNOWN, Ran
 from tools.presubmit.results import Outcome
 
-_HEAD = """# What the suites gave
+_HEAD = """# Results of the suites
 
-Written by `tests/fbcode/run.py --page`, of the tests that its results file has; the
-[README](README.md) says which part of torch's tables that is.
-`known`: it was run and did not pass, as `devices/known.json` says, with the reason.
+Written by `tests/fbcode/run.py --page` from a results file. The [README](README.md) says which part of
+torch's tables it covers. `known`: the test ran and failed, and `devices/known.json` has the reason.
 """
 
 
@@ -65,7 +64,7 @@ def _reasons(title: str, found: Sequence[Ran]) -> list[str]:
 
 
 def failures(found: Sequence[Ran]) -> list[str]:
-    """Return the lines about what failed, in order; none where nothing did."""
+    """Return a sorted list of the failed tests as lines; empty if none failed."""
     failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
     if not failed:
         return []
@@ -73,13 +72,13 @@ def failures(found: Sequence[Ran]) -> list[str]:
     return ["", "## Failed", "", *names]
 
 
-def put(words: str, file: Path) -> None:
-    """Write a page, whole or not at all. Raises OSError."""
-    aside = file.with_name(f"{file.name}.part")
-    aside.write_text(words, encoding="utf-8")
-    aside.replace(file)
+def put(page: str, file: Path) -> None:
+    """Write a page atomically. Raises OSError."""
+    temporary = file.with_name(f"{file.name}.part")
+    temporary.write_text(page, encoding="utf-8")
+    temporary.replace(file)
 
 
-def cell(words: str) -> str:
-    """Return words that end no cell and begin no tag."""
-    return words.replace("|", "\\|").replace("<", "\\<")
+def cell(content: str) -> str:
+    """Return a text escaped for a table's cell."""
+    return content.replace("|", "\\|").replace("<", "\\<")

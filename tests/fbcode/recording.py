@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plugin of pytest: what becomes of tests goes to a file, and what is there is not run again."""
+"""A pytest plugin that records outcomes in a file and skips tests that the file has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.fbcode import outcomes
 from tests.fbcode.outcomes import Ran
 from tools.presubmit.results import Outcome
 
-# The file; and, where it is not empty, that what failed is run once more.
+# Variables: the results file; and, if AGAIN is not empty, failed tests run again.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
 
@@ -21,15 +21,15 @@ AGAIN = "FBCODE_AGAIN"
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     known = outcomes.read(_file())
     again = bool(os.environ.get(AGAIN))
-    left: list[pytest.Item] = []
+    remaining: list[pytest.Item] = []
     done: list[pytest.Item] = []
     for item in items:
         ran = known.get(_named(item, Outcome.FAILED, "").key)
         if ran is None or ran.reason == outcomes.BEGUN:
-            left.append(item)
+            remaining.append(item)
         else:
-            (left if again and ran.outcome is Outcome.FAILED else done).append(item)
-    items[:] = left
+            (remaining if again and ran.outcome is Outcome.FAILED else done).append(item)
+    items[:] = remaining
     config.hook.pytest_deselected(items=done)
 
 
@@ -44,8 +44,7 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    found = item.stash.get(_REPORTS, [])
-    item.stash[_REPORTS] = [*found, report]
+    item.stash[_REPORTS] = [*item.stash.get(_REPORTS, []), report]
     if report.when == "teardown":
         outcomes.append(_file(), [_ended(item)])
     return report
@@ -59,13 +58,13 @@ def _ended(item: pytest.Item) -> Ran:
     seconds = round(sum(report.duration for report in reports), 2)
     for report in reports:
         if report.failed:
-            words = getattr(report.longrepr, "reprcrash", None)
-            said = words.message if words else str(report.longrepr)
-            return _named(item, Outcome.FAILED, (said.splitlines() or [""])[0][:300], seconds)
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = crash.message if crash else str(report.longrepr)
+            return _named(item, Outcome.FAILED, (text.splitlines() or [""])[0][:300], seconds)
     for report in reports:
         if report.skipped:
-            said = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
-            return _named(item, Outcome.SKIPPED, said.removeprefix("Skipped: "), seconds)
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+            return _named(item, Outcome.SKIPPED, reason.removeprefix("Skipped: "), seconds)
     return _named(item, Outcome.PASSED, "", seconds)
 
 
@@ -77,7 +76,8 @@ def _named(item: pytest.Item, outcome: Outcome, reason: str, seconds: float = 0.
         for suffix in ("CPU", "PRIVATEUSE1", "TPU"):
             name = name.removesuffix(suffix)
         suite += f"::{name}"
-    # Where the device stands in Bazel's results too; a test that ended its process has none yet.
+    # Bazel's results have the device in the same property. It is unset if the test ended its
+    # process.
     device = str(dict(item.user_properties).get("device", ""))
     return Ran(suite, item.name, device, outcome, reason, seconds)
 

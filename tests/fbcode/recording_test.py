@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugin, in a process of its own: what it writes, and what it does not run again."""
+"""The plugin in a separate process: what it writes, and which tests it skips in a second run."""
 
 from __future__ import annotations
 
@@ -98,7 +98,9 @@ def test_what_is_there_is_not_run_again_but_what_failed_if_asked(folder: Path) -
     assert _run(folder, again=True) == pytest.ExitCode.TESTS_FAILED
     assert _found(folder)["test_fails_tpu"][2] == "passed"
     more = (folder / "results.jsonl").read_text().removeprefix(written)
-    assert len(more.splitlines()) == 4  # of two tests: begun, and ended
+    assert (
+        len(more.splitlines()) == 4
+    )  # two tests, each with a line for its start and one for its end
 
 
 def test_a_test_that_ends_the_process_is_run_again_until_somebody_says_so(folder: Path) -> None:

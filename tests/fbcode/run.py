@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the suites over the whole of torch's tables, or a share of them, and say what became of it.
+"""Run the suites over all of torch's tables, or a share of them, and print a summary.
 
-    python -m tests.fbcode.run devices --results devices.jsonl           # goes on where it was
+    python -m tests.fbcode.run devices --results devices.jsonl           # resumes
     python -m tests.fbcode.run devices --share 5/96 -- -k operators -x
     python -m tests.fbcode.run all --results all.jsonl --page tests/fbcode/TABLE.md
 
-Behind `--` are pytest's own options. The tables at the end are those of
-`tools/presubmit/account.py`.
+Options after `--` go to pytest. The tables at the end are those of `tools/presubmit/account.py`.
 """
 
 from __future__ import annotations
@@ -24,38 +23,38 @@ import pytest
 from tests.fbcode import outcomes, page, recording
 from tests.fbcode.share import SUITES
 
-# Programs are never given back: shares of this size keep a process at a few GB.
+# Compiled programs are never freed; shares of this size limit a process to a few GB.
 _SHARES = {"devices": 32, "distributed": 1}
 
 
 def main(argv: Sequence[str]) -> int:
     """Return 0 if the results file has tests and no failure."""
-    ours, behind = [*argv], []
-    if "--" in ours:
-        ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
-    options = _parse(ours)
+    own, for_pytest = [*argv], []
+    if "--" in own:
+        own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
+    options = _parse(own)
     chosen = sorted(SUITES) if options.suites == "all" else [options.suites]
     with tempfile.TemporaryDirectory() as scratch:
         results = options.results or Path(scratch, "results.jsonl")
         for suites in chosen:
             every = [f"{index}/{_SHARES[suites]}" for index in range(_SHARES[suites])]
             for share in [options.share] if options.share else every:
-                status = _run(suites, share, results, options.again, behind)
+                status = _run(suites, share, results, options.again, for_pytest)
                 if status:
                     return status
-        found = list(outcomes.read(results).values())
-    fine = outcomes.announce(found, lambda ran: ran.suite)
+        tests = list(outcomes.read(results).values())
+    fine = outcomes.announce(tests, lambda ran: ran.suite)
     if options.page:
-        page.write(found, options.page)
+        page.write(tests, options.page)
     return 0 if fine else 1
 
 
-def _run(suites: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:
-    """Run what is left of a share. Returns 0, or pytest's status when it could not be run.
+def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
+    """Run the rest of a share. Return 0, or pytest's status if the share could not be run.
 
-    A test that ends the process has failed; another process goes on behind it.
+    A test that ends the process counts as failed; a new process continues after it.
     """
-    command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *behind]
+    command = [sys.executable, "-m", "tests.fbcode.share", suites, share, str(results), *for_pytest]
     environment = {**os.environ, recording.AGAIN: "1" if again else ""}
     while True:
         print(f"=== {suites}, share {share}", flush=True)
@@ -63,14 +62,18 @@ def _run(suites: str, share: str, results: Path, again: bool, behind: Sequence[s
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # Failures are in the file, with pytest's options that end a run at the first.
+        # The tests ran. The file has the failures, also if a pytest option stopped at the first
+        # one.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0
         if status > 0 or _size(results) == before:
-            print(f"run: share {share} of {suites} ended with {status}, as above", file=sys.stderr)
+            print(
+                f"run: share {share} of {suites} ended with {status}; its output is above",
+                file=sys.stderr,
+            )
             return abs(status)
         outcomes.confirm(results, status, before)
-        # What failed before the end of this process is not run a third time.
+        # Tests that failed again before the process ended do not run a third time.
         environment[recording.AGAIN] = ""
 
 
@@ -81,10 +84,12 @@ def _size(file: Path) -> int:
 def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="run", description=__doc__.splitlines()[0])
     parser.add_argument("suites", choices=["all", *sorted(SUITES)])
-    parser.add_argument("--share", help="of the tables, INDEX/SHARES; default: all, one by one")
-    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
-    parser.add_argument("--again", action="store_true", help="but for what failed")
-    parser.add_argument("--page", type=Path, help="write the tables there, in Markdown")
+    parser.add_argument(
+        "--share", help="INDEX/SHARES of the tables; default: all shares, one by one"
+    )
+    parser.add_argument("--results", type=Path, help="results file; tests in it do not run again")
+    parser.add_argument("--again", action="store_true", help="run failed tests again")
+    parser.add_argument("--page", type=Path, help="write the tables to this Markdown file")
     return parser.parse_args(argv)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which entries of one of torch's tables a run takes: a share that is the same on every machine."""
+"""Select a share of the entries of one of torch's tables, the same share on every machine."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
 
-# `2/16` takes the third of sixteen shares of every table, `0/1` all; without it each suite has its
-# own.
+# `2/16` takes the third of sixteen shares of every table, `0/1` all. The default depends on the
+# suite.
 VARIABLE = "FBCODE_SHARE"
 
 
 class Entry(Protocol):
-    """An entry of op_db, module_db or optim_db: all of them name themselves by attributes."""
+    """An entry of op_db, module_db or optim_db; each has a name as an attribute."""
 
     @property
     def name(self) -> str: ...
@@ -24,21 +24,21 @@ E = TypeVar("E", bound=Entry)
 
 
 def sampled(entries: Iterable[E], *, shares: int) -> list[E]:
-    """Return the first of `shares` shares of a table, or the share that the environment asks for.
+    """Return the first of `shares` shares of a table, or the share that the environment names.
 
-    An entry's share depends on nothing but its name, so a release that adds some moves no other. A
-    share that has none gets the table's first.
-    Raises ValueError when the variable is not `INDEX/SHARES`, 0 <= INDEX < SHARES.
+    An entry's share depends only on its name, so new entries do not move others. An empty share
+    gets the first entry of the table.
+    Raises ValueError if the variable is not `INDEX/SHARES`, 0 <= INDEX < SHARES.
     """
     table = list(entries)
-    index, shares = _asked(os.environ.get(VARIABLE) or f"0/{shares}")
-    found = [entry for entry in table if _number(entry) % shares == index]
-    # torch's decorators refuse to make no test at all.
-    return found or table[:1]
+    index, shares = _parse(os.environ.get(VARIABLE) or f"0/{shares}")
+    share = [entry for entry in table if _number(entry) % shares == index]
+    # torch's decorators raise an error for an empty table.
+    return share or table[:1]
 
 
 def full_name(entry: Any) -> str:
-    """Return an entry's name with that of its variant, as torch's tests have it."""
+    """Return an entry's name with its variant, as in the names of torch's tests."""
     return str(getattr(entry, "full_name", entry.name))
 
 
@@ -46,8 +46,8 @@ def _number(entry: Entry) -> int:
     return int.from_bytes(hashlib.sha256(full_name(entry).encode()).digest()[:8], "big")
 
 
-def _asked(words: str) -> tuple[int, int]:
-    index, slash, shares = words.partition("/")
+def _parse(share: str) -> tuple[int, int]:
+    index, slash, shares = share.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)
-    raise ValueError(f"{VARIABLE}: expected INDEX/SHARES as in 0/16, found '{words}'")
+    raise ValueError(f"{VARIABLE}: expected INDEX/SHARES as in 0/16, found '{share}'")

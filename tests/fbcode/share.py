@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One share of the tables in this process: SUITES INDEX/SHARES RESULTS [options of pytest]."""
+"""Run one share of the tables in this process: SUITES INDEX/SHARES RESULTS [pytest options]."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SUITES = {
 def main(argv: Sequence[str]) -> int:
     """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
     suites, share, results, *options = argv
-    # What .bazelrc and BUILD say of these tests; and compiled as what runs once.
+    # The settings of .bazelrc and BUILD for these tests, without optimisation of compiled programs.
     os.environ.update(
         PYTORCH_TEST_FBCODE="1",
         PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1",

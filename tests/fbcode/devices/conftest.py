@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device for tests: registered before torch's machinery for tests is imported, which asks."""
+"""Register the device before torch's test framework is imported, which looks for devices."""
 
 from torch_google.tpu import autoload
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known not to pass: known.json, kept by hand, a pattern of test names and the reason."""
+"""The known failures: known.json, maintained by hand, with test name patterns and reasons."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE = Path(__file__).with_name("known.json")
 class Entry:
     """`tests`: a pattern of `TestClassDEVICE.test_name`, as pytest names tests.
 
-    DEVICE is `CPU`; that of tpu is `PRIVATEUSE1` or `TPU`, by what was set up before: write `*`.
+    DEVICE is `CPU`. For tpu it is `PRIVATEUSE1` or `TPU`, depending on earlier tests: write `*`.
     """
 
     tests: str
@@ -29,19 +29,23 @@ class Entry:
 
 
 def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
-    """Make a suite's classes for every device, and skip what is known, with its reason.
+    """Instantiate a suite for every device, and skip known failures with their reasons.
 
-    A test that is known runs all the same: it fails when it passes, so that its entry goes.
+    A known failure still runs. If it passes, the test fails, so that its entry is removed.
     """
     name, entries = suite.__name__, load()
     instantiate_device_type_tests(suite, scope)
-    for made, cls in list(scope.items()):
-        if made.startswith(name) and isinstance(cls, type) and issubclass(cls, unittest.TestCase):
+    for class_name, cls in list(scope.items()):
+        if (
+            class_name.startswith(name)
+            and isinstance(cls, type)
+            and issubclass(cls, unittest.TestCase)
+        ):
             apply(cls, entries)
 
 
 def apply(cls: type, entries: Sequence[Entry]) -> None:
-    """Skip the tests of a class that entries cover."""
+    """Skip the failures of tests that entries cover."""
     for test in unittest.defaultTestLoader.getTestCaseNames(cls):
         for entry in entries:
             if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):
@@ -68,6 +72,6 @@ def _expected(test: Callable[..., Any], entry: Entry) -> Callable[..., Any]:
             raise
         except Exception as error:
             raise unittest.SkipTest(f"known: {entry.reason}") from error
-        raise AssertionError(f"{self.id()} passes. Take '{entry.tests}' out of {FILE.name}")
+        raise AssertionError(f"{self.id()} passes. Remove '{entry.tests}' from {FILE.name}")
 
     return run

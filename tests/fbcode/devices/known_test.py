@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known is skipped with its reason, and fails when it passes."""
+"""A known failure is skipped with its reason, and fails if it passes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_is_known_is_skipped() -> None:
 def test_what_is_known_and_passes_is_a_failure() -> None:
     result = _run(known.Entry("TestThingsCPU.test_passes", "it could not"))
     trace = {test.id().rpartition(".")[2]: words for test, words in result.failures}
-    assert "Take 'TestThingsCPU.test_passes' out of known.json" in trace["test_passes"]
+    assert "Remove 'TestThingsCPU.test_passes' from known.json" in trace["test_passes"]
 
 
 def test_an_entry_has_a_reason(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from torch.utils import _pytree as pytree
 from tests.fbcode.devices import known
 from tests.fbcode.sample import sampled
 
-# Of a lazy module there is nothing to compare before its first call.
+# Lazy modules have no parameters to compare before their first call.
 _MODULES = sampled([info for info in module_db if "Lazy" not in info.name], shares=12)
 _SAMPLES = 2
 
 
 class TestModules(TestCase):
-    # In training some of them drop at random: what they give then is not to be compared.
+    # Evaluation only: in training, some modules apply random dropout, which cannot be compared.
     @modules(_MODULES, allowed_dtypes=[torch.float32], train_eval_mode=TrainEvalMode.eval_only)
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
@@ -72,7 +72,7 @@ def _module(info: Any, made: Any, dtype: torch.dtype, seed: int = 0) -> torch.nn
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)
-    # Some are told a device, and some are given samples in double precision.
+    # Some constructors take a device, and some samples are in double precision.
     return module.cpu().to(dtype)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Operators of op_db, a share of them in each run, on every device that torch's machinery finds."""
+"""Operators of op_db, one share per run, on every device of torch's test framework."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _OPERATORS = sampled(op_db, shares=128)
 _REFERENCES = sampled(python_ref_db, shares=64)
 _WITH_OUT = sampled([op for op in op_db if op.supports_out], shares=128)
 _SAMPLES = 2
-# The device's compiler orders sums and contracts products as it likes.
+# The device's compiler may reorder sums and contract products.
 _APART = {"rtol": 1e-4, "atol": 1e-4}
-# NumPy's and SciPy's functions sum in another order, and in another precision near a pole.
+# NumPy and SciPy sum in a different order, and use a different precision near a pole.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
-# Of vectors that a decomposition may turn, and of random projections, no two kernels give the same.
-# tests/conformance compares what they are made for.
+# Decompositions whose vectors are unique only up to rotation, and random projections.
+# tests/conformance compares what they reconstruct.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
@@ -40,14 +40,14 @@ _NOT_UNIQUE = {
     "svd",
     "svd_lowrank",
 }
-# JAX has no half complex numbers.
+# JAX lacks complex32.
 _NOT_ON = {"tpu": {torch.complex32}}
 
 
 class TestOperators(TestCase):
     @ops(_OPERATORS, allowed_dtypes=(torch.float32, torch.int64))
     def test_agrees_with_the_reference(self, device: str, dtype: torch.dtype, op: Any) -> None:
-        """The CPU with op_db's NumPy function, every other device with the CPU."""
+        """Compare the CPU with op_db's NumPy function, and every other device with the CPU."""
         here = torch.device(device).type
         for sample in _samples(op, device, dtype):
             if here != "cpu":
@@ -81,14 +81,14 @@ class TestOperators(TestCase):
             _skip_what_varies(op, sample)
             expected = _call(op, sample)
             if not all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(expected)):
-                self.skipTest("its result is not made of tensors")
+                self.skipTest("its result has no tensors")
             place = pytree.tree_map(torch.zeros_like, expected)
             empty = pytree.tree_map(lambda leaf: leaf.new_empty(0), expected)
             for out in (place, empty):
                 result = _call(op, sample, out=out)
                 self.assertEqual(out, expected)
                 if result is None:
-                    continue  # some return nothing beside what they write
+                    continue  # some return only the tensor that they write
                 for one, other in zip(*map(pytree.tree_leaves, (result, out)), strict=True):
                     self.assertIs(one, other)
 
@@ -121,7 +121,7 @@ def _samples(op: Any, device: str, dtype: torch.dtype) -> list[Any]:
 
 
 def _in_numpy(op: Any) -> Callable[..., Any]:
-    """Return the NumPy function of an operator, with the names that torch has for its arguments."""
+    """Return the NumPy function of an operator, with torch's argument names."""
     if not isinstance(op, SpectralFuncInfo):
         return op.ref
     dims = "axis" if op.ndimensional is SpectralFuncType.OneD else "axes"
@@ -139,9 +139,9 @@ def _call(op: Any, sample: Any, **more: Any) -> Any:
 
 
 def _skip_what_varies(op: Any, sample: Any) -> None:
-    """Skip an operator that draws numbers or gives memory as it is: two calls may differ."""
+    """Skip operators with random or uninitialised results: two calls may differ."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
-        raise unittest.SkipTest("its result is memory as it was")
+        raise unittest.SkipTest("its result is uninitialised memory")
     found = []
     for seed in (0, 1):
         torch.manual_seed(seed)
@@ -153,14 +153,14 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
 
 
 def _skip_what_draws(op: Any) -> None:
-    """Skip random operators, which op_db seeds: devices draw different numbers for one seed."""
+    """Skip random operators: devices draw different numbers from the same seed."""
     code = getattr(op.op, "__code__", None)
     if code is not None and "wrapper_set_seed" in code.co_names:
         raise unittest.SkipTest("its result is random")
 
 
 def _moved(structure: Any, device: str) -> Any:
-    """Return a sample, or a structure of results, with every tensor and device of it elsewhere."""
+    """Return a structure with every tensor moved to `device` and every device replaced by it."""
     if type(structure).__name__ == "SampleInput":
         parts = (structure.input, structure.args, structure.kwargs)
         first, args, kwargs = pytree.tree_map(lambda leaf: _leaf(leaf, device), parts)

@@ -74,7 +74,7 @@ def _configurations(info: Any, device: str) -> list[Any]:
 
 
 def _problem(device: str, dtype: torch.dtype) -> tuple[torch.nn.Module, Callable[[], torch.Tensor]]:
-    """Return a small model on the device, and what gives its loss and fills in gradients."""
+    """Return a small model on the device, and a function that computes its loss and gradients."""
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
     x, y = torch.randn(16, 4, dtype=dtype), torch.randn(16, 2, dtype=dtype)

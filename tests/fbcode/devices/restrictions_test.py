@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase, as its tests are written
-"""What torch's decorators leave out is a skip with its reason, on the CPU and on tpu.
+"""Tests that torch's decorators exclude are reported as skips with a reason, on the CPU and tpu.
 
-The suite is a real one, so its skips are in every report; the table below says what they must be.
+The suite is a real one, so its skips are in every report. The table below has the expected skips.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class TestRestrictions(TestCase):
     def test_native_devices(self, device: str) -> None:
         self._runs_on(device)
 
-    @skipCPUIf(True, "the CPU is left out here")
+    @skipCPUIf(True, "this test excludes the CPU")
     def test_not_on_the_cpu(self, device: str) -> None:
         self._runs_on(device)
 
-    @skipPRIVATEUSE1If(True, "the private device is left out here")
+    @skipPRIVATEUSE1If(True, "this test excludes the private device")
     def test_not_on_the_private_device(self, device: str) -> None:
         self._runs_on(device)
 
@@ -73,13 +73,13 @@ _EXPECTED = {
         "test_only_tpu": f"{_ONLY}['tpu']",
         "test_only_cuda": f"{_ONLY}cuda",
         "test_only_accelerators": "onlyAccelerator: doesn't run on CPU or meta devices",
-        "test_not_on_the_cpu": "the CPU is left out here",
+        "test_not_on_the_cpu": "this test excludes the CPU",
         "test_many_devices": "fewer than 99 devices detected",
     },
     "tpu": {
         "test_only_cpu": f"{_ONLY}cpu",
         "test_only_cuda": f"{_ONLY}cuda",
-        "test_not_on_the_private_device": "the private device is left out here",
+        "test_not_on_the_private_device": "this test excludes the private device",
         "test_many_devices": "fewer than 99 devices detected",
     },
 }
@@ -94,7 +94,8 @@ def test_the_bases_are_the_cpu_and_the_private_device() -> None:
 
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
 def test_what_is_left_out_is_skipped_with_the_reason(device: str) -> None:
-    # A private device's classes have its name once one of them was set up, in this file or before.
+    # torch renames a private device's classes when it first sets one up, in this file or an earlier
+    # one.
     names = {"CPU"} if device == "cpu" else {"PRIVATEUSE1", "TPU"}
     (name,) = {f"TestRestrictions{name}" for name in names} & set(globals())
     result = unittest.TestResult()

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: E402, PT009, PT027 - the device comes first; torch's own TestCase compares tensors
-"""Suites of two processes that have the device, found by name like those of `processes`."""
+# ruff: noqa: E402, PT009, PT027 - the device must be registered first; torch's own TestCase compares tensors
+"""Suites of two processes with the device. Child processes import them by name."""
 
 from __future__ import annotations
 
 from torch_google.tpu import autoload
 
-# Before torch's machinery for tests is imported, which asks. A rank imports this module first.
+# Before importing torch's test framework, which looks for devices. Each rank imports this module
+# first.
 autoload()
 
 import torch
@@ -18,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Groups that name no backend: torch takes the one of the accelerator that it finds."""
+    """Groups without an explicit backend: torch uses the accelerator's."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()
@@ -39,7 +40,7 @@ class TestDevice(Processes):
 
 
 class TestShards(common_dtensor.DTensorTestBase):
-    """torch's own base of tests for DTensor, which asks the accelerator for its backend."""
+    """Tests on torch's base class for DTensor, which uses the accelerator's backend."""
 
     world_size = WORLD
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of two processes that have the device."""
+"""Run the suites of two processes with the device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ def _device(record_property: Callable[[str, object], None]) -> None:
 
 
 def test_torch_finds_the_devices_backend() -> None:
-    # Imported here: it looks as it is imported, and the module above has registered the device.
+    # Imported here, after the module above has registered the device: it looks for devices on
+    # import.
     from torch.testing._internal.distributed._tensor import common_dtensor
 
     assert torch.accelerator.current_accelerator() == torch.device("tpu")

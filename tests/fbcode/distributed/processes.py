@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites of two processes by gloo: torch's harness starts them and finds these classes by name."""
+"""Suites of two processes with gloo. torch's harness starts them and imports these classes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORLD = 2
 
 
 class TestGroup(MultiProcContinuousTest):
-    """Collectives, and what is made of them. The processes are the same for all tests."""
+    """Collectives, and modules that use them. All tests share the processes."""
 
     world_size = WORLD
 
@@ -112,13 +112,13 @@ class Processes(MultiProcessTestCase):
         self._spawn_processes()
 
     def join(self, backend: str | None = None) -> None:
-        """Make the default group, in a rank's process."""
+        """Create the default group in a rank's process."""
         store = dist.FileStore(self.file_name, WORLD)
         dist.init_process_group(backend, store=store, rank=self.rank, world_size=WORLD)
 
 
 class TestProcesses(Processes):
-    """A rank says by its exit code that it skips, torch's way."""
+    """Tests with new processes. A rank skips by exiting with torch's code for it."""
 
     @requires_gloo()
     def test_all_reduce_over_a_file(self) -> None:
@@ -133,7 +133,7 @@ class TestProcesses(Processes):
 
 
 class TestShards(DTensorTestBase):
-    """torch's own base of tests for DTensor."""
+    """Tests on torch's base class for DTensor."""
 
     world_size = WORLD
 
@@ -147,7 +147,7 @@ class TestShards(DTensorTestBase):
 
 
 class Failing(Processes):
-    """What must not pass; the tests of the harness run it."""
+    """Tests that must fail; the tests of the harness run them."""
 
     def one_rank_raises(self) -> None:
         if self.rank == 1:

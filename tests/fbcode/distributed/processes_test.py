@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of two processes; and that a fault of one of them is a fault of the test.
+"""Run the suites of two processes, and check that a failure in a process fails the test.
 
-The classes are in a module of their own: a spawned process finds them there, by name.
+The suites are in a separate module, because a spawned process imports them by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds th
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """In the account of a run these are cases of the CPU."""
+    """Make the account of a run count these cases for the CPU."""
     record_property("device", "cpu")
 
 

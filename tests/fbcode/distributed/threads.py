@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009 - torch's own TestCase compares tensors and structures of them
-"""Suites of several ranks as threads of one process, which torch's harness joins into a group."""
+"""Suites whose ranks are threads of one process; torch's harness makes them a group."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestThreads(MultiThreadedTestCase):
 
     def test_a_tensor_in_shards_becomes_whole(self) -> None:
         mesh = dist.init_device_mesh("cpu", (WORLD,))
-        # Each thread draws numbers of its own: only what is the same on all can be compared.
+        # Random numbers would differ between threads, and results could not be compared.
         whole = torch.arange(8.0)
         shards = distribute_tensor(whole, mesh, [Shard(0)])
         self.assertEqual(shards.to_local().shape, (2,))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suites of several ranks as threads."""
+"""Run the suites whose ranks are threads."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from tests.fbcode.distributed.threads import TestThreads  # noqa: F401 - pytest 
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """In the account of a run these are cases of the CPU."""
+    """Make the account of a run count these cases for the CPU."""
     record_property("device", "cpu")
