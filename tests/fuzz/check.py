@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program of a seed on tpu, in each mode, against the CPU."""
+"""Compare the program of a seed on tpu, in each mode, with the CPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ autoload()
 
 @dataclass(frozen=True)
 class Finding:
-    """A program that tpu computes otherwise than the CPU."""
+    """A program whose results differ between tpu and the CPU."""
 
     seed: int
     mode: str
@@ -28,7 +28,7 @@ class Finding:
     program: Program
 
     def __str__(self) -> str:
-        """Return what differs and the source that shows it."""
+        """Return the difference and the source that reproduces it."""
         return f"seed {self.seed}, {self.mode}: {self.what}\n{self.program.source()}\n"
 
 
@@ -48,7 +48,7 @@ def _differs_in(mode: str, program: Program) -> bool:
 
 
 def differs(program: Program, mode: str) -> str:
-    """Return where a program differs in a mode; empty if nowhere."""
+    """Return the first difference of a program in a mode; empty if there is none."""
     if mode != "debug":
         program = program.without_values()
     cpu = run(program, "cpu")
@@ -56,7 +56,7 @@ def differs(program: Program, mode: str) -> str:
         what = difference(program, cpu, run(program, "tpu"))
         if what or mode != "fused":
             return what
-        # A fused program is compiled in the background: the third time it is there.
+        # A fused program is compiled in the background, and is ready for the third run.
         run(program, "tpu")
         torch.tpu.wait_for_compiles()
         return difference(program, cpu, run(program, "tpu"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slice of the random programs: tpu computes what the CPU computes, in each eager mode."""
+"""A slice of the random programs gives the same results on tpu and the CPU, in each eager mode."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where two runs of a program differ."""
+"""Find the difference between two runs of a program."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import torch
 
 from tests.fuzz.program import Observed, Outcome, Program
 
-# Of values that are not exact: rounding, after some twenty operators.
+# Relative tolerances of values that are not exact: rounding errors of some twenty operators.
 _TOLERANCE = {
     torch.bfloat16: 6e-2,
     torch.float16: 2e-2,
     torch.float32: 2e-3,
-    torch.float64: 1e-3,  # of float32 values, in between
+    torch.float64: 1e-3,  # intermediate values may be float32
     torch.complex64: 2e-3,
     torch.complex128: 1e-3,
 }
@@ -23,7 +23,7 @@ _OF_INDICES = {"IndexError", "RuntimeError"}
 
 
 def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
-    """Return the first difference as one line; empty if the device did what the CPU did."""
+    """Return the first difference as one line; empty if the runs agree."""
     for number, (expected, actual) in enumerate(zip(cpu.errors, device.errors, strict=True)):
         line = program.lines[number]
         if expected != actual and not (
@@ -54,7 +54,7 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
 
 
 def _differs(cpu: Observed, device: Observed, tolerance: float) -> str:
-    """Return a difference. tolerance: of the values, 0 if they are exact."""
+    """Return a difference of two tensors. `tolerance` is 0 if the values must be exact."""
     for what in ("stride", "offset", "requires_grad"):
         expected, actual = getattr(cpu, what), getattr(device, what)
         if expected != actual:
@@ -74,7 +74,7 @@ def _values_differ(cpu: torch.Tensor, device: torch.Tensor, tolerance: float) ->
     if (cpu.dtype, cpu.shape) != (device.dtype, device.shape):
         return f"{cpu.dtype} {[*cpu.shape]} on the CPU, {device.dtype} {[*device.shape]} on tpu"
     if tolerance and cpu.dtype not in _TOLERANCE:
-        return ""  # the bits of rounded values
+        return ""  # a view of rounded values as integers
     finite = cpu[torch.isfinite(cpu)] if tolerance else cpu
     scale = float(finite.abs().max()) if tolerance and finite.numel() else 1.0
     if torch.allclose(

@@ -32,9 +32,9 @@ _DTYPES = [
     ),
 ]
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
-# How many of the lines that the CPU refuses stay in the program.
+# The share of the lines refused by the CPU that stay in the program.
 _REFUSED = 0.1
-# How many lines are tried with tensors that do not meet the conditions, and kept if refused.
+# The share of lines that use tensors which violate the conditions. They are kept if refused.
 _WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
 _SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]
@@ -42,12 +42,12 @@ _CHOICE = re.compile(r"<(dim|int|number|scalar|seed)>")
 
 
 def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
-    """Return the program of a seed, of between `least` and `most` lines."""
+    """Return the program of a seed, with `least` to `most` lines."""
     return grow(seed, least=least, most=most).program()
 
 
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
-    """Return the program of a seed as it can grow further."""
+    """Return the program of a seed as a State, which can grow further."""
     state = State(seed)
     wanted = state.random.randint(least, most)
     with warnings.catch_warnings():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs, how they are compared, and how a difference is made small: on the CPU alone."""
+"""Generating, comparing and minimising programs, on the CPU only."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.fuzz.template import (
     row,
 )
 
-# Normalising divides by a deviation that may be tiny, so values must be small.
+# Normalisation divides by a standard deviation that may be tiny, so values must be small.
 _MATRIX = (is_single, is_matrix, is_finite, is_filled)
 _SMALL = "{x}.clamp(-2, 2)"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of lines that a random program is made of, by families."""
+"""The table of templates for the lines of random programs, by family."""
 
 from __future__ import annotations
 
@@ -329,7 +329,7 @@ _TRANSFORMS = [
     ),
 ]
 
-# Families, and how often a line is of each.
+# Families of templates with their weights.
 FAMILIES: tuple[tuple[int, list[Operator]], ...] = (
     (5, _POINTWISE),
     (2, _CASTS),

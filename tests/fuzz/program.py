@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program of torch, as lines of source: what it computes on a device, line by line."""
+"""A torch program as lines of source, and its results on a device."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import torch
 import torch.nn.functional as F  # noqa: N812 (torch's own name for it)
 from torch.utils.checkpoint import checkpoint
 
-# Values are multiples of this, and small: sums and products of a few of them are exact in float32,
-# in whatever order a device computes them.
+# Values are small multiples of this, so sums and products of a few of them are exact in float32,
+# in any order.
 GRID = 1 / 64
 LARGEST = 4096.0
 
 
 @dataclass(frozen=True)
 class Program:
-    """Lines of source, each of which assigns or changes the tensors of earlier lines.
+    """Lines of source, each of which assigns or changes tensors.
 
-    `exact` names the tensors whose values a device must give exactly; of the others it may round.
-    `by_value` has the lines that the CPU refuses for values: tpu checks these in debug mode only.
+    `exact` names the tensors whose values must be equal; the values of others may be rounded.
+    `by_value` has the lines that the CPU refuses because of values, which tpu checks in debug mode
+    only.
     """
 
     lines: tuple[str, ...]
@@ -30,7 +31,7 @@ class Program:
     by_value: frozenset[str] = frozenset()
 
     def without_values(self) -> Program:
-        """Return the program without the lines that are refused for values."""
+        """Return the program without the lines that are refused because of values."""
         lines = tuple(line for line in self.lines if line not in self.by_value)
         return replace(self, lines=lines)
 
@@ -54,7 +55,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Observed:
-    """A tensor as its user sees it."""
+    """The observable properties of a tensor."""
 
     values: torch.Tensor
     stride: tuple[int, ...]
@@ -85,7 +86,7 @@ def namespace(device: str) -> dict[str, Any]:
 def run_line(line: str, names: dict[str, Any]) -> str:
     """Run one line; return the type of its error, empty if it has none."""
     try:
-        exec(line, names)  # the generator's own text
+        exec(line, names)  # text of the generator
     except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
         return type(error).__name__
     return ""
@@ -105,7 +106,7 @@ def values(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tenso
 
 
 def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Return infinities, NaN and zeros of both signs; integers have their least and largest."""
+    """Return infinities, NaN and signed zeros; for integers, the smallest and largest values."""
     generator = torch.Generator().manual_seed(seed)
     if dtype.is_floating_point or dtype.is_complex:
         table = torch.tensor([0.0, -0.0, float("inf"), float("-inf"), float("nan"), 1.0, -0.5])
@@ -117,14 +118,14 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
 
 
 def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
-    """Return all tensors of a namespace with their gradients, and the errors of reading others."""
+    """Return the readable tensors of a namespace with gradients, and the read errors of others."""
     seen, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
                 seen[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
-                # On the CPU: a view whose base was changed in a way that autograd refuses.
+                # Happens on the CPU: autograd refuses a view after some changes of its base.
                 unreadable[name] = type(error).__name__
     return seen, unreadable
 
@@ -141,7 +142,7 @@ def _observed(tensor: torch.Tensor) -> Observed:
 
 
 def _stride(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return the strides that decide where an element is: those of dimensions above one."""
+    """Return the strides of dimensions larger than one; the others have no effect."""
     if not tensor.numel():
         return ()
     return tuple(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines that torch refuses for a dtype, a shape, memory that overlaps, or a state of autograd."""
+"""Templates that torch refuses: dtypes, shapes, overlapping memory, and states of autograd."""
 
 from __future__ import annotations
 

@@ -16,13 +16,13 @@ from absl import app, flags
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
 _SEEDS = flags.DEFINE_string("seeds", "0:100", "First and last seed, FIRST:END.")
-_MODES = flags.DEFINE_list("modes", ["strict", "fused", "debug"], "Eager modes, one after another.")
-_MINUTES = flags.DEFINE_float("minutes", 0.0, "Stop after this long; 0: when all seeds are done.")
-_SHRINK = flags.DEFINE_bool("shrink", True, "Make what differs smaller before it is printed.")
+_MODES = flags.DEFINE_list("modes", ["strict", "fused", "debug"], "Eager modes to test.")
+_MINUTES = flags.DEFINE_float("minutes", 0.0, "Stop after this many minutes; 0: after all seeds.")
+_SHRINK = flags.DEFINE_bool("shrink", True, "Minimise programs that differ before printing them.")
 
 
 def main(argv: list[str]) -> int:
-    """Run the programs of the seeds; return 1 if one of them differs."""
+    """Run the programs of the seeds; return 1 if a program differs."""
     if len(argv) > 1:
         raise app.UsageError(f"found the argument {argv[1]!r}, expected flags only")
     os.environ.setdefault("XLA_FLAGS", XLA_FLAGS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that grows: its lines, what they gave on the CPU, and what is exact."""
+"""A growing program: its lines, their results on the CPU, and which results are exact."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.fuzz.program import GRID, LARGEST, Program, namespace, run_line
 from tests.fuzz.template import Condition
 
 _MOST_ELEMENTS = 512
-# JAX lacks these, so the device refuses what makes them: a number 1j and a float16.
+# JAX lacks these dtypes, so the device refuses operations that produce them: float16 with 1j.
 _ABSENT = (torch.complex32,)
 
 
 class State:
-    """The lines so far and their tensors, with ways to choose among these."""
+    """The lines so far and their tensors, with methods to choose tensors."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -28,16 +28,16 @@ class State:
         self._next = 0
 
     def program(self) -> Program:
-        """Return the program as it is now."""
+        """Return the program so far."""
         return Program(tuple(self.lines), frozenset(self.exact), frozenset(self.by_value))
 
     def fresh(self) -> str:
-        """Return a name that no tensor has."""
+        """Return an unused name."""
         self._next += 1
         return f"t{self._next}"
 
     def tensors(self) -> dict[str, torch.Tensor]:
-        """Return the tensors by name, the oldest first."""
+        """Return the tensors by name, oldest first."""
         return {name: x for name, x in self.names.items() if isinstance(x, torch.Tensor)}
 
     def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
@@ -54,10 +54,10 @@ class State:
     def add(
         self, line: str, *, reads: tuple[str, ...], rounds: bool = False, refused: bool = False
     ) -> bool:
-        """Run a line on the CPU and keep it; return False if it raises, and keep it if `refused`.
+        """Run a line on the CPU and keep it. If it raises, return False; keep it only if `refused`.
 
-        A line whose result has a dtype that the device lacks is dropped, too.
-        The tensors that it makes or changes are exact if all that it reads are, unless it rounds.
+        A line whose result has a dtype that the device lacks is also dropped. The tensors that a
+        line creates or changes are exact if its inputs are exact and it does not round.
         """
         before = {name: _identity(x) for name, x in self.tensors().items()}
         if run_line(line, self.names):
@@ -74,7 +74,7 @@ class State:
         touched = [name for name, x in self.tensors().items() if before.get(name) != _identity(x)]
         for name in touched:
             self._judge(name, exact)
-        # A view shares the values of what it was made from.
+        # A view shares the values of its base.
         rounded = {self._storage(name) for name in touched if name not in self.exact}
         self.exact -= {name for name in self.exact if self._storage(name) in rounded}
         return True
@@ -92,7 +92,7 @@ class State:
         return True
 
     def forget(self, name: str) -> None:
-        """Take a tensor out of the program's names: its storage may be given back."""
+        """Remove a tensor from the program's names, so that its storage may be freed."""
         self.lines.append(f"del {name}")
         del self.names[name]
         self.exact.discard(name)
@@ -120,19 +120,19 @@ class State:
 
 
 def _identity(tensor: torch.Tensor) -> tuple[int, int]:
-    # A tensor of inference mode has no version; outside of it, it cannot be written.
+    # An inference tensor has no version counter; it cannot be written outside of inference mode.
     return id(tensor), 0 if tensor.is_inference() else tensor._version
 
 
 def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
     try:
         return condition(tensor)
-    except RuntimeError:  # a view whose base was changed in a way that autograd refuses
+    except RuntimeError:  # autograd refuses a view after some changes of its base
         return False
 
 
 def on_grid(tensor: torch.Tensor) -> bool:
-    """Return whether a device has no choice but to give these values."""
+    """Return whether the values are exact on every device."""
     if tensor.dtype in (torch.bfloat16, torch.float16):
         return False
     if tensor.is_complex() or not tensor.is_floating_point():

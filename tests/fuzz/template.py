@@ -56,7 +56,7 @@ def is_filled(x: torch.Tensor) -> bool:
 
 
 def is_finite(x: torch.Tensor) -> bool:
-    """Return whether every value has an integer: C does not define the casts of others."""
+    """Return whether every value is finite: C does not define casts of others to integers."""
     return bool(torch.isfinite(x).all())
 
 
@@ -65,7 +65,7 @@ def has_dims(dims: int) -> Condition:
 
 
 def is_plain(x: torch.Tensor) -> bool:
-    # Elements that share memory (unfold, expand) are written in an order that nothing defines.
+    # The order of writes to elements that share memory (unfold, expand) is undefined.
     return not x.requires_grad and torch._debug_has_internal_overlap(x) == 0
 
 
@@ -77,10 +77,10 @@ def has_gradient(x: torch.Tensor) -> bool:
 class Operator:
     """A template.
 
-    `sharp`: its result jumps if its input rounds, so it reads exact tensors only.
-    `refused`: it is for lines that the CPU refuses; one that it accepts is dropped.
-    `tame`: it is not tried with tensors that do not meet the conditions: these may be indices.
-    `values`: the CPU refuses it for values, which the device checks in debug mode only.
+    `sharp`: its result is discontinuous, so it reads exact tensors only.
+    `refused`: the CPU must refuse its lines; accepted lines are dropped.
+    `tame`: its tensors always meet the conditions, because they may be indices.
+    `values`: the CPU refuses it because of values, which the device checks in debug mode only.
     """
 
     template: str
@@ -99,7 +99,7 @@ def row(
     sharp: bool = False,
     tame: bool = False,
 ) -> Operator:
-    """Return an operator that the CPU computes for tensors that meet the conditions."""
+    """Return an operator that the CPU accepts for tensors that meet the conditions."""
     return Operator(template, conditions, rounds, sharp, tame=tame)
 
 

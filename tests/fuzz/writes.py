@@ -21,7 +21,7 @@ from tests.fuzz.template import (
 )
 
 _TARGET = (is_single, is_plain, has_dims(1), is_filled)
-# Indices of the first dimension, some of them twice, some from the end.
+# Indices into the first dimension: one occurs twice, one counts from the end.
 _TWICE = "torch.tensor([0, -1, 0], device=device)"
 
 SCATTERING = [

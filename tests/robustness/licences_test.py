@@ -29,7 +29,7 @@ _NOT_LINKED = {
     ),
     "torch": "not in this program",
 }
-# A phrase of each project's text, to detect an empty file or another project's text.
+# A phrase of each project's licence, to detect an empty file or another project's text.
 _PHRASES = {
     "bzip2": "Julian R Seward",
     "cc_runtime": "GCC RUNTIME LIBRARY EXCEPTION",

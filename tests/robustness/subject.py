@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def seen(self) -> dict[str, Any]:
-        """The JSON that the probe printed."""
+        """The state that the probe printed, parsed from JSON."""
         seen: dict[str, Any] = json.loads(self.out)
         return seen
 

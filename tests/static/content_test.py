@@ -17,19 +17,19 @@ _ZSTD = 93
 
 # Third-party wheels whose libraries are shared objects, and the reason for each.
 _WHEELS = {
-    "numpy": "torch's arrays are NumPy's; its wheel",
+    "numpy": "torch converts arrays with it",
     "numpy.libs": "NumPy's OpenBLAS and Fortran runtime",
-    "jaxlib": "the device tpu compiles with it; its wheel",
+    "jaxlib": "the device tpu compiles with it",
     "ml_dtypes": "jaxlib's number formats",
     "scipy": "jax imports it",
     "scipy.libs": "SciPy's OpenBLAS and Fortran runtime",
-    "markupsafe": "jinja2's, with which torch writes kernels",
+    "markupsafe": "a dependency of jinja2, with which torch generates kernels",
     "aiohttp": "gfile reads http and https with it",
     "frozenlist": "aiohttp's",
     "multidict": "aiohttp's",
     "propcache": "aiohttp's",
     "yarl": "aiohttp's",
-    ".par/cc_runtime": "libstdc++, libgcc_s and libz for those wheels, where the machine has none",
+    ".par/cc_runtime": "libstdc++, libgcc_s and libz for those wheels, if the machine has none",
 }
 _OF_TORCH = ("torch", "c10", "functorch", "gomp", "_C.")
 
@@ -58,7 +58,7 @@ def test_no_library_of_torch_is_in_the_archive() -> None:
 
 
 def test_shared_objects_are_those_of_the_wheels_that_are_listed() -> None:
-    """Every other one must be trusted, unpacked and loaded: give its reason in `_WHEELS`."""
+    """A shared object must be trusted, unpacked and loaded: give its reason in `_WHEELS`."""
     owners = {_owner(name) for name in _natives()}
     assert owners == set(_WHEELS)
 

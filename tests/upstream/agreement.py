@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether what the device gives is what the CPU gives: values, dtypes, sizes and strides."""
+"""Compare the device's results with the CPU's: values, dtypes, sizes and strides."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 from tests.upstream.row import Mismatch
 
-# By dtype: (relative, absolute). A module is a chain of a few operators: what holds for one of them
-# is not enough, what holds for a network is too much.
+# Relative and absolute tolerance by dtype. A module is a chain of a few operators, so these are
+# larger than those of one operator and smaller than those of a network.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-9),
     torch.complex128: (1e-7, 1e-9),
@@ -35,19 +35,19 @@ def check(
 ) -> None:
     """Compare two structures of tensors. Raises Mismatch, which begins with `what`.
 
-    Ours must lie on tpu, unless `anywhere`; values may differ as those of dtype `like` do. `truth`:
-    the same structure from wider numbers. Where ours is nearer to it than theirs, it is theirs that
-    is inexact.
+    Tensors of `ours` must be on tpu, unless `anywhere`. `like` is the dtype whose tolerance
+    applies. `truth` returns the results in a wider dtype: values may differ from `theirs` if they
+    are nearer to the truth.
     """
     ours, theirs = _leaves(ours), _leaves(theirs)
     if len(ours) != len(theirs):
         raise Mismatch(f"{what}: {len(ours)} results for {len(theirs)}")
     for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        words = f"{what} {index}" if len(theirs) > 1 else what
+        name = f"{what} {index}" if len(theirs) > 1 else what
         if not anywhere:
-            on_device(words, one)
+            on_device(name, one)
         try:
-            _check_leaf(words, one, other, strides, like)
+            _check_leaf(name, one, other, strides, like)
         except _OtherValues:
             if truth is None or not _is_nearer(one, other, _leaves(truth())[index]):
                 raise
@@ -65,19 +65,19 @@ def equal(what: str, ours: Any, theirs: Any) -> None:
 
 
 def on_device(what: str, structure: Any) -> None:
-    """Raise Mismatch, which begins with `what`, for a tensor that does not lie on tpu."""
+    """Raise Mismatch, which begins with `what`, for a tensor that is not on tpu."""
     for leaf in _leaves(structure):
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "tpu":
-            raise Mismatch(f"{what}: a tensor lies on {leaf.device}")
+            raise Mismatch(f"{what}: a tensor is on {leaf.device}")
 
 
 class _OtherValues(Mismatch):
-    """Only the values are not the same."""
+    """A mismatch of values only."""
 
 
 def _is_nearer(ours: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> bool:
-    def error(found: torch.Tensor) -> torch.Tensor:
-        return (_values(found).to(truth.dtype) - _values(truth)).abs().max()
+    def error(tensor: torch.Tensor) -> torch.Tensor:
+        return (_values(tensor).to(truth.dtype) - _values(truth)).abs().max()
 
     return bool(error(ours) <= error(theirs))
 
@@ -108,7 +108,7 @@ def _check_leaf(what: str, ours: Any, theirs: Any, strides: bool, like: torch.dt
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:
-    """Of sparse tensors too: in which order and how often they name an element does not matter."""
+    """Return a dense copy on the CPU: the order and duplicates of sparse indices do not matter."""
     tensor = tensor.detach().cpu()
     return tensor if tensor.layout is torch.strided else tensor.to_dense()
 

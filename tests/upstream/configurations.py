@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's older tables of modules, losses and functions of nn: single configurations of each."""
+"""torch's older tables of modules, losses and functions of nn, with one configuration per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DTYPES = (torch.float32, torch.float64)
 
 
 def rows() -> list[Row]:
-    """Return a row for every configuration in single and in double precision."""
+    """Return a row for every configuration, in single and in double precision."""
     return [
         Row(Table.CONFIGURATIONS, name, dtype, "train" if made["train"] else "eval")
         for dtype in _DTYPES
@@ -29,14 +29,14 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run a row, which has one sample, as a module is run."""
+    """Run a row, which has one sample, like a row of modules."""
     named = (("sample 0", _sample(row)) for _ in range(min(samples, 1)))
     return judge(row, named, expected=modules.expected_run, compare=modules.check)
 
 
 @dataclass(frozen=True)
 class _Info:
-    """What `modules.Sample` asks of a module."""
+    """The attributes of a module that `modules.Sample` reads."""
 
     module_cls: Callable[..., torch.nn.Module]
     is_lazy: bool = False
@@ -44,11 +44,11 @@ class _Info:
 
 
 def _table() -> dict[str, dict[str, Any]]:
-    """Return torch's entries by names of their own.
+    """Return torch's entries by unique names.
 
-    What torch keeps from GPUs because it draws numbers at random while it trains does not train.
+    Entries that torch does not run on GPUs, because they are random in training, run in eval mode.
     """
-    found: dict[str, dict[str, Any]] = {}
+    table: dict[str, dict[str, Any]] = {}
     of_modules = [*common_nn.module_tests, *common_nn.get_new_module_tests()]
     for kind, entries in (
         (common_nn.NewModuleTest, of_modules),
@@ -59,10 +59,12 @@ def _table() -> dict[str, dict[str, Any]]:
             given.setdefault("constructor", getattr(torch.nn, entry.get("module_name", ""), None))
             name = entry.get("fullname") or f"{entry['module_name']}_{entry.get('desc', '')}"
             name = name.rstrip("_").replace(" ", "_")
-            if name in found:
-                raise ValueError(f"common_nn: two entries are called '{name}'. Tell them apart")
-            found[name] = {"kind": kind, "given": given, "train": entry.get("test_cuda", True)}
-    return found
+            if name in table:
+                raise ValueError(
+                    f"common_nn: two entries are called '{name}'. Give them different names"
+                )
+            table[name] = {"kind": kind, "given": given, "train": entry.get("test_cuda", True)}
+    return table
 
 
 def _sample(row: Row) -> modules.Sample:

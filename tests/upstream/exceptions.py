@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known not to pass, with the reason for each row: exceptions.json, kept by hand."""
+"""The known failures, with a reason for each row: exceptions.json, maintained by hand."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """`rows` is a row as its str() has it, or a pattern of several."""
+    """A reason for failures. `rows` is the str() of a row, or a pattern."""
 
     rows: str
     reason: str
@@ -32,17 +32,17 @@ class Exceptions:
         self.entries = tuple(entries)
 
     def reason(self, row: Row) -> str:
-        """Return why a row need not pass, or nothing."""
+        """Return the reason why a row may fail, or an empty string."""
         return next((entry.reason for entry in self.entries if entry.covers(row)), "")
 
     def surprises(self, results: Iterable[Result]) -> list[str]:
-        """Return what is not as the file says: failures it does not know, entries without need.
+        """Return errors for failures without an entry, and for unneeded entries.
 
-        An entry is needless when every row that it covers passes, of those that were run.
+        An entry is unneeded if at least one of its rows was run, and all of them passed.
         """
         results = [result for result in results if result.outcome is not Outcome.EMPTY]
         failed = [result for result in results if result.outcome is not Outcome.PASSED]
-        found = [
+        errors = [
             f"{result.row} {result.outcome.value}: {result.message}. Fix it, or give the reason in "
             f"{FILE.name}"
             for result in failed
@@ -51,8 +51,8 @@ class Exceptions:
         for entry in self.entries:
             covered = [result for result in results if entry.covers(result.row)]
             if covered and all(result.outcome is Outcome.PASSED for result in covered):
-                found.append(f"{entry.rows}: passes now. Take it out of {FILE.name}")
-        return found
+                errors.append(f"{entry.rows}: passes now. Remove it from {FILE.name}")
+        return errors
 
 
 def load(path: Path = FILE) -> Exceptions:

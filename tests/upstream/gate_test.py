@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row with its first samples: what fails is in exceptions.json, and what is there fails."""
+"""Run the first samples of every row: exactly the rows in exceptions.json fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """In the account of a run these are cases of tpu, which is held against the CPU."""
+    """Make the account of a run count these cases for tpu."""
     record_property("device", "tpu")
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-# ruff: noqa: PT009 - torch's own TestCase has what its machinery asks for
-"""Gradients of operators against differences of their results, on the device itself.
+# ruff: noqa: PT009 - torch's test framework requires its own TestCase
+"""Gradients of operators compared with finite differences, both on the device.
 
-By torch's own machinery for tests of every device. tests/conformance compares gradients with the
-CPU's for all operators; here nothing but the device says what they are.
+Uses torch's device-generic test framework. tests/conformance compares the gradients of all
+operators with the CPU's; these tests do not use the CPU.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 _Call = Callable[..., Any]
 _Tensors = tuple[torch.Tensor, ...]
 
-# Of each family of lowerings one or two: operators that are differentiable twice.
+# One or two twice differentiable operators of each family of lowerings.
 _CHOSEN = {
     "addmm",
     "atan2",
@@ -85,7 +85,7 @@ class TestGradients(TestCase):
 
 
 def _calls(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[_Call, _Tensors]]:
-    """Yield for the first samples a function of the tensors with a gradient, and these."""
+    """Yield, for the first samples, a function of the tensors with a gradient, and the tensors."""
     for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=True), 2):
         leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         tensors = tuple(x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad)
@@ -96,14 +96,14 @@ def _calls(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[_Call, _T
 def _of_tensors(op: Any, sample: Any) -> _Call:
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
 
-    def call(*wanted: torch.Tensor) -> Any:
-        new = iter(wanted)
+    def call(*tensors: torch.Tensor) -> Any:
+        new = iter(tensors)
         filled = [
             next(new) if isinstance(x, torch.Tensor) and x.requires_grad else x for x in leaves
         ]
-        given, args, kwargs = pytree.tree_unflatten(filled, spec)
-        # Of a symmetric matrix the differences are symmetric too: torch's table says how.
-        result = op.gradcheck_wrapper(op.op, given, *args, **kwargs)
+        first, args, kwargs = pytree.tree_unflatten(filled, spec)
+        # op_db's wrapper keeps the differences of a symmetric matrix symmetric.
+        result = op.gradcheck_wrapper(op.op, first, *args, **kwargs)
         process = sample.output_process_fn_grad
         return process(result) if process else result
 

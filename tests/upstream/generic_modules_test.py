@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
-"""Modules by torch's own machinery for tests of every device, as its own test files are made.
+"""Modules in torch's device-generic test framework, like torch's own test files.
 
-It knows the device by its name alone: what stands here is what another project's suite would find.
+The framework knows only the device's name, so this shows how another project's suite would run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.testing._internal.common_modules import ModuleErrorEnum, module_db, m
 from torch.testing._internal.common_utils import TestCase, gradcheck, noncontiguous_like
 from torch.utils import _pytree as pytree
 
-# Of each kind one or two: this is about the machinery, gate_test.py has them all.
+# One or two modules of each kind: this tests the framework. gate_test.py has all modules.
 _CHOSEN = {
     "nn.BatchNorm2d",
     "nn.Bilinear",
@@ -140,7 +140,7 @@ class TestModules(TestCase):
         made = inputs(module_info, "cpu", dtype, training)[0]
         module, found = _on("cpu", module_info, made, training), []
         for place in devices[:2]:
-            # Of running statistics, which a call changes, each device has its own.
+            # A copy for each device, because a call changes the running statistics.
             placed = copy.deepcopy(module).to(place)
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
@@ -187,17 +187,17 @@ class TestModules(TestCase):
         leaves, spec = pytree.tree_flatten(given)
         where = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.requires_grad]
 
-        def call(*wanted: torch.Tensor) -> Any:
+        def call(*inputs: torch.Tensor) -> Any:
             filled = list(leaves)
-            for i, leaf in zip(where, wanted, strict=False):
+            for i, leaf in zip(where, inputs, strict=False):
                 filled[i] = leaf
             args, kwargs = pytree.tree_unflatten(filled, spec)
             return module(*args, **kwargs)
 
-        # Parameters too: the module has them, and the check changes them in place.
-        wanted = (*(leaves[i] for i in where), *module.parameters())
-        self.assertTrue(gradcheck(call, wanted, fast_mode=True))
-        self.assertTrue(torch.autograd.gradgradcheck(call, wanted, fast_mode=True))
+        # Include the parameters: the check changes them in place, and the module uses them.
+        checked = (*(leaves[i] for i in where), *module.parameters())
+        self.assertTrue(gradcheck(call, checked, fast_mode=True))
+        self.assertTrue(torch.autograd.gradgradcheck(call, checked, fast_mode=True))
 
     @modules(_REFUSING, allowed_dtypes=[torch.float32])
     def test_errors(
@@ -221,7 +221,7 @@ class TestModules(TestCase):
 def _on(device: str, info: Any, made: Any, training: bool) -> torch.nn.Module:
     torch.manual_seed(0)
     constructed = made.constructor_input
-    # Arguments that are tensors lie on the device already, and with them what is made of them.
+    # Tensor arguments are already on the device, and so are parameters made from them.
     module = info.module_cls(*constructed.args, **constructed.kwargs)
     dtype = next(
         x.dtype

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: PT009, PT027 - torch's own TestCase compares tensors and structures of them
-"""Optimizers by torch's own machinery for tests of every device, as its own test files are made."""
+"""Optimizers in torch's device-generic test framework, like torch's own test files."""
 
 from __future__ import annotations
 

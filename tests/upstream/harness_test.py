@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness finds what it is there to find."""
+"""The harness detects wrong results, states and gradients."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def wrong_there(function: Any, change: Any) -> Any:
         (lambda x: x * 1.01, "result: Tensor-likes are not close!"),
         (lambda x: x.double(), "result: torch.float64"),
         (lambda x: x.detach() + 0 * x, "gradient 0: Tensor-likes are not close!"),
-        (lambda x: x.cpu(), "result: a tensor lies on cpu"),
+        (lambda x: x.cpu(), "result: a tensor is on cpu"),
         (lambda x: x.t().contiguous().t(), "result: strides"),
     ],
 )
@@ -120,7 +120,7 @@ def test_exceptions_cover_and_become_needless(tmp_path: Path) -> None:
     ]
     needless = Exceptions([Entry("nn.Linear float32 train", "for a test")])
     assert needless.surprises([passed]) == [
-        "nn.Linear float32 train: passes now. Take it out of exceptions.json"
+        "nn.Linear float32 train: passes now. Remove it from exceptions.json"
     ]
     file = tmp_path / "exceptions.json"
     file.write_text(json.dumps([{"rows": "SGD *", "reason": ""}]))
@@ -156,11 +156,11 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
     written = file.read_text()
     assert run.main(wanted) == 0  # nothing is left to run
     again = capsys.readouterr().out
-    # All but the last line, which says how long that run was.
+    # All lines except the last, which has the run's CPU time.
     assert again.splitlines()[:-1] == once.splitlines()[:-1]
     assert file.read_text() == written
     assert run.main(["modules", "--names", "nn.None"]) == 1
-    assert "no row of modules is like that" in capsys.readouterr().err
+    assert "no row of modules matches --names and --dtype" in capsys.readouterr().err
     assert run.main(["optimizers", "--names", "LBFGS", "--list"]) == 0
     assert capsys.readouterr().out.splitlines() == [
         "LBFGS float32 single",

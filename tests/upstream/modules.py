@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of modules: what each gives, learns, remembers and carries from place to place."""
+"""torch's table of modules: compare results, gradients, states, copies and files with the CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 
 def rows() -> list[Row]:
-    """Return a row for every module, declared dtype, and mode that makes a difference."""
+    """Return a row for every module, declared dtype, and relevant mode (train, eval)."""
     return [
         Row(Table.MODULES, name, dtype, variant)
         for name, info in _INFOS.items()
@@ -34,14 +34,14 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first samples of a row; where a sample goes wrong, the row does."""
+    """Run the first samples of a row. The row fails if a sample fails."""
     named = ((f"sample {i}", s) for i, s in enumerate(itertools.islice(_samples(row), samples)))
     return judge(row, named, expected=expected_run, compare=check)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """How one module of a row is made and called; all on the CPU."""
+    """The arguments that create and call a module of a row, on the CPU."""
 
     info: Any
     training: bool
@@ -70,13 +70,13 @@ class Sample:
         return replace(self, dtype=torch.float64, called_with=called)
 
     def inputs(self, device: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return the arguments of a call: tensors of their own, that gradients end in."""
+        """Return the arguments of a call, with new leaf tensors."""
         return _moved((self.called_with.args, self.called_with.kwargs), device)
 
 
 @dataclass(frozen=True)
 class Run:
-    """A module after one forward and one backward pass, and what came of them."""
+    """A module after one forward and one backward pass, with results and gradients."""
 
     module: torch.nn.Module
     results: Any
@@ -91,14 +91,14 @@ def _samples(row: Row) -> Iterator[Sample]:
     for made in info.module_inputs_func(
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
-        given = made.constructor_input.kwargs
-        if "_random_samples" in given:  # float64 for every dtype, which the operator refuses
-            given["_random_samples"] = given["_random_samples"].to(row.dtype)
+        options = made.constructor_input.kwargs
+        if "_random_samples" in options:  # float64 for every dtype, which the operator refuses
+            options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, made.constructor_input, made.forward_input)
 
 
 def expected_run(sample: Sample) -> Run | None:
-    """Return what the CPU gives, or None where it refuses the sample itself."""
+    """Return the CPU's run, or None if the CPU refuses the sample."""
     try:
         return _pass(sample.module(), sample, "cpu")
     except (RuntimeError, NotImplementedError, ValueError, TypeError):
@@ -113,16 +113,16 @@ def _pass(module: torch.nn.Module, sample: Sample, device: str, cotangents: Any 
         generator = torch.Generator().manual_seed(1)
         cotangents = [torch.randn(x.shape, dtype=x.dtype, generator=generator) for x in outputs]
     cotangents = [x.to(leaf) for x, leaf in zip(cotangents, outputs, strict=True)]
-    wanted = [*_tensors((args, kwargs)), *module.parameters()]
-    wanted = [leaf for leaf in wanted if leaf.requires_grad]
+    leaves = [*_tensors((args, kwargs)), *module.parameters()]
+    leaves = [leaf for leaf in leaves if leaf.requires_grad]
     gradients: list[Any] = []
-    if outputs and wanted:
-        gradients = list(torch.autograd.grad(outputs, wanted, cotangents, allow_unused=True))
+    if outputs and leaves:
+        gradients = list(torch.autograd.grad(outputs, leaves, cotangents, allow_unused=True))
     return Run(module, results, cotangents, gradients)
 
 
 def check(sample: Sample, expected: Run, first: bool) -> None:
-    """Run a sample on tpu; the first one also goes from place to place. Raises Mismatch."""
+    """Run a sample on tpu. For the first, also test copies and files. Raises Mismatch."""
     _compare(sample, expected)
     if first:
         _carry(sample, expected)
@@ -130,7 +130,7 @@ def check(sample: Sample, expected: Run, first: bool) -> None:
 
 def _compare(sample: Sample, expected: Run) -> None:
     module = sample.module().to("tpu")
-    if sample.info.is_lazy:  # the first call gives it parameters, each device its own
+    if sample.info.is_lazy:  # its first call creates parameters, which differ between devices
         args, kwargs = sample.inputs("tpu")
         module(*args, **kwargs)
         module.load_state_dict(expected.module.state_dict())
@@ -165,7 +165,7 @@ def _exact(sample: Sample, expected: Run) -> Callable[[], Run] | None:
 
 
 def _carry(sample: Sample, expected: Run) -> None:
-    """Check what becomes of a module on its way: in files, as a copy, to devices and back."""
+    """Check a module that is saved to a file, copied, and moved to the device and back."""
     module = sample.module()
     if sample.info.is_lazy:
         args, kwargs = sample.inputs("cpu")
@@ -181,7 +181,7 @@ def _carry(sample: Sample, expected: Run) -> None:
     file.seek(0)
     loaded = torch.load(file, map_location="cpu")
     if any(leaf.device.type != "cpu" for leaf in loaded.values()):
-        raise Mismatch("map_location='cpu': a tensor is elsewhere")
+        raise Mismatch("map_location='cpu': a tensor is on another device")
     back = copy.deepcopy(module)
     for leaf in back.state_dict().values():
         leaf.zero_()
@@ -197,12 +197,12 @@ def _carry(sample: Sample, expected: Run) -> None:
     agreement.on_device("deepcopy", dict(copied.state_dict()))
     agreement.equal("deepcopy, once the first is zero", dict(copied.state_dict()), state)
     agreement.check("deepcopy's result", _pass(copied, sample, "tpu").results, expected.results)
-    _born_there(sample, state)
+    _created_on_device(sample, state)
     _channels_last(sample, module)
 
 
-def _born_there(sample: Sample, state: dict[str, Any]) -> None:
-    """Check a module that is made on the device, where its constructor can."""
+def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
+    """Check a module that is created on the device, if its constructor takes one."""
     if "device" not in sample.made_of.kwargs or sample.info.is_lazy:
         return
     args, kwargs = _moved((sample.made_of.args, sample.made_of.kwargs), "tpu")
@@ -212,11 +212,11 @@ def _born_there(sample: Sample, state: dict[str, Any]) -> None:
     if {n: (t.shape, t.dtype) for n, t in ours.items()} != {
         n: (t.shape, t.dtype) for n, t in state.items()
     }:
-        raise Mismatch("a module with device='tpu': its state has other names, sizes or dtypes")
+        raise Mismatch("a module with device='tpu': the names, sizes or dtypes of its state differ")
 
 
 def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
-    """Check that a module in channels_last gives the same, and where torch says so, lies so."""
+    """Check results in channels_last, and their layout for modules that preserve it."""
     format_ = next(
         (
             _FORMATS[leaf.dim()]
@@ -227,12 +227,12 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
     )
     if format_ is None:
         return
-    found = []
+    results = []
     for device in ("tpu", "cpu"):
         placed = copy.deepcopy(module).to(device)
         try:
             placed.to(memory_format=format_)
-        except RuntimeError:  # some parameter has neither 4 nor 5 dimensions
+        except RuntimeError:  # a parameter has neither 4 nor 5 dimensions
             return
         args, kwargs = pytree.tree_map_only(
             torch.Tensor,
@@ -243,10 +243,10 @@ def _channels_last(sample: Sample, module: torch.nn.Module) -> None:
             ),
             sample.inputs(device),
         )
-        found.append(placed(*args, **kwargs))
-    # Of other dtypes, other kernels of the CPU's take the matter otherwise.
+        results.append(placed(*args, **kwargs))
+    # For other dtypes, the CPU uses other kernels, which choose other layouts.
     strides = sample.info.module_memformat_affects_out and sample.dtype == torch.float32
-    agreement.check("result in channels_last", *found, strides=strides)
+    agreement.check("result in channels_last", *results, strides=strides)
 
 
 def _moved(structure: Any, device: str) -> Any:

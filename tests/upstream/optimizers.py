@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's table of optimizers: steps, states that travel, and numbers that change."""
+"""torch's table of optimizers: steps, states moved between devices, and changes of options."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _STEPS = 3
 _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
-# A step of RAdam is of another kind from the sixth on, and a power compiles for eight exponents
-# before they become an input: with a beta that is a tensor, each step is one.
+# RAdam takes a different branch from the sixth step on. A power is compiled for eight constant
+# exponents before the exponent becomes an input; with a tensor beta, each step has a new one.
 _WARM = 6
 
 
@@ -38,7 +38,7 @@ def rows() -> list[Row]:
 
 
 def run(row: Row, *, samples: int) -> Result:
-    """Run the first configurations of a row; where one goes wrong, the row does."""
+    """Run the first configurations of a row. The row fails if one fails."""
     named = ((sample.name, sample) for sample in itertools.islice(_samples(row), samples))
     return judge(row, named, expected=_expected, compare=_compare)
 
@@ -54,13 +54,13 @@ class Sample:
 
     @property
     def steps(self) -> int:
-        """How many there are before states are compared."""
-        # torch's Adamax writes over what the gradient of its former step needs.
+        """The number of steps before states are compared."""
+        # torch's Adamax overwrites tensors that the gradient of its previous step needs.
         return 1 if self.info.name == "Adamax" and self.options.get("differentiable") else _STEPS
 
 
 class Training:
-    """Parameters on a device and their optimizer; gradients are the same wherever it runs."""
+    """Parameters on a device and their optimizer; gradients are the same on every device."""
 
     def __init__(self, sample: Sample, device: str) -> None:
         self._info = sample.info
@@ -74,13 +74,14 @@ class Training:
         options = copy.deepcopy(sample.options)
         if device == "cpu":
             options.pop("capturable", None)
-        # As after a backward pass through the steps: leaves cannot be written to in place.
+        # If differentiable, train clones: leaves that require a gradient cannot be written in
+        # place.
         trained = [p.clone() for p in self.parameters] if self.differentiable else self.parameters
         self.trained = trained
         self.optimizer = sample.info.optim_cls(trained, **options)
 
     def steps(self, count: int) -> None:
-        """Take steps, with gradients that are drawn anew for each."""
+        """Take steps, with new random gradients for each."""
         for _ in range(count):
             if self._info.step_requires_closure:
                 self.optimizer.step(self._closure)
@@ -90,10 +91,11 @@ class Training:
             self.optimizer.step()
 
     def gradients(self) -> list[Any]:
-        """Return the gradients of the first parameters, through every step."""
+        """Return the gradients of the initial parameters through all steps."""
         total = sum(parameter.abs().pow(2).sum() for parameter in self.trained)
-        found = torch.autograd.grad(total, self.parameters, allow_unused=True, retain_graph=True)
-        return list(found)
+        return list(
+            torch.autograd.grad(total, self.parameters, allow_unused=True, retain_graph=True)
+        )
 
     def _closure(self) -> torch.Tensor:
         """Return a convex loss with a fixed minimum, so that rounding errors do not accumulate."""
@@ -117,17 +119,17 @@ def _others(info: Any) -> tuple[torch.dtype, ...]:
 
 def _samples(row: Row) -> Iterator[Sample]:
     info = _INFOS[row.name]
-    # Of a GPU: with the configurations that are not for the CPU's memory, as capturable.
+    # torch's configurations for GPUs include some that those for the CPU lack, such as capturable.
     for made in info.optim_inputs_func("cuda"):
         options = copy.deepcopy(made.kwargs)
         options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
         if options.get("capturable") and row.variant == "differentiable":
-            continue  # there is no other device to compare with: the CPU has no capturable
+            continue  # nothing to compare with: the CPU does not support capturable
         yield Sample(made.desc or "default", info, row.dtype, options)
 
 
 def _expected(sample: Sample) -> Training | None:
-    """Return the CPU's training after its first steps, or None where it refuses them."""
+    """Return the CPU's training after its first steps, or None if the CPU refuses them."""
     try:
         theirs = Training(sample, "cpu")
         theirs.steps(sample.steps)
@@ -141,7 +143,7 @@ def _expected(sample: Sample) -> Training | None:
 def _compare(sample: Sample, theirs: Training, _first: bool) -> None:
     ours = Training(sample, "tpu")
     ours.steps(sample.steps)
-    # What is capturable counts in tensors of float32, whatever the parameters are.
+    # A capturable optimizer counts steps in float32 tensors, for every dtype of parameters.
     like = torch.float32 if sample.options.get("capturable") else None
     agreement.check("parameter", ours.trained, theirs.trained, like=like)
     _same_state("state", ours, theirs, like)
@@ -155,13 +157,13 @@ def _compare(sample: Sample, theirs: Training, _first: bool) -> None:
 
 
 def _exchange(ours: Training, theirs: Training) -> None:
-    """Let the state of each device go on, on the other."""
+    """Continue each training with the state of the other device."""
     here, there = _through_a_file(ours, "cpu"), _through_a_file(theirs, "tpu")
     ours.optimizer.load_state_dict(there)
     for parameter, state in ours.optimizer.state.items():
         for name, leaf in state.items():
             if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.device != parameter.device:
-                raise Mismatch(f"load_state_dict: '{name}' lies on {leaf.device}")
+                raise Mismatch(f"load_state_dict: '{name}' is on {leaf.device}")
     ours.steps(1)
     capturable = [group.get("capturable") for group in theirs.optimizer.param_groups]
     theirs.optimizer.load_state_dict(here)
@@ -179,7 +181,7 @@ def _through_a_file(training: Training, device: str) -> Any:
 
 
 def _change_of_lr(ours: Training, theirs: Training) -> None:
-    """Change a number, which must be an input of every program: nothing may compile."""
+    """Change the learning rate. It must be an input of the programs, so nothing may compile."""
     for training in (ours, theirs):
         for group in training.optimizer.param_groups:
             if isinstance(group["lr"], int):
@@ -201,14 +203,14 @@ def _change_of_lr(ours: Training, theirs: Training) -> None:
 
 def _same_state(what: str, ours: Training, theirs: Training, like: torch.dtype | None) -> None:
     if ours.optimizer.defaults.keys() >= {"history_size"}:
-        return  # LBFGS stops where rounding says: how often it tried is not comparable
+        return  # rounding decides when LBFGS stops, so its number of evaluations differs
     for mine, other in zip(ours.trained, theirs.trained, strict=True):
         one, two = ours.optimizer.state[mine], theirs.optimizer.state[other]
         if one.keys() != two.keys():
             raise Mismatch(f"{what}: {sorted(one)} for {sorted(two)}")
         for name, leaf in two.items():
             if not isinstance(leaf, torch.Tensor) or not leaf.dim():
-                # Steps and their like, which torch keeps on the CPU unless they are capturable.
+                # Scalars such as the step count, which torch keeps on the CPU unless capturable.
                 agreement.check(f"{what} '{name}'", one[name], leaf, anywhere=True, like=like)
             else:
                 agreement.check(f"{what} '{name}'", one[name], leaf, like=like)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line of the outcome: a module or an optimizer, a dtype, and what else tells rows apart."""
+"""A row of the results: a module or an optimizer, a dtype and a variant."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Outcome(enum.Enum):
     WRONG = "wrong"
     UNSUPPORTED = "unsupported"
     CRASHED = "crashed"
-    # The CPU refuses every sample: there is nothing to compare with.
+    # The CPU refuses every sample, so nothing can be compared.
     EMPTY = "empty"
 
 
 @dataclass(frozen=True)
 class Row:
-    """`variant`: `train` or `eval` of a module, the implementation of an optimizer."""
+    """A row. `variant`: `train` or `eval` for a module, the implementation of an optimizer."""
 
     table: Table
     name: str
@@ -41,15 +41,15 @@ class Row:
     variant: str
 
     def __str__(self) -> str:
-        """As exceptions.json and the command name it."""
+        """Return the name in exceptions.json and in the command's output."""
         return f"{self.name} {str(self.dtype).removeprefix('torch.')} {self.variant}"
 
 
 @dataclass(frozen=True)
 class Result:
-    """`samples`: those that the CPU accepts. `message`: the first that went wrong.
+    """The result of a row. `samples`: how many the CPU accepts. `message`: the first failure.
 
-    `seconds`: of the processor, with the compiler's.
+    `seconds`: CPU time, including compilation.
     """
 
     row: Row
@@ -60,7 +60,7 @@ class Result:
 
 
 class Mismatch(Exception):
-    """Something on the device is not what it is on the CPU; says what and how much."""
+    """An error that says what differs between the device and the CPU, and by how much."""
 
 
 def judge(
@@ -70,10 +70,10 @@ def judge(
     expected: Callable[[S], E | None],
     compare: Callable[[S, E, bool], None],
 ) -> Result:
-    """Run named samples; where one goes wrong, the row does.
+    """Run named samples. The row fails if a sample fails.
 
-    `expected` returns what the CPU gives, None where it refuses the sample; `compare` raises, and
-    is told which sample is the first that counts.
+    `expected` returns the CPU's result, or None if the CPU refuses the sample. `compare` raises an
+    error for a difference; its last argument says whether this is the first accepted sample.
     """
     tried, began = 0, time.process_time()
     for name, sample in samples:
@@ -85,7 +85,7 @@ def judge(
                     continue
                 tried += 1
                 compare(sample, theirs, tried == 1)
-        except Exception as error:  # noqa: BLE001 - whatever comes is the row's result
+        except Exception as error:  # noqa: BLE001 - any error is the row's result
             message, seconds = f"{name}: {first_line(error)}", time.process_time() - began
             return Result(row, outcome_of(error), tried, message, seconds)
     outcome = Outcome.PASSED if tried else Outcome.EMPTY
@@ -93,13 +93,13 @@ def judge(
 
 
 def outcome_of(error: Exception) -> Outcome:
-    """Return what an exception out of a row's run stands for."""
+    """Return the outcome of a row that raised an error."""
     if isinstance(error, Mismatch):
         return Outcome.WRONG
     return Outcome.UNSUPPORTED if isinstance(error, NotImplementedError) else Outcome.CRASHED
 
 
 def first_line(error: BaseException) -> str:
-    """Return the kind of an exception and the first line of its words."""
-    words = (str(error).strip().splitlines() or [""])[0][:300]
-    return words if isinstance(error, Mismatch) else f"{type(error).__name__}: {words}"
+    """Return the type of an exception and the first line of its message."""
+    line = (str(error).strip().splitlines() or [""])[0][:300]
+    return line if isinstance(error, Mismatch) else f"{type(error).__name__}: {line}"

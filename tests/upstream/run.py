@@ -3,8 +3,8 @@
 
     python -m tests.upstream.run modules --names 'nn.Conv*,nn.LSTM' --dtype float32 --samples 3
 
-Prints what does not pass, and sums. Exit status 0: every outcome is as exceptions.json has it.
-With --results FILE a run that was ended goes on where it was.
+Prints failures and totals. Exit status 0: every outcome is as in exceptions.json.
+With --results FILE, an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ def main(argv: Sequence[str]) -> int:
     known = load()
     chosen = [row for table in tables for row in _TABLES[table].rows() if _is_chosen(row, options)]
     if not chosen:
-        print(f"run: no row of {options.table} is like that. See --list", file=sys.stderr)
+        print(
+            f"run: no row of {options.table} matches --names and --dtype. See --list",
+            file=sys.stderr,
+        )
         return 1
     if options.list:
         print("\n".join(str(row) for row in chosen))
@@ -48,8 +51,8 @@ def main(argv: Sequence[str]) -> int:
         for result in sweep(chosen):
             results.append(result)
             if options.verbose or result.outcome is not Outcome.PASSED:
-                words = f"{result.row} {result.outcome.value} {result.message}"
-                print(words.rstrip(), flush=True)
+                line = f"{result.row} {result.outcome.value} {result.message}"
+                print(line.rstrip(), flush=True)
     for table in tables:
         for line in _sums(table, [r for r in results if r.row.table is table]):
             print(line)
@@ -80,11 +83,11 @@ def _sums(table: Table, results: Sequence[Result]) -> list[str]:
     by_dtype = collections.defaultdict(list)
     for result in ran:
         by_dtype[str(result.row.dtype).removeprefix("torch.")].append(result)
-    for name, of in ((table.value, ran), *sorted(by_dtype.items())):
-        passed = sum(result.outcome is Outcome.PASSED for result in of)
-        samples = sum(result.samples for result in of)
+    for name, group in ((table.value, ran), *sorted(by_dtype.items())):
+        passed = sum(result.outcome is Outcome.PASSED for result in group)
+        samples = sum(result.samples for result in group)
         indent = "" if name == table.value else "  "
-        lines.append(f"{indent}{name}: {passed} of {len(of)} rows pass ({samples:,} samples)")
+        lines.append(f"{indent}{name}: {passed} of {len(group)} rows pass ({samples:,} samples)")
     return lines
 
 
@@ -93,10 +96,10 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("table", choices=["all", *(table.value for table in Table)])
     parser.add_argument("--names", default="*", help="names or patterns, with commas; default: all")
     parser.add_argument("--dtype", default="", help="dtypes, with commas; default: all declared")
-    parser.add_argument("--samples", type=int, default=10**6, help="of each row; default: all")
-    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
-    parser.add_argument("--again", action="store_true", help="but for what did not pass")
-    parser.add_argument("--verbose", action="store_true", help="show also what passes")
+    parser.add_argument("--samples", type=int, default=10**6, help="number per row; default: all")
+    parser.add_argument("--results", type=Path, help="results file; rows in it do not run again")
+    parser.add_argument("--again", action="store_true", help="run rows that did not pass again")
+    parser.add_argument("--verbose", action="store_true", help="also show rows that pass")
     parser.add_argument("--list", action="store_true", help="show the rows only")
     return parser.parse_args(argv)
 

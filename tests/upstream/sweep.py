@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many rows in a process of their own, and what of them is done already."""
+"""Run many rows in a separate process, and resume an earlier run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from pathlib import Path
 from tests.upstream.row import Outcome, Result, Row
 from torch_google.tpu.testing.quick_compiler import XLA_FLAGS
 
-# Programs are never given back: a new process now and then keeps memory at a few GB. It finds the
-# programs of the last one in the cache.
+# Compiled programs are never freed, so a new process after this many rows limits memory to a few
+# GB. It loads the earlier programs from the cache.
 _ROWS_OF_A_PROCESS = 60
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """`run`: what judges a row, by its number of samples; a function that a process can import.
+    """A run of many rows.
 
-    `cache`: a directory for compiled programs. `file`: results are appended to it, and are not
-    found anew where it has them; with `again`, those that passed.
+    `run`: a function of a row and a number of samples, which another process can import. `cache`: a
+    directory for compiled programs. `file`: results are appended to it, and rows in it do not run
+    again; with `again`, only rows that passed.
     """
 
     run: Callable[[Row, int], Result]
@@ -74,12 +75,12 @@ def read(file: Path, rows: Sequence[Row]) -> dict[Row, Result]:
     named = {(row.table.value, str(row)): row for row in rows}
     results = {}
     for line in file.read_text(encoding="utf-8").splitlines():
-        found = json.loads(line)
-        row = named.get((found["table"], found["row"]))
+        fields = json.loads(line)
+        row = named.get((fields["table"], fields["row"]))
         if row is not None:
-            outcome = Outcome(found["outcome"])
+            outcome = Outcome(fields["outcome"])
             results[row] = Result(
-                row, outcome, found["samples"], found["message"], found["seconds"]
+                row, outcome, fields["samples"], fields["message"], fields["seconds"]
             )
     return results
 
@@ -99,7 +100,7 @@ def _to_json(result: Result) -> str:
 
 def _begin(cache: str) -> None:
     os.environ["XLA_FLAGS"] = f"{XLA_FLAGS} {os.environ.get('XLA_FLAGS', '')}"
-    # Imported here: the process that waits for this one needs no device.
+    # Imported here, because the parent process needs no device.
     import torch
 
     from torch_google.tpu import autoload

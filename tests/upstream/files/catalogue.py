@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of torch's test files there are here, and where they lie on disk."""
+"""The torch test files that the program contains, and their folder on disk."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
 
-# As upstream names them, below its folder `test`. Whole: what a release has to pass.
+# Upstream's names, below its folder `test`. WHOLE has the files that a release must pass.
 WHOLE = (
     "test_autograd",
     "test_indexing",
@@ -48,7 +48,7 @@ SETS = {"whole": WHOLE, "further": FURTHER, "full": WHOLE + FURTHER}
 
 
 def chosen(names: list[str]) -> list[str]:
-    """Return files by their names or those of sets, in order, each once.
+    """Return the files for names of files or sets, in order and without duplicates.
 
     Raises ValueError for a name that is neither.
     """
@@ -57,7 +57,7 @@ def chosen(names: list[str]) -> list[str]:
         plain = name.removesuffix(".py").removeprefix("test/")
         if plain not in SETS and plain not in SETS["full"]:
             raise ValueError(
-                f"'{name}' is no test file of torch that is here. Name one of {', '.join(SETS)}, "
+                f"'{name}' is not a torch test file of this program. Name one of {', '.join(SETS)}, "
                 f"or of {', '.join(sorted(SETS['full']))}"
             )
         found.update(dict.fromkeys(SETS.get(plain, (plain,))))
@@ -65,7 +65,7 @@ def chosen(names: list[str]) -> list[str]:
 
 
 def root() -> Path:
-    """Return the folder of the files. Raises FileNotFoundError where the build has none."""
+    """Return the folder of the files. Raises FileNotFoundError if the build has none."""
     spec = importlib.util.find_spec(WHOLE[0])
     if spec is None or spec.origin is None:
         raise FileNotFoundError(

@@ -14,7 +14,7 @@ import pytest
 
 DEVICE = "UPSTREAM_DEVICE"
 DEVICES = ("cpu", "tpu")
-# torch's machinery for tests asks which devices to make classes for; by this name it knows ours.
+# The variable in which torch's test framework looks for the devices to instantiate classes for.
 _ONLY_FOR = "PYTORCH_TESTING_DEVICE_ONLY_FOR"
 _NAMES = {"cpu": "cpu", "tpu": "privateuse1"}
 
@@ -54,6 +54,6 @@ def _chosen() -> str:
 
 
 def _is_for_any_device(item: pytest.Item) -> bool:
-    # Its class has torch's name for the device before it is set up, ours after.
+    # torch's name for the device before the class is set up, and `tpu` after.
     name = getattr(getattr(item, "cls", None), "__name__", "")
     return name.endswith(("PRIVATEUSE1", "TPU"))

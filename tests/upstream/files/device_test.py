@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device that is not there is named, and on tpu a file is its classes for any device."""
+"""An unknown device is an error that names it; on tpu only device-generic classes run."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of torch's tests is known not to pass: exceptions.json, kept by hand. A plugin of pytest.
+"""The known failures of torch's tests: a pytest plugin for exceptions.json, maintained by hand.
 
-A test that the file covers runs all the same. It is skipped with its reason when it fails, and it
-fails when it passes, so that its entry goes; but one that is known to depend on the machine may
-pass. Only one that would end its process is not run.
+A known failure still runs. If it fails, it is skipped with its reason. If it passes, the test
+fails, so that the entry is removed; an entry with `may_pass` depends on the machine and may pass.
+Tests that would end the process do not run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FILE = Path(__file__).with_name("exceptions.json")
 class Entry:
     """`tests`: a pattern of `file::Class::test`.
 
-    `ends_process`: it is not even begun. `may_pass`: it depends on the machine, as the reason says.
+    `ends_process`: the test does not run. `may_pass`: the result depends on the machine.
     """
 
     tests: str
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"known: {entry.reason}"))
 
 
-# Inside of other wrappers: those that write results see what this one makes of them.
+# The innermost wrapper, so that wrappers which write results see the changed report.
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -77,7 +77,7 @@ def pytest_runtest_makereport(
         item.stash[_FAILED] = True
     elif report.when == "teardown" and not item.stash.get(_FAILED, False):
         report.outcome = "failed"
-        report.longrepr = f"{_name(item)} passes. Take '{entry.tests}' out of {FILE.name}"
+        report.longrepr = f"{_name(item)} passes. Remove '{entry.tests}' from {FILE.name}"
     return report
 
 
@@ -86,7 +86,7 @@ _FAILED = pytest.StashKey[bool]()
 
 @functools.cache
 def _entries() -> list[Entry]:
-    # Read through the loader: the program may be packed.
+    # Read through the loader, because the program may be packed.
     data = __spec__.loader.get_data(str(FILE))  # type: ignore[union-attr]
     return parse(data.decode("utf-8"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known not to pass is run and skipped, and fails when it passes."""
+"""A known failure runs and is skipped, and fails if it passes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class TestBroken(unittest.TestCase):
     def test_anything(self):
         pass
 """
-# The plugin with a file of its own, and what writes results, in the order of one_file.py.
+# The plugin with a test's exceptions, and the plugin that writes results, ordered as in
+# one_file.py.
 _PROGRAM = """
 import sys
 sys.path[:] = {path}
@@ -87,7 +88,7 @@ def test_what_is_known_is_skipped_with_its_reason(tmp_path: Path) -> None:
 def test_what_passes_has_no_entry(tmp_path: Path) -> None:
     entries = '[{"tests": "*_cpu", "reason": "all of them"}]'
     found = _run(tmp_path, entries)
-    said = "test_things::TestThingsCPU::test_passes_cpu passes. Take '*_cpu' out of exceptions.json"
+    said = "test_things::TestThingsCPU::test_passes_cpu passes. Remove '*_cpu' from exceptions.json"
     assert found["test_passes_cpu"] == (Outcome.FAILED, said)
 
 

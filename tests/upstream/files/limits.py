@@ -12,9 +12,9 @@ import pytest
 
 # `2/16` takes the third of sixteen shares of a file's tests; without it, all.
 SHARE = "UPSTREAM_SHARE"
-# Of the clock, for one test: upstream's longest takes a minute on an idle core.
+# The wall-clock limit of a test: upstream's longest takes a minute on an idle core.
 _SECONDS = 900
-# Files that ask for it in their last lines, which only a program of their own would run.
+# Files that set this check in their `__main__` block, which pytest does not run.
 _CHECK_DEFAULT_DTYPE = frozenset(
     ("test_complex", "test_jit", "test_linalg", "test_nn", "test_tensor_creation_ops", "test_torch")
 )
@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    # It ends the process also where the main thread never comes back to Python.
+    # This ends the process even if the main thread never returns to Python.
     faulthandler.dump_traceback_later(_SECONDS, exit=True)
     try:
         return (yield)
@@ -41,14 +41,14 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         faulthandler.cancel_dump_traceback_later()
 
 
-def share(words: str) -> tuple[int, int]:
-    """Return which share of how many. Raises ValueError for other words than INDEX/SHARES."""
-    index, slash, shares = words.partition("/")
+def share(text: str) -> tuple[int, int]:
+    """Return the index and the number of shares. Raises ValueError unless text is INDEX/SHARES."""
+    index, slash, shares = text.partition("/")
     if slash and index.isdecimal() and shares.isdecimal() and int(index) < int(shares):
         return int(index), int(shares)
-    raise ValueError(f"{SHARE}: expected INDEX/SHARES as in 0/16, found '{words}'")
+    raise ValueError(f"{SHARE}: expected INDEX/SHARES as in 0/16, found '{text}'")
 
 
 def _number(name: str) -> int:
-    # By name alone, so that a test keeps its share whatever was run already.
+    # By name only, so that a test's share does not depend on earlier runs.
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of torch's test files, in this process: FILE [options of pytest].
+"""Run one of torch's test files in this process: FILE [pytest options].
 
-What is known not to pass is in exceptions.json. With UPSTREAM_SHARE=INDEX/SHARES only a share of
-the file's tests, with UPSTREAM_DEVICE=tpu only those for any device, on tpu; with
-FBCODE_RESULTS=FILE each outcome is a line there, and what it has is not run again.
+exceptions.json has the known failures. UPSTREAM_SHARE=INDEX/SHARES selects a share of the file's
+tests. UPSTREAM_DEVICE=tpu selects the device-generic tests, on tpu. FBCODE_RESULTS=FILE appends
+each outcome to a file, and tests in it do not run again.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tests.fbcode import recording
 from tests.upstream.files import catalogue, device, exceptions, limits
 from tools.par.testing import pytest_main
 
-# As upstream's own pytest.ini has it. Its tests do not assert by the statement: nothing to rewrite.
-# They log what is no format, and count the handlers: pytest's are not for them.
+# The settings of upstream's pytest.ini. Its tests do not use the assert statement, so rewriting has
+# no use. They log invalid formats and count log handlers, so pytest's log capture must be off.
 _OPTIONS = [
     "--capture=sys",
     "--tb=native",
     "--override-ini=xfail_strict=true",
-    "--override-ini=markers=serial: upstream's runner starts nothing beside it",
+    "--override-ini=markers=serial: upstream's runner runs it alone",
     "--assert=plain",
     "-pno:logging",
     "-pno:warnings",
@@ -34,10 +34,9 @@ def main(argv: Sequence[str]) -> int:
     """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
-    # Before torch's machinery for tests is imported, which asks.
+    # Before torch's test framework is imported, which reads them.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    # TorchScript's fuser starts the kind of compiler that torch was made with: of releases that is
-    # this.
+    # TorchScript's fuser calls the compiler that torch was built with. Releases are built with g++.
     os.environ.setdefault("CXX", "g++")
     try:
         device.prepare()
@@ -50,7 +49,7 @@ def main(argv: Sequence[str]) -> int:
     sys.argv[1:] = [*_OPTIONS, *(f"-p{plugin}" for plugin in plugins)]
     sys.argv += [f"--rootdir={folder}", *options, str(folder / f"{name}.py")]
     with tempfile.TemporaryDirectory(dir=os.environ.get("TEST_TMPDIR")) as scratch:
-        # Some tests leave files where they are.
+        # Some tests leave files in the current directory.
         os.chdir(scratch)
         try:
             return pytest_main.run(__file__, __name__, [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of tables: how many of torch's own tests ran, and why others failed or were skipped."""
+"""The generator of the tables: counts of torch's tests, and the reasons for failures and skips."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tests.fbcode.outcomes import KNOWN, Ran
 from tests.fbcode.page import cell, failures, put
 from tools.presubmit.results import Outcome
 
-# What differs between skips for the same reason.
+# Parts that differ between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# What says nothing of a reason: where a file is, and whose turn it is.
+# Parts of a reason that say nothing: the folder of a URL, and notes to self.
 _IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
-_HEAD = """# What torch's own tests gave
+_HEAD = """# Results of torch's own tests
 
-Written by `tests/upstream/files/run.py --page`, of the tests that its results file has; the
-[README](README.md) says how. `known`: it was run and did not pass, as `exceptions.json` says, with the
-reason. `passed` in per cent is of those that ran. Time is of the clock, in the tests alone.
+Written by `tests/upstream/files/run.py --page` from a results file; see the [README](README.md).
+`known`: the test ran and failed, and `exceptions.json` has the reason. The percentage is that of the
+tests that ran. Seconds are wall-clock time in the tests only.
 """
 
 
@@ -81,5 +81,5 @@ def _skips(skipped: Sequence[Ran]) -> list[str]:
 
 def _grouped(reason: str) -> str:
     first = (reason.splitlines() or [""])[0]
-    words = _VARYING.sub("N", _IDLE.sub("", first)) or "no reason was given"
-    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
+    text = _VARYING.sub("N", _IDLE.sub("", first)) or "no reason was given"
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 3]}..."

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run torch's own test files, each in a process of its own, and say what became of their tests.
+"""Run torch's own test files, each in a separate process, and print a summary.
 
-    run.par whole --results whole.jsonl                   # goes on where it was
+    run.par whole --results whole.jsonl                   # resumes
     run.par full --share 5/96 -- -k linalg
     run.par full --results full.jsonl --page TABLE.md
-    run_on_tpu.par test_shape_ops --device tpu            # what of it is for any device, on tpu
+    run_on_tpu.par test_shape_ops --device tpu            # its device-generic tests, on tpu
 
-Names are upstream's (`test_nn`), or `whole`, `further` and `full` for sets of them. Behind `--` are
-pytest's own options. Exit status 0: something ran, and all is as exceptions.json has it.
+Names are upstream's (`test_nn`), or those of sets: `whole`, `further` and `full`. Options after
+`--` go to pytest. Exit status 0: tests ran, and all failures are in exceptions.json.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ import pytest
 from tests.fbcode import outcomes, recording
 from tests.upstream.files import catalogue, device, limits, page
 
-# What a process of a file runs.
+# The arguments of a child process.
 _PROGRAM = ("-m", "tests.upstream.files.one_file")
 
 
 def main(argv: Sequence[str]) -> int:
     """Return 0 if the results file has tests and no failure."""
-    ours, behind = [*argv], []
-    if "--" in ours:
-        ours, behind = ours[: ours.index("--")], ours[ours.index("--") + 1 :]
-    options = _parse(ours)
+    own, for_pytest = [*argv], []
+    if "--" in own:
+        own, for_pytest = own[: own.index("--")], own[own.index("--") + 1 :]
+    options = _parse(own)
     try:
         files = catalogue.chosen(options.files)
         limits.share(options.share)
@@ -47,22 +47,22 @@ def main(argv: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         results = (options.results or Path(scratch, "results.jsonl")).absolute()
         for file in files:
-            status = run_file(file, options.share, results, options.again, behind)
+            status = run_file(file, options.share, results, options.again, for_pytest)
             if status:
                 return status
-        found = list(outcomes.read(results).values())
-    fine = outcomes.announce(found, lambda ran: ran.suite.partition("::")[0])
+        tests = list(outcomes.read(results).values())
+    fine = outcomes.announce(tests, lambda ran: ran.suite.partition("::")[0])
     if options.page:
-        page.write(found, options.page)
+        page.write(tests, options.page)
     return 0 if fine else 1
 
 
-def run_file(file: str, share: str, results: Path, again: bool, behind: Sequence[str]) -> int:
-    """Run what is left of a file. Returns 0, or pytest's status when it could not be run.
+def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
+    """Run the rest of a file. Return 0, or pytest's status if the file could not be run.
 
-    A test that ends the process has failed; another process goes on behind it.
+    A test that ends the process counts as failed; a new process continues after it.
     """
-    command = [sys.executable, *_PROGRAM, file, *behind]
+    command = [sys.executable, *_PROGRAM, file, *for_pytest]
     environment = {
         **os.environ,
         limits.SHARE: share,
@@ -76,12 +76,12 @@ def run_file(file: str, share: str, results: Path, again: bool, behind: Sequence
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         wrote = _size(results) > size
         if outcomes.confirm(results, status, size):
-            # What failed before the end of this process is not run a third time.
+            # Tests that failed again before the process ended do not run a third time.
             environment[recording.AGAIN] = ""
         elif status in fine or (status == pytest.ExitCode.TESTS_FAILED and wrote):
             return 0
         else:
-            print(f"run: {file} ended with status {status}, as above", file=sys.stderr)
+            print(f"run: {file} ended with status {status}; its output is above", file=sys.stderr)
             return abs(status)
 
 
@@ -94,9 +94,9 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("files", nargs="+", help=f"torch's test files; {', '.join(catalogue.SETS)}")
     parser.add_argument("--share", default="0/1", help="INDEX/SHARES of each file's tests")
     parser.add_argument("--device", default="cpu", help=f"{' or '.join(device.DEVICES)}")
-    parser.add_argument("--results", type=Path, help="a file: what is in it is not run again")
-    parser.add_argument("--again", action="store_true", help="but for what failed")
-    parser.add_argument("--page", type=Path, help="write the tables there, in Markdown")
+    parser.add_argument("--results", type=Path, help="results file; tests in it do not run again")
+    parser.add_argument("--again", action="store_true", help="run failed tests again")
+    parser.add_argument("--page", type=Path, help="write the tables to this Markdown file")
     return parser.parse_args(argv)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command goes on behind a test that ends its process, and does nothing twice."""
+"""The command continues after a test that ends its process, and runs nothing twice."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_what_is_asked_for_is_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert catalogue.chosen(["test_nn", "whole"])[0] == "test_nn"
     assert sorted(catalogue.chosen(["test_nn", "whole"])) == list(catalogue.WHOLE)
     assert run.main(["test_others"]) == 1
-    assert "'test_others' is no test file of torch that is here" in capsys.readouterr().err
+    assert "'test_others' is not a torch test file of this program" in capsys.readouterr().err
     with pytest.raises(ValueError, match="expected INDEX/SHARES as in 0/16, found '3/3'"):
         limits.share("3/3")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One shard of the smoke set, in this process: `FILE=INDEX/SHARES ...`, an argument for each shard.
+"""Run one shard of the smoke set in this process. Arguments, one per shard: FILE=INDEX/SHARES.
 
 A shard of `bazel test` is one of torch's files, or a share of one.
 """
@@ -24,7 +24,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
-    """Return the file of this shard, and have the environment say which share of it.
+    """Return the file of this shard, and set its share in the environment.
 
     Raises ValueError unless there are as many shards as arguments.
     """
@@ -32,7 +32,7 @@ def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
     shards = int(environment.pop("TEST_TOTAL_SHARDS", "1"))
     if shards != len(argv):
         raise ValueError(
-            f"{shards} shards for {len(argv)} files. Run it by bazel test, which shards it as BUILD says"
+            f"{shards} shards for {len(argv)} files. Run it with bazel test, which sets the shards of BUILD"
         )
     file, _, words = argv[index].partition("=")
     limits.share(words)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shard takes its own file, and is no shard of that any more."""
+"""A shard selects its file, and hides the shard variables from that file."""
 
 from __future__ import annotations
 
