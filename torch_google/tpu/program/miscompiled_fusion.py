@@ -9,10 +9,10 @@
    gives 0.0 or -inf. XLA folds `exp(nan)` alone, but leaves `max(x, nan)` to LLVM, which makes the
    integer part of the exponent undefined.
 
-Compiling without the pass `fusion` avoids both. The optimized program shows whether it has such a
-fusion, so only these programs are compiled twice. An update is safe if each of its elements reads
-only the element of the target that it replaces, as in `x[1:3] += 1`. Any expression that `_Fusion`
-does not understand counts as unsafe.
+Compiling without the passes `fusion` and `algsimp` avoids both. The optimized program shows whether
+it has such a fusion, so only these programs are compiled twice. An update is safe if each of its
+elements reads only the element of the target that it replaces, as in `x[1:3] += 1`. Any expression
+that `_Fusion` does not understand counts as unsafe.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ import jax
 
 _WRITE = "dynamic-update-slice"
 _EXPONENTIAL = "exponential"
-# The older emitters, which a flag selects, compile some programs without fusion wrongly.
-_NO_FUSION = {"xla_disable_hlo_passes": "fusion", "xla_cpu_use_fusion_emitters": True}
+# Without `fusion`, `algsimp` drops transpositions before a reshape: of complex numbers, and with
+# the older emitters, which a flag selects, of all dtypes.
+_NO_FUSION = {"xla_disable_hlo_passes": "fusion,algsimp", "xla_cpu_use_fusion_emitters": True}
 
 _COMPUTATION = re.compile(r"(?:ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _INSTRUCTION = re.compile(

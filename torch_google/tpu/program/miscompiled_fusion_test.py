@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 import torch
 from jax import lax
 
+import torch_google.tpu.program.miscompiled_fusion as under_test
 from torch_google.tpu.program import compile_safely
 from torch_google.tpu.program.miscompiled_fusion import is_miscompiled
 
@@ -176,6 +178,17 @@ def test_a_write_that_reads_its_target_is_right(shape: tuple[int, ...], is_negat
     expected = x.copy()
     expected[0] = -4 if is_negated else 4
     np.testing.assert_array_equal(executable(jnp.array(x), jnp.array([0])), expected)
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (6, 4), (4, 3, 2)], ids=str)
+@pytest.mark.parametrize("order", itertools.permutations(range(3)), ids=str)
+def test_transpositions_without_fusion_are_right(
+    order: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    y = np.arange(24, dtype=np.complex64).reshape(2, 3, 4)
+    lowered = jax.jit(lambda y: jnp.transpose(y, order).reshape(shape)).lower(y)
+    result = lowered.compile(compiler_options=under_test._NO_FUSION)(y)
+    np.testing.assert_array_equal(result, y.transpose(order).reshape(shape))
 
 
 @pytest.mark.parametrize(
