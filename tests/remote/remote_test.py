@@ -23,28 +23,28 @@ _CONFIGS = ("--config=remote", *service.OPTIONS)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def work_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("remote")
 
 
 @pytest.fixture(scope="module")
-def endpoint(place: Path) -> Iterator[str]:
-    directory = place / "service"
+def endpoint(work_directory: Path) -> Iterator[str]:
+    directory = work_directory / "service"
     directory.mkdir()
     with service.running(directory) as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def first(place: Path) -> Iterator[Clone]:
-    clone = Clone(place / "first")
+def first(work_directory: Path) -> Iterator[Clone]:
+    clone = Clone(work_directory / "first")
     yield clone
     clone.close()
 
 
 @pytest.fixture(scope="module")
-def second(place: Path) -> Iterator[Clone]:
-    clone = Clone(place / "a_second_clone")
+def second(work_directory: Path) -> Iterator[Clone]:
+    clone = Clone(work_directory / "a_second_clone")
     yield clone
     clone.close()
 
@@ -71,7 +71,9 @@ def test_a_second_clone_has_every_action_from_the_service(
 
 
 @pytest.mark.parametrize("fallback", [False, True])
-def test_a_service_that_is_not_there(place: Path, second: Clone, *, fallback: bool) -> None:
+def test_a_service_that_is_not_there(
+    work_directory: Path, second: Clone, *, fallback: bool
+) -> None:
     address = f"127.0.0.1:{service.free_port()}"
     # The extra compiler option makes every action new, so none is cached.
     words = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]

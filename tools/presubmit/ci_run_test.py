@@ -95,7 +95,7 @@ def _run(
     return done.returncode, done.stdout.splitlines()
 
 
-def _asked(lines: list[str]) -> list[str]:
+def _bazel_calls(lines: list[str]) -> list[str]:
     return [line.removeprefix("bazelw ") for line in lines if line.startswith("bazelw ")]
 
 
@@ -103,7 +103,7 @@ def test_runs_the_commands_of_the_readme(clone: pathlib.Path) -> None:
     code, lines = _run(clone)
     assert code == 0
     assert lines[-1] == "6 passed, 0 failed, 3 skipped"
-    assert [line.split()[0] for line in _asked(lines)] == [
+    assert [line.split()[0] for line in _bazel_calls(lines)] == [
         "build",
         "test",
         "run",
@@ -151,7 +151,7 @@ def test_a_part_of_the_full_run_fits_into_the_time_left(clone: pathlib.Path) -> 
     rows = {"//a:a_test": row, "//b:b_test": row}
     (clone / "tests/seconds.json").write_text(json.dumps({"default": {}, "full": rows}))
     _, lines = _run(clone)
-    (full,) = [line for line in _asked(lines) if "--config=full" in line]
+    (full,) = [line for line in _bazel_calls(lines) if "--config=full" in line]
     (said,) = [line for line in lines if line.startswith("full run, turn ")]
     assert ": 1 of 2 targets, //" in said
     assert said.endswith(full.split()[-1])
@@ -201,4 +201,4 @@ def test_a_static_build_that_is_broken_is_no_matter_of_caches(clone: pathlib.Pat
     assert "ERROR: no such target" in lines
     assert lines[-1].startswith("static: //torch_google/tpu/csrc:extensions: ")
     assert lines[-1].endswith(": cannot be built, exit status 1; the errors are above")
-    assert not [line for line in _asked(lines) if line.startswith("test")]
+    assert not [line for line in _bazel_calls(lines) if line.startswith("test")]

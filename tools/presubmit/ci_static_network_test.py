@@ -114,7 +114,7 @@ class Clone:
         (line,) = (line for line in lines if line.startswith("static: "))
         return line, [line.split()[0] for line in lines if " PASSED in " in line]
 
-    def made(self, name: str) -> bool:
+    def has_output(self, name: str) -> bool:
         """Return whether this output of the other repository exists here."""
         return any(self._output.glob(f"*/execroot/*/bazel-out/*/bin/external/*/{name}"))
 
@@ -137,8 +137,8 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     line, tests = empty.static()
     assert line.startswith("static: not every object of torch is in a cache")
     assert tests == ["//third_party/clang:programs"]
-    assert empty.made("c10.a")
-    assert not empty.made("object.o")
+    assert empty.has_output("c10.a")
+    assert not empty.has_output("object.o")
 
     empty.run("bazelw", "build", "--config=static", _OBJECTS)
     line, tests = full.static()
@@ -150,4 +150,4 @@ def test_the_caches_decide(clones: list[Clone], tmp_path: pathlib.Path) -> None:
     line, tests = thinned.static()
     assert line.startswith("static: not every object of torch is in a cache")
     assert tests == ["//third_party/clang:programs"]
-    assert not thinned.made("object.o")
+    assert not thinned.has_output("object.o")

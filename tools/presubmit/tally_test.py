@@ -17,11 +17,11 @@ Generated test.log (if the file is not UTF-8, then this may be unreadable):
       </system-out>"""
 _SKIPPED = '<testcase classname="a_test" name="test_c"><skipped message="why" /></testcase>'
 
-Said = collections.abc.Callable[[], list[str]]
+SummaryLines = collections.abc.Callable[[], list[str]]
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Said:
+def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
     """Return the output after the tables: failures and the summary."""
 
     def lines() -> list[str]:
@@ -78,68 +78,72 @@ def run(tmp_path: pathlib.Path) -> Run:
     return Run(tmp_path)
 
 
-def test_all_passed(run: Run, said: Said) -> None:
+def test_all_passed(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _PASSED, _PASSED)
     run.target("//b:b_test", _PASSED, shard=1)
     run.target("//b:b_test", _PASSED, shard=2)
     assert tally.main([run.events(), "build=0", "test=0"]) == 0
-    assert said() == ["4 passed, 0 failed"]
+    assert summary_lines() == ["4 passed, 0 failed"]
 
 
-def test_failures_are_named_and_skips_counted(run: Run, said: Said) -> None:
+def test_failures_are_named_and_skips_counted(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _PASSED, _FAILED, _SKIPPED, status="FAILED")
     assert tally.main([run.events(), "test=3"]) == 1
-    assert said() == ["failed: //a:a_test a_test::test_b", "1 passed, 1 failed, 1 skipped"]
+    assert summary_lines() == ["failed: //a:a_test a_test::test_b", "1 passed, 1 failed, 1 skipped"]
 
 
-def test_failed_step_counts(run: Run, said: Said) -> None:
+def test_failed_step_counts(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _PASSED)
     assert tally.main([run.events(), "presubmit=1", "test=0"]) == 1
-    assert said() == ["failed: step 'presubmit' ended with 1", "1 passed, 1 failed"]
+    assert summary_lines() == ["failed: step 'presubmit' ended with 1", "1 passed, 1 failed"]
 
 
-def test_status_of_tests_counts_unless_its_failures_do(run: Run, said: Said) -> None:
+def test_status_of_tests_counts_unless_its_failures_do(
+    run: Run, summary_lines: SummaryLines
+) -> None:
     run.target("//a:a_test", _PASSED)
     assert tally.main([run.events(), "test=3"]) == 1
-    assert said()[-1] == "1 passed, 1 failed"
+    assert summary_lines()[-1] == "1 passed, 1 failed"
     run.target("//b:b_test", _FAILED, status="FAILED")
     assert tally.main([run.events(), "test=1"]) == 1
-    assert said()[-1] == "1 passed, 2 failed"
+    assert summary_lines()[-1] == "1 passed, 2 failed"
 
 
 def test_the_files_of_several_runs_are_one_count(
-    run: Run, said: Said, tmp_path_factory: pytest.TempPathFactory
+    run: Run, summary_lines: SummaryLines, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     run.target("//a:a_test", _PASSED)
     other = Run(tmp_path_factory.mktemp("other"))
     other.target("//b:b_test", _PASSED, _FAILED, status="FAILED")
     assert tally.main([run.events(), other.events(), "test=0", "static=3"]) == 1
-    assert said() == ["failed: //b:b_test a_test::test_b", "2 passed, 1 failed"]
+    assert summary_lines() == ["failed: //b:b_test a_test::test_b", "2 passed, 1 failed"]
 
 
-def test_only_steps_that_test_have_a_status_for_it(run: Run, said: Said) -> None:
+def test_only_steps_that_test_have_a_status_for_it(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _FAILED, status="FAILED")
     assert tally.main([run.events(), "test=3", "presubmit=3"]) == 1
-    assert said()[-2:] == ["failed: step 'presubmit' ended with 3", "0 passed, 2 failed"]
+    assert summary_lines()[-2:] == ["failed: step 'presubmit' ended with 3", "0 passed, 2 failed"]
 
 
 @pytest.mark.parametrize("cases", [(), (_PASSED,)])
-def test_target_that_failed_outside_its_cases(run: Run, said: Said, cases: tuple[str, ...]) -> None:
+def test_target_that_failed_outside_its_cases(
+    run: Run, summary_lines: SummaryLines, cases: tuple[str, ...]
+) -> None:
     run.target("//a:a_test", *cases, status="TIMEOUT")
     assert tally.main([run.events()]) == 1
-    assert said() == ["failed: //a:a_test TIMEOUT", f"{len(cases)} passed, 1 failed"]
+    assert summary_lines() == ["failed: //a:a_test TIMEOUT", f"{len(cases)} passed, 1 failed"]
 
 
-def test_crash_that_bazel_wrote_down_counts_once(run: Run, said: Said) -> None:
+def test_crash_that_bazel_wrote_down_counts_once(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _CRASHED, status="FAILED")
     assert tally.main([run.events(), "test=3"]) == 1
-    assert said() == ["failed: //a:a_test a_test", "0 passed, 1 failed"]
+    assert summary_lines() == ["failed: //a:a_test a_test", "0 passed, 1 failed"]
 
 
-def test_passing_without_a_case_is_a_failure(run: Run, said: Said) -> None:
+def test_passing_without_a_case_is_a_failure(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test")
     assert tally.main([run.events()]) == 1
-    assert said() == ["failed: //a:a_test ran no test case", "0 passed, 1 failed"]
+    assert summary_lines() == ["failed: //a:a_test ran no test case", "0 passed, 1 failed"]
 
 
 @pytest.mark.parametrize(
@@ -150,11 +154,13 @@ def test_passing_without_a_case_is_a_failure(run: Run, said: Said) -> None:
         ("sh_test rule", "1 passed, 0 failed"),
     ],
 )
-def test_success_that_pytest_did_not_write(run: Run, said: Said, kind: str, summary: str) -> None:
+def test_success_that_pytest_did_not_write(
+    run: Run, summary_lines: SummaryLines, kind: str, summary: str
+) -> None:
     run.kind("//a:a_test", kind)
     run.target("//a:a_test", _WRITTEN_BY_BAZEL)
     tally.main([run.events()])
-    assert said()[-1] == summary
+    assert summary_lines()[-1] == summary
 
 
 _FBCODE = '<properties><property name="PYTORCH_TEST_FBCODE" value="%s"/></properties>'
@@ -169,48 +175,50 @@ _WITHOUT = "failed: //a:a_test ran without PYTORCH_TEST_FBCODE=1; see .bazelrc"
     [(_FBCODE % "1", []), (_FBCODE % "0", [_WITHOUT]), ("", [_WITHOUT])],
 )
 def test_every_par_test_runs_as_in_a_monorepo(
-    run: Run, said: Said, kind: str, properties: str, failures: list[str]
+    run: Run, summary_lines: SummaryLines, kind: str, properties: str, failures: list[str]
 ) -> None:
     run.kind("//a:a_test", kind)
     run.target("//a:a_test", _PASSED, properties=properties)
     tally.main([run.events()])
-    lines = said()
+    lines = summary_lines()
     assert [line for line in lines if line.startswith("failed:")] == failures
     assert lines[-1] == f"1 passed, {len(failures)} failed"
 
 
-def test_last_attempt_counts(run: Run, said: Said) -> None:
+def test_last_attempt_counts(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _PASSED, attempt=2)
     run.target("//a:a_test", _FAILED, status="FAILED", attempt=1)
     assert tally.main([run.events()]) == 0
-    assert said() == ["1 passed, 0 failed"]
+    assert summary_lines() == ["1 passed, 0 failed"]
 
 
-def test_nothing_ran(run: Run, said: Said) -> None:
+def test_nothing_ran(run: Run, summary_lines: SummaryLines) -> None:
     assert tally.main([run.events()]) == 1
-    assert said() == ["0 passed, 0 failed"]
+    assert summary_lines() == ["0 passed, 0 failed"]
 
 
-def test_no_events(tmp_path: pathlib.Path, said: Said) -> None:
+def test_no_events(tmp_path: pathlib.Path, summary_lines: SummaryLines) -> None:
     assert tally.main([str(tmp_path / "absent.json"), "build=1"]) == 1
-    lines = said()
+    lines = summary_lines()
     assert "No such file or directory; bazel test did not start" in lines[0]
     assert lines[1:] == ["failed: step 'build' ended with 1", "0 passed, 2 failed"]
 
 
 @pytest.mark.parametrize("text", ["", "<testsuites><testsuite>", "not xml"])
-def test_unreadable_results(run: Run, said: Said, tmp_path: pathlib.Path, text: str) -> None:
+def test_unreadable_results(
+    run: Run, summary_lines: SummaryLines, tmp_path: pathlib.Path, text: str
+) -> None:
     run.target("//a:a_test", _PASSED)
     events = run.events()
     (results,) = tmp_path.glob("*.xml")
     results.write_text(text)
     assert tally.main([events]) == 1
-    assert said()[0].startswith(f"failed: {results}: ")
+    assert summary_lines()[0].startswith(f"failed: {results}: ")
 
 
-def test_events_cut_off(run: Run, said: Said) -> None:
+def test_events_cut_off(run: Run, summary_lines: SummaryLines) -> None:
     run.target("//a:a_test", _PASSED)
     events = pathlib.Path(run.events())
     events.write_text(events.read_text()[:-5])
     assert tally.main([str(events)]) == 1
-    assert "bazel was stopped" in said()[0]
+    assert "bazel was stopped" in summary_lines()[0]

@@ -25,7 +25,7 @@ def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
 
     `by_flag`: environment variables that this process set from flags.
     """
-    given = values.given()
+    texts = values.flag_texts()
     import_module("torch")
     now: dict[str, dict[str, Any]] = {}
     shared = set()
@@ -37,7 +37,7 @@ def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
             module: Any = import_module(option.module)
             now[option.module] = module._get_dict()
         source = "default"
-        if option.flag in given:
+        if option.flag in texts:
             source = "flag"
         elif name := next((name for name in option.names if name in os.environ), None):
             source = f"flag --{name.lower()}" if name in by_flag else f"environment {name}"
@@ -47,7 +47,7 @@ def settings(by_flag: Set[str] = frozenset()) -> Iterator[Setting]:
             value = os.environ.get(variable.name)
             source = "default" if value is None else f"environment {variable.name}"
             yield Setting(variable.flag, value, "flag" if variable.name in by_flag else source)
-    if knobs := given.get("torch_justknobs"):
+    if knobs := texts.get("torch_justknobs"):
         yield Setting("torch_justknobs", knobs, "flag")
 
 

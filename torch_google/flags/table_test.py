@@ -197,7 +197,7 @@ def test_a_variable_that_is_not_ours_is_named(monkeypatch: pytest.MonkeyPatch) -
     for text in ("{", "[]", '{"a": 1}'):
         monkeypatch.setenv(values.VARIABLE, text)
         with pytest.raises(ValueError, match=values.VARIABLE):
-            values.given()
+            values.flag_texts()
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ VARIABLE = "TORCH_GOOGLE_FLAGS"
 _KNOBS = "torch_justknobs"
 
 
-def given() -> dict[str, str]:
+def flag_texts() -> dict[str, str]:
     """Return flag -> text. Raises ValueError that names the variable if it is malformed."""
     return dict(_read(os.environ.get(VARIABLE, "{}")))
 
@@ -33,17 +33,17 @@ def given() -> dict[str, str]:
 def give(texts: dict[str, str]) -> None:
     """Add flags to those given; they replace earlier values."""
     if texts:
-        os.environ[VARIABLE] = json.dumps({**given(), **texts})
+        os.environ[VARIABLE] = json.dumps({**flag_texts(), **texts})
 
 
 def value_of(option: Option) -> Any:
     """Return the value given for an option. Raises KeyError if its flag is not given."""
-    return kind(option.type).parse(given()[option.flag])
+    return kind(option.type).parse(flag_texts()[option.flag])
 
 
 def given_options() -> list[Option]:
     """Return the options whose flags are given."""
-    return [option for option in map(option_of, given()) if option is not None]
+    return [option for option in map(option_of, flag_texts()) if option is not None]
 
 
 def settle(module: ModuleType) -> None:
@@ -63,7 +63,7 @@ def settle_without_hooks() -> None:
     """
     if not _has_hook():
         settle_now()
-    if _KNOBS in given() and "torch._seam.configs" not in sys.modules:
+    if _KNOBS in flag_texts() and "torch._seam.configs" not in sys.modules:
         warnings.warn(f"--{_KNOBS}: this torch has no hook for knobs", stacklevel=2)
 
 
@@ -78,12 +78,12 @@ def settle_now() -> None:
 
 def knob(name: str, default: bool) -> bool:
     """Return whether a knob is on."""
-    return bool(_knobs(given().get(_KNOBS, "")).get(name, default))
+    return bool(_knobs(flag_texts().get(_KNOBS, "")).get(name, default))
 
 
 def knob_number(name: str) -> int:
     """Return the number of a knob, or 0 if it is not set."""
-    return _knobs(given().get(_KNOBS, "")).get(name, 0)
+    return _knobs(flag_texts().get(_KNOBS, "")).get(name, 0)
 
 
 def _has_hook() -> bool:

@@ -10,7 +10,7 @@ import pytest
 from third_party.torch.source import generate
 
 
-def made(tmp_path: Path, *names: str) -> Path:
+def generated_files(tmp_path: Path, *names: str) -> Path:
     root = tmp_path / "made"
     for name in names:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -19,7 +19,7 @@ def made(tmp_path: Path, *names: str) -> Path:
 
 
 def test_sources_go_to_their_files_and_the_rest_below_the_headers(tmp_path: Path) -> None:
-    root = made(tmp_path, "ATen/A.cpp", "ATen/ops/a.h", "torch/b.py")
+    root = generated_files(tmp_path, "ATen/A.cpp", "ATen/ops/a.h", "torch/b.py")
     source = tmp_path / "out" / "A.cpp"
     generate.distribute(root, tmp_path / "headers", {"ATen/A.cpp": source})
     assert source.read_text() == "ATen/A.cpp"
@@ -31,7 +31,7 @@ def test_sources_go_to_their_files_and_the_rest_below_the_headers(tmp_path: Path
 
 
 def test_nothing_names_the_folder_that_the_generator_wrote_to(tmp_path: Path) -> None:
-    root = made(tmp_path, "lazy/A.cpp")
+    root = generated_files(tmp_path, "lazy/A.cpp")
     (root / "lazy/A.cpp").write_text(f'#include "{root}/lazy/A.h"')
     source = tmp_path / "out" / "A.cpp"
     generate.distribute(root, tmp_path / "headers", {"lazy/A.cpp": source})
@@ -39,13 +39,13 @@ def test_nothing_names_the_folder_that_the_generator_wrote_to(tmp_path: Path) ->
 
 
 def test_a_source_that_no_list_has_is_named(tmp_path: Path) -> None:
-    root = made(tmp_path, "ATen/RegisterNew.cpp")
+    root = generated_files(tmp_path, "ATen/RegisterNew.cpp")
     with pytest.raises(generate.GenerateError, match=r"made ATen/RegisterNew\.cpp.*lists\.bzl"):
         generate.distribute(root, tmp_path / "headers", {})
 
 
 def test_a_source_that_was_not_made_is_named(tmp_path: Path) -> None:
-    root = made(tmp_path, "ATen/ops/a.h")
+    root = generated_files(tmp_path, "ATen/ops/a.h")
     with pytest.raises(generate.GenerateError, match=r"made no ATen/Operators_5\.cpp"):
         generate.distribute(
             root, tmp_path / "headers", {"ATen/Operators_5.cpp": tmp_path / "o.cpp"}
@@ -54,5 +54,5 @@ def test_a_source_that_was_not_made_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["ATen/RegisterCUDA.cpp", "ATen/OperatorsEverything.cpp"])
 def test_what_this_build_does_not_compile_is_passed_over(tmp_path: Path, name: str) -> None:
-    generate.distribute(made(tmp_path, name), tmp_path / "headers", {})
+    generate.distribute(generated_files(tmp_path, name), tmp_path / "headers", {})
     assert not (tmp_path / "headers").exists()

@@ -29,11 +29,11 @@ def sample(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SampleWorkspace:
     series = sample.series("v1", {"ruled": {"torch/r.py": _REWRITTEN}, "row": {"torch/b.py": _ROW}})
     ruled = series / "ruled.patch"
     ruled.write_text(ruled.read_text().replace("\n", "\nRewrite: packed-resources\n", 1))
-    known(sample).write_text(_KNOWN)
+    rules_table(sample).write_text(_KNOWN)
     return sample
 
 
-def known(sample: SampleWorkspace) -> Path:
+def rules_table(sample: SampleWorkspace) -> Path:
     return sample.root / "patches/torch/rewrites.txt"
 
 
@@ -76,10 +76,10 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
 
     assert sample.run("continue") == 2
     assert "stopped at row.patch" in capsys.readouterr().out
-    assert known(sample).read_text() == _KNOWN  # nothing is published before the end
+    assert rules_table(sample).read_text() == _KNOWN  # nothing is published before the end
     sample.conflict("torch/b.py").write_text(_ROW)
     assert sample.run("continue") == 0
-    assert f"{_KEEP} reads what it wrote\n" in known(sample).read_text()
+    assert f"{_KEEP} reads what it wrote\n" in rules_table(sample).read_text()
     assert (sample.root / "patches/torch/v2/ruled.patch").exists()
     capsys.readouterr()
     assert import_v2(sample, "--dry-run", "--overwrite", new=_BINARY, b=clash, lists=_LISTS) == 2
@@ -94,7 +94,9 @@ def test_a_call_that_is_to_be_rewritten_is_a_line_as_well(sample: SampleWorkspac
     settle(sample, "")
     assert sample.run("continue") == 0
     assert "torch/new.py" in (sample.root / "patches/torch/v2/ruled.patch").read_text()
-    assert known(sample).read_text() == f"{_KNOWN}packed-resources rewrite v2 torch/new.py x1\n"
+    assert (
+        rules_table(sample).read_text() == f"{_KNOWN}packed-resources rewrite v2 torch/new.py x1\n"
+    )
 
 
 def test_abort_and_a_dry_run_leave_the_data_as_it_is(
@@ -123,10 +125,10 @@ def test_data_that_changed_meanwhile_is_not_written_over(
 ) -> None:
     assert import_v2(sample, new=_BINARY) == 2
     settle(sample, " why")
-    known(sample).write_text(f"{_KNOWN}# a word of somebody's\n")
+    rules_table(sample).write_text(f"{_KNOWN}# a word of somebody's\n")
     assert sample.run("continue") == 1
     assert "rewrites.txt: changed since the import began" in capsys.readouterr().err
-    known(sample).write_text(_KNOWN)
+    rules_table(sample).write_text(_KNOWN)
     assert sample.run("continue") == 0
 
 

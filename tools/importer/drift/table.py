@@ -135,7 +135,9 @@ def measure_release(
     cells = [_cell(series, result) for result in found.results]
     for number, patch in enumerate(series.patches):
         if patch.name in made:
-            cells[number] = Cell(Outcome.CONFLICT, refused, ()) if refused else _made(cells[number])
+            cells[number] = (
+                Cell(Outcome.CONFLICT, refused, ()) if refused else _generated_cell(cells[number])
+            )
     return release, tuple(cells)
 
 
@@ -159,7 +161,7 @@ def _cell(series: Series, result: PatchResult) -> Cell:
     return Cell(outcome, result.note, files)
 
 
-def _made(cell: Cell) -> Cell:
+def _generated_cell(cell: Cell) -> Cell:
     """Return the cell of a generated patch, without the notes and diffs of a merge."""
     files = tuple(FileCell(file.path, file.new_path, cell.outcome) for file in cell.files)
     note = "made anew by its rule" if cell.outcome is Outcome.RESOLVED else ""

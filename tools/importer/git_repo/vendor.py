@@ -136,7 +136,7 @@ class _Vendoring:
         self._check_edits(ours, last)
 
         with BlobWriter(self.repository) as writer:
-            wanted = self._wanted({entry.oid for entry in there.values()}, writer, dry_run)
+            wanted = self._read_source({entry.oid for entry in there.values()}, writer, dry_run)
         _check_kept(wanted, kept, self.origin)
         difference = _difference(ours, wanted)
         nothing = (
@@ -201,7 +201,7 @@ class _Vendoring:
             recorded: Files = self._recorded(last)
             since = f"since {last.commit[:12]} ({last.labels.tag})"
         elif ours:
-            recorded = self._wanted(set(), None, True)
+            recorded = self._read_source(set(), None, True)
             since = "and no vendored commit is in its history"
         else:
             return
@@ -242,7 +242,7 @@ class _Vendoring:
             )
         return files
 
-    def _wanted(
+    def _read_source(
         self, have: set[str], writer: BlobWriter | None, dry_run: bool
     ) -> dict[str, TreeEntry]:
         """Read the whole source once: return its entries, and store blobs missing in `have`."""

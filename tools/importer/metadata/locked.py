@@ -57,11 +57,11 @@ def wheels(workspace: Path) -> Wheels:
             f"{room / 'lock.json'}: no 'torch_requires'. Run third_party/pypi/update.py"
         )
     packages = _packages(room / "lock.json", licences)
-    direct = _asked(room / "requirements.in") & packages.keys()
+    direct = _requirement_keys(room / "requirements.in") & packages.keys()
     of_tests: set[str] = set()
     for group in sorted((room / "groups").glob("*.in")):
         packages |= _packages(group.with_suffix(".lock.json"), licences)
-        of_tests |= _asked(group) & packages.keys()
+        of_tests |= _requirement_keys(group) & packages.keys()
     _refuse_strays(licences, packages, "pypi")
     return Wheels(
         tuple(packages.values()), tuple(sorted(direct)), tuple(of_torch), tuple(sorted(of_tests))
@@ -104,7 +104,7 @@ def _packages(lock: Path, licences: Mapping[str, str]) -> dict[str, Locked]:
         raise UserError(f"{lock}: {error!r}. Run third_party/pypi/update.py") from None
 
 
-def _asked(requirements: Path) -> set[str]:
+def _requirement_keys(requirements: Path) -> set[str]:
     """Return the keys that a requirements file names."""
     lines = (line.split("#", 1)[0] for line in read_text(requirements).splitlines())
     names = (re.match(r"\s*([\w.-]+)", line) for line in lines)

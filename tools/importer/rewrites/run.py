@@ -100,7 +100,7 @@ def examine(
     told = {(each.path, each.function) for each in findings}
     findings += [
         each
-        for each in _left(rule, _sort_out(rule, left)[1])
+        for each in _unhandled(rule, _sort_out(rule, left)[1])
         if (each.path, each.function) not in told
     ]
     return Rewritten(
@@ -133,7 +133,7 @@ def look(
         if scope not in trees:
             trees[scope] = reach(_files(rule, snapshot), modules)
         sites = trees[scope].sites(rule.guarded)
-        findings += _left(rule, _sort_out(rule, sites)[1])
+        findings += _unhandled(rule, _sort_out(rule, sites)[1])
     unread = {path for reached in trees.values() for path in reached.unread}
     return Guarded(tuple(findings), tuple(sorted(unread)))
 
@@ -237,7 +237,7 @@ def _hidden(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
     return _by_function(rule, sites, f"'{root}' is another variable in", step)
 
 
-def _left(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
+def _unhandled(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
     step = f"Patch it, teach the rule to, or list it as kept, with the reason, in {TABLE}"
     return _by_function(rule, sites, "left on a path from __file__", step)
 

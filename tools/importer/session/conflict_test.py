@@ -48,7 +48,7 @@ def lay_out(state: Path, *files: FileResult, diff: bytes = _DIFF) -> Stop:
     return stop_of(result)
 
 
-def left(state: Path, stop: Stop) -> list[str]:
+def unsettled_lines(state: Path, stop: Stop) -> list[str]:
     return [str(each) for each in unsettled(state, stop)]
 
 
@@ -58,9 +58,9 @@ def test_markers_are_named_by_file_and_line(tmp_path: Path) -> None:
     )
     (tmp_path / "conflict/a b.py").write_bytes(b"one\n=======\r\ntwo\n")
     (tmp_path / "conflict/c.py").write_bytes(b"settled\n")
-    assert left(tmp_path, stop) == ["a b.py:2: '=======' is still there"]
+    assert unsettled_lines(tmp_path, stop) == ["a b.py:2: '=======' is still there"]
     (tmp_path / "conflict/a b.py").write_bytes(b"one\n")
-    assert left(tmp_path, stop) == []
+    assert unsettled_lines(tmp_path, stop) == []
     assert read_resolution(tmp_path, stop, _NEW) == Resolved(
         {"a b.py": Blob(b"one\n"), "c.py": Blob(b"settled\n")}
     )
@@ -70,9 +70,9 @@ def test_lines_that_upstream_or_the_patch_have_are_no_markers(tmp_path: Path) ->
     before = Blob(b"Title\n>>>>>>> quoted mail\n")
     stop = lay_out(tmp_path, file_result("docs/title.rst", Blob(_MARKED), before))
     (tmp_path / "conflict/docs/title.rst").write_bytes(b"Title\n=======\n>>>>>>> quoted mail\n")
-    assert left(tmp_path, stop) == []
+    assert unsettled_lines(tmp_path, stop) == []
     (tmp_path / "conflict/docs/title.rst").write_bytes(b"Title\n>>>>>>> a.patch\n")
-    assert left(tmp_path, stop) == ["docs/title.rst:2: '>>>>>>> a.patch' is still there"]
+    assert unsettled_lines(tmp_path, stop) == ["docs/title.rst:2: '>>>>>>> a.patch' is still there"]
 
 
 def test_a_file_without_markers_has_to_be_touched(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_file_without_markers_has_to_be_touched(tmp_path: Path) -> None:
         Unsettled("data.bin", 0, "untouched (both changed line 1)")
     ]
     (tmp_path / "conflict/data.bin").write_bytes(b"\0<<<<<<< not a marker")
-    assert left(tmp_path, stop) == []
+    assert unsettled_lines(tmp_path, stop) == []
 
 
 def test_modes_and_links_come_back(tmp_path: Path) -> None:

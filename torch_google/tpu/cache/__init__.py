@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache of compiled programs that outlive the process. Only `found` loads JAX."""
+"""A persistent cache of compiled programs. Only names in `_LAZY` import JAX, on first use."""
 
 from typing import Any
 
@@ -14,22 +14,22 @@ from torch_google.tpu.cache.settings import (
 _LAZY = {
     "Entry": "entry",
     "StoredEntry": "store",
-    "found": "store",
-    "remember": "store",
-    "remembered": "store",
+    "find_entry": "store",
+    "store_entry": "store",
+    "load_entry": "store",
 }
 
 __all__ = [
     "CacheStatistics",
     "Entry",
     "StoredEntry",
-    "found",
+    "find_entry",
     "get_compile_cache",
-    "remember",
-    "remembered",
+    "load_entry",
     "reset_statistics",
     "set_compile_cache",
     "statistics",
+    "store_entry",
 ]
 
 

@@ -82,15 +82,15 @@ def _run_twice(data: bytes) -> list[str]:
     ):
         warnings.simplefilter("always")
         cache.set_compile_cache(directory)
-        cache.remember("program", devices, cache.Entry(None, 0))
+        cache.store_entry("program", devices, cache.Entry(None, 0))
         (path,) = (path for path in Path(directory).rglob("*") if path.is_file())
         path.write_bytes(data)
         for _ in range(2):
-            kept = cache.remembered("program", devices)
+            kept = cache.load_entry("program", devices)
             executable = kept.executable if kept is not None else None
             if executable is None:
                 executable = _lowered().compile()
-                cache.remember("program", devices, cache.Entry(executable, None))
+                cache.store_entry("program", devices, cache.Entry(executable, None))
             total, rest = executable(jnp.ones(3, jnp.float32), 2.0)
             assert total.tolist() == [3.0, 3.0, 3.0]
             assert (rest["x"][0].tolist(), rest["x"][1]) == ([1.0, 1.0, 1.0], None)

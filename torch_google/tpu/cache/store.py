@@ -35,14 +35,14 @@ class StoredEntry:
     """An entry found under a fingerprint. Its executable is loaded lazily."""
 
     def __init__(
-        self, read: UnloadedEntry, name: str, place: object, devices: Sequence[jax.Device]
+        self, read: UnloadedEntry, name: str, store: object, devices: Sequence[jax.Device]
     ) -> None:
         self.note: Any = read.note
         self.has_executable = read.has_executable
         self._read: UnloadedEntry | None = read
         self._entry: Entry | None = None
         self._name = name
-        self._place = place
+        self._store = store
         self._devices = devices
         self._one_by_one = threading.RLock()
 
@@ -56,21 +56,21 @@ class StoredEntry:
                 except UnusableEntry as error:
                     statistics().hits -= 1
                     statistics().misses += 1
-                    _reject(self._name, self._place, error)
+                    _reject(self._name, self._store, error)
                 self._read = None
             return self._entry
 
 
-def remembered(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
+def load_entry(fingerprint: str, devices: Sequence[jax.Device]) -> Entry | None:
     """Return the entry of a fingerprint with its executable loaded, or None."""
-    entry = found(fingerprint, devices)
+    entry = find_entry(fingerprint, devices)
     return None if entry is None else entry.loaded()
 
 
-def found(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
+def find_entry(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None:
     """Return the entry of a fingerprint for a caller that may not need the executable, or None."""
-    place = current()
-    if place is None:
+    store = current()
+    if store is None:
         return None
     counts = statistics()
     if not readable():
@@ -78,49 +78,49 @@ def found(fingerprint: str, devices: Sequence[jax.Device]) -> StoredEntry | None
         return None
     name = _name(fingerprint, devices)
     try:
-        data = place.read(name)
+        data = store.read(name)
         note_read(failed=False)
         if data is not None:
             read = decode(data)
             counts.hits += 1
             counts.bytes += len(data)
-            return StoredEntry(read, name, place, devices)
+            return StoredEntry(read, name, store, devices)
     except (UnusableEntry, UntrustedEntry) as error:
-        _reject(name, place, error)
+        _reject(name, store, error)
     except OSError as error:
         note_read(failed=True)
         warn(
-            f"{place} cannot be read: {error}. Programs are compiled instead; set another directory"
+            f"{store} cannot be read: {error}. Programs are compiled instead; set another directory"
         )
     counts.misses += 1
     return None
 
 
-def remember(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
+def store_entry(fingerprint: str, devices: Sequence[jax.Device], entry: Entry) -> None:
     """Store an entry under a fingerprint, if possible."""
-    place = current()
-    if place is None or not writable():
+    store = current()
+    if store is None or not writable():
         return
     try:
         data = encode(entry)
-        if not place.fits(len(data)):
+        if not store.fits(len(data)):
             statistics().unstorable += 1
             return
-        place.write(_name(fingerprint, devices), data)
+        store.write(_name(fingerprint, devices), data)
     except UnstorableProgram:
         statistics().unstorable += 1
         return
     except OSError as error:
         stop_writing()
-        warn(f"{place} cannot be written: {error}. Nothing more is stored; set another directory")
+        warn(f"{store} cannot be written: {error}. Nothing more is stored; set another directory")
         return
     statistics().stored += 1
     statistics().bytes += len(data)
 
 
-def _reject(name: str, place: object, error: Exception) -> None:
+def _reject(name: str, store: object, error: Exception) -> None:
     statistics().rejected += 1
-    warn(f"entry {name} of {place} is recompiled: {error}. No action is needed")
+    warn(f"entry {name} of {store} is recompiled: {error}. No action is needed")
 
 
 def _name(fingerprint: str, devices: Sequence[jax.Device]) -> str:

@@ -41,11 +41,11 @@ class _Program:
 
 def _compiled(program: _Program, *, fingerprint: str) -> jax.stages.Compiled:
     devices = jax.local_devices()[:1]
-    entry = cache.remembered(fingerprint, devices)
+    entry = cache.load_entry(fingerprint, devices)
     if entry is not None and entry.executable is not None:
         return entry.executable
     executable = program().compile()
-    cache.remember(fingerprint, devices, cache.Entry(executable, None))
+    cache.store_entry(fingerprint, devices, cache.Entry(executable, None))
     return executable
 
 
@@ -78,9 +78,9 @@ def test_without_a_directory_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_a_note_comes_back_and_needs_no_executable() -> None:
     devices = jax.local_devices()[:1]
-    assert cache.remembered("a note", devices) is None
-    cache.remember("a note", devices, cache.Entry(None, ["baked", 3]))
-    assert cache.remembered("a note", devices) == cache.Entry(None, ["baked", 3])
+    assert cache.load_entry("a note", devices) is None
+    cache.store_entry("a note", devices, cache.Entry(None, ["baked", 3]))
+    assert cache.load_entry("a note", devices) == cache.Entry(None, ["baked", 3])
 
 
 def _cut(data: bytes) -> bytes:
@@ -157,23 +157,23 @@ def test_a_place_that_fails_again_and_again_is_left_alone(monkeypatch: pytest.Mo
         warnings.simplefilter("always")
         patch.setattr(remote.Remote, "read", refuse)
         for number in range(6):
-            assert cache.remembered(f"{number}", jax.local_devices()[:1]) is None
+            assert cache.load_entry(f"{number}", jax.local_devices()[:1]) is None
     (warning,) = seen
     assert "no route to host" in str(warning.message)
     assert len(asked) == 3
     assert cache.statistics().misses == 6
     cache.set_compile_cache("memory://far/away")  # setting a location enables reads again
-    cache.remember("note", jax.local_devices()[:1], cache.Entry(None, 3))
-    assert cache.remembered("note", jax.local_devices()[:1]) == cache.Entry(None, 3)
+    cache.store_entry("note", jax.local_devices()[:1], cache.Entry(None, 3))
+    assert cache.load_entry("note", jax.local_devices()[:1]) == cache.Entry(None, 3)
 
 
 def test_a_huge_program_does_not_push_out_the_others(tmp_path: Path) -> None:
     cache.set_compile_cache(tmp_path, max_bytes=100_000)
     devices = jax.local_devices()[:1]
-    cache.remember("small", devices, cache.Entry(None, 1))
-    cache.remember("huge", devices, cache.Entry(None, os.urandom(200_000).hex()))
+    cache.store_entry("small", devices, cache.Entry(None, 1))
+    cache.store_entry("huge", devices, cache.Entry(None, os.urandom(200_000).hex()))
     assert (cache.statistics().stored, cache.statistics().unstorable) == (1, 1)
-    assert cache.remembered("small", devices) == cache.Entry(None, 1)
+    assert cache.load_entry("small", devices) == cache.Entry(None, 1)
 
 
 @pytest.mark.parametrize("path", ["", "a\0b"])

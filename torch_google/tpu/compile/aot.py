@@ -16,7 +16,7 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from torch.fx import GraphModule
 
 from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
-from torch_google.tpu.compile.joint_graph import known, partition
+from torch_google.tpu.compile.joint_graph import joint_graph_decompositions, partition
 from torch_google.tpu.compile.options import parse
 
 
@@ -43,7 +43,7 @@ def backend(
         inference_compiler=SerializableAOTDispatchCompiler(
             CompiledGraph, partial(CompiledGraph, inference=True)
         ),
-        decompositions=known(),
+        decompositions=joint_graph_decompositions(),
         partition_fn=_PARTITION,
         keep_inference_input_mutations=True,
     )

@@ -21,7 +21,7 @@ from torch.fx.node import map_arg
 
 from torch_google.tpu import dtypes
 from torch_google.tpu.compile.compiled_graph import CHOSEN, CompiledGraph
-from torch_google.tpu.compile.joint_graph import known, partition
+from torch_google.tpu.compile.joint_graph import joint_graph_decompositions, partition
 from torch_google.tpu.compile.options import Options, parse
 
 
@@ -39,7 +39,7 @@ def backend(
         fw_compiler=partial(made, forward=True),
         bw_compiler=partial(made, backward=True),
         inference_compiler=partial(made, inference=True),
-        decompositions=dict(known()),
+        decompositions=dict(joint_graph_decompositions()),
         partition_fn=partition,
         keep_inference_input_mutations=True,
     )

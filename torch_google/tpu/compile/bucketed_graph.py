@@ -121,7 +121,7 @@ class BucketedGraph:
             if not program.scope.holds(values):
                 raise PaddingRefusal("sizes that are related in another way")
             given = adapter.plan(program.tensors(values, self._loose))
-            return _BucketPlan(program, given, program.others(values))
+            return _BucketPlan(program, given, program.numbers_and_nones(values))
         except PaddingRefusal as refusal:
             self._refuse(str(refusal), adapter)
             return None

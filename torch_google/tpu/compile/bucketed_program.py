@@ -153,7 +153,7 @@ class BucketedProgram:
             results.append(TensorSpec(sizes, strides, meta.dtype, meta.device, elements))
         return results
 
-    def others(self, values: Mapping[Any, int]) -> list[Any]:
+    def numbers_and_nones(self, values: Mapping[Any, int]) -> list[Any]:
         """Return the results that are not tensors, at their indices; None for each tensor."""
         results: list[Any] = []
         for output in self._signature.outputs:

@@ -174,7 +174,7 @@ class CpuAdapter(DeviceAdapter):
         return results
 
     def give(self, arrays: Sequence[jax.Array], plan: Any) -> list[torch.Tensor]:
-        return [_given(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
+        return [_strided_result(tensor_of(a), r) for a, r in zip(arrays, plan, strict=True)]
 
     def is_shared(self, tensor: torch.Tensor) -> bool:
         return True
@@ -244,7 +244,7 @@ def padded(tensor: torch.Tensor, elements: int) -> torch.Tensor:
     return flat
 
 
-def _given(array: torch.Tensor, result: TensorSpec) -> torch.Tensor:
+def _strided_result(array: torch.Tensor, result: TensorSpec) -> torch.Tensor:
     if result.elements is None:
         return _strided(array, result)
     return array.as_strided(result.sizes, result.strides).clone()

@@ -40,7 +40,7 @@ class Evaluation:
             elif node.op == "get_attr":
                 self.values[node] = _attribute(self.graph, str(node.target))
             elif node.op == "output":
-                return self._known(node.args[0])
+                return self._values_of(node.args[0])
             else:
                 self.values[node] = self._call(node, position)
         raise ValueError("tpu: a graph of torch.compile has no output")
@@ -54,7 +54,7 @@ class Evaluation:
         """Return a random key for the node at this index, or None if the evaluation has no key."""
         return None if self.key is None else jax.random.fold_in(self.key, place)
 
-    def _known(self, value: Any) -> Any:
+    def _values_of(self, value: Any) -> Any:
         return map_arg(value, self.values.__getitem__)
 
     def _call(self, node: Node, position: int) -> Any:
@@ -64,9 +64,9 @@ class Evaluation:
         if target is torch.ops.aten.copy_.default:
             return None  # the caller stores the values that are written to inputs
         if not isinstance(target, OpOverload):
-            return computed(target, self._known(node.args), self._known(node.kwargs))
+            return computed(target, self._values_of(node.args), self._values_of(node.kwargs))
         if target in _SIZES:
-            array, *dimension = self._known(node.args)
+            array, *dimension = self._values_of(node.args)
             return _SIZES[target](array, *dimension)
         if target is randomness.random_key:
             return jax.random.key_data(self.key)
@@ -79,7 +79,7 @@ class Evaluation:
                 f"tpu: torch.compile: no lowering for {op.name()}. Leave it out of the graph, or add "
                 "it to torch_google/tpu/compile/control_flow.py"
             )
-        return function(self, position, *self._known(node.args), **self._known(node.kwargs))
+        return function(self, position, *self._values_of(node.args), **self._values_of(node.kwargs))
 
     def _operator(self, node: Node, op: OpOverload, position: int) -> Any:
         kwargs = dict(node.kwargs)
@@ -88,7 +88,7 @@ class Evaluation:
         lowering = lowering_of(op)
         if lowering is not None and not lowering.on_host(_metas(node.args), _metas(kwargs)):
             key = self._key(drawn, position) if lowering.random else None
-            return run(lowering, op, self._known(node.args), self._known(kwargs), meta, key)
+            return run(lowering, op, self._values_of(node.args), self._values_of(kwargs), meta, key)
         if lowering is not None:
             raise _depends(op)
         return self._composite(node, op, kwargs, drawn, position)
@@ -105,7 +105,7 @@ class Evaluation:
         if program.host_shape:
             raise _depends(op)
         inputs = [
-            self._known(leaf)
+            self._values_of(leaf)
             for leaf, meta in zip(leaves, metas, strict=True)
             if isinstance(meta, torch.Tensor | Number)
         ]
@@ -126,7 +126,7 @@ class Evaluation:
     def _key(self, drawn: Any, position: int) -> Any:
         # the key of the forward graph, and the node's index in the joint graph
         if isinstance(drawn, tuple):
-            return jax.random.fold_in(jax.random.wrap_key_data(self._known(drawn[0])), drawn[1])
+            return jax.random.fold_in(jax.random.wrap_key_data(self._values_of(drawn[0])), drawn[1])
         return jax.random.fold_in(self.key, position)
 
 

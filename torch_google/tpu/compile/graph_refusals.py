@@ -79,13 +79,13 @@ def _positional(op: OpOverload, args: Sequence[Any], kwargs: Mapping[str, Any]) 
     values = {argument.name: argument.default_value for argument in schema}
     values |= dict(zip((argument.name for argument in schema), args, strict=False))
     values |= {name: value for name, value in kwargs.items() if name in values}
-    return [pytree.tree_map(_known, values[argument.name]) for argument in schema]
+    return [pytree.tree_map(_example_of, values[argument.name]) for argument in schema]
 
 
-def _known(leaf: Any) -> Any:
+def _example_of(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
         with _disable_current_modes():
-            sizes = [_known(size) for size in leaf.shape]
+            sizes = [_example_of(size) for size in leaf.shape]
             return torch.empty(sizes, dtype=leaf.dtype, device="meta")
     if isinstance(leaf, torch.SymInt):
         return leaf.node.hint if isinstance(leaf.node.hint, int) else 2

@@ -17,7 +17,7 @@ from torch_google.tpu.program.decompositions import Decompositions, decompositio
 
 
 @cache
-def known() -> Decompositions:
+def joint_graph_decompositions() -> Decompositions:
     """Return the decompositions for AOTAutograd."""
     # Our own tracing applies the decompositions that wrap writing kernels: AOTAutograd needs pure
     # graphs.

@@ -105,8 +105,8 @@ class _SymbolicProgram:
         target: Any = node.target
         if isinstance(meta, torch.SymInt):
             return self._number(expr_of(meta))
-        args = map_arg(node.args, lambda n: self._known(n, values))
-        kwargs = map_arg(dict(node.kwargs), lambda n: self._known(n, values))
+        args = map_arg(node.args, lambda n: self._value_of(n, values))
+        kwargs = map_arg(dict(node.kwargs), lambda n: self._value_of(n, values))
         if not isinstance(target, OpOverload):
             return NUMBERS.get(target, target)(*args, **kwargs)
         if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(meta)):
@@ -125,7 +125,7 @@ class _SymbolicProgram:
             return [self._as(one, like) for one, like in zip(results, meta, strict=True)]
         return self._as(results, meta)
 
-    def _known(self, node: Node, values: Mapping[Node, Any]) -> Any:
+    def _value_of(self, node: Node, values: Mapping[Node, Any]) -> Any:
         meta = node.meta.get("val")
         return self._number(expr_of(meta)) if isinstance(meta, torch.SymInt) else values[node]
 

@@ -22,7 +22,7 @@ def coalesce(tensor: torch.Tensor) -> torch.Tensor:
     places, of_value = torch.unique(_places(tensor), return_inverse=True)
     values = tensor._values()
     summed = _added(values.new_zeros(places.shape[0], *values.shape[1:]), of_value, values)
-    return _made(_indices_of(places, shape), summed, tensor.shape, coalesced=True)
+    return _sparse_coo_tensor(_indices_of(places, shape), summed, tensor.shape, coalesced=True)
 
 
 def add(one: torch.Tensor, other: Any, *, alpha: float = 1) -> torch.Tensor:
@@ -116,7 +116,7 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
             f"batch of [{batch}, {columns}, any]"
         )
     at, row, column = one._indices().unbind(0)
-    flat = _made(
+    flat = _sparse_coo_tensor(
         torch.stack([at * rows + row, at * columns + column]),
         one._values(),
         (batch * rows, batch * columns),
@@ -139,11 +139,11 @@ def index_select(tensor: torch.Tensor, dim: int, index: torch.Tensor) -> torch.T
     indices, values = tensor._indices(), tensor._values()
     if dim >= tensor.sparse_dim():
         chosen = values.index_select(dim - tensor.sparse_dim() + 1, index)
-        return _made(indices, chosen, shape, coalesced=tensor.is_coalesced())
+        return _sparse_coo_tensor(indices, chosen, shape, coalesced=tensor.is_coalesced())
     where, which = (index[:, None] == indices[dim]).nonzero().unbind(1)
     moved = indices.index_select(1, which)
     moved[dim] = where
-    return _made(moved, values.index_select(0, which), shape)
+    return _sparse_coo_tensor(moved, values.index_select(0, which), shape)
 
 
 def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
@@ -151,13 +151,13 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
     _must_be_sparse(where, "sparse_mask(tensor, sparse)")
     if tensor.is_sparse:
         tensor = coalesce(tensor)
-        at, matches = _found(_places(where), _places(tensor))
+        at, matches = _matches(_places(where), _places(tensor))
         values = tensor._values().new_zeros(where._nnz(), *tensor._values().shape[1:])
         values = values.index_copy(0, at, tensor._values().index_select(0, matches))
     else:
         rows = tensor.reshape(-1, *tensor.shape[where.sparse_dim() :])
         values = rows.index_select(0, _places(where))
-    return _made(where._indices(), values, where.shape, coalesced=where.is_coalesced())
+    return _sparse_coo_tensor(where._indices(), values, where.shape, coalesced=where.is_coalesced())
 
 
 def mask_projection(
@@ -169,9 +169,9 @@ def mask_projection(
     """
     tensor = coalesce(tensor)
     where = where if accumulate_matches else coalesce(where)
-    _, at = _found(_places(where), _places(tensor))
+    _, at = _matches(_places(where), _places(tensor))
     values = tensor._values().index_select(0, at)
-    return coalesce(_made(tensor._indices().index_select(1, at), values, tensor.shape))
+    return coalesce(_sparse_coo_tensor(tensor._indices().index_select(1, at), values, tensor.shape))
 
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
@@ -184,7 +184,9 @@ def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -
     count = tensor.sparse_dim()
     rows = dense.expand(tensor.shape).reshape(-1, *tensor.shape[count:])
     values = rows.index_select(0, _places(tensor))
-    return _made(tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced())
+    return _sparse_coo_tensor(
+        tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced()
+    )
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -225,7 +227,7 @@ def _indices_of(places: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return torch.stack(indices[::-1]) if indices else places.new_empty(0, places.shape[0])
 
 
-def _made(
+def _sparse_coo_tensor(
     indices: torch.Tensor,
     values: torch.Tensor,
     shape: Sequence[int],
@@ -276,7 +278,7 @@ def _sum(
         flat = one.to(dtype).reshape(-1, *one.shape[other.sparse_dim() :])
         return _added(flat, _places(other), scaled).reshape(one.shape)
     indices = torch.cat([one._indices(), other._indices()], 1)
-    total = _made(indices, torch.cat([one._values().to(dtype), scaled]), one.shape)
+    total = _sparse_coo_tensor(indices, torch.cat([one._values().to(dtype), scaled]), one.shape)
     return coalesce(total) if one.is_coalesced() and other.is_coalesced() else total
 
 
@@ -297,12 +299,16 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
         )
-    kept, at = _found(_places(one), _places(other))
+    kept, at = _matches(_places(one), _places(other))
     values = one._values().index_select(0, kept) * other._values().index_select(0, at)
-    return _made(one._indices().index_select(1, kept), values, one.shape, coalesced=True)
+    return _sparse_coo_tensor(
+        one._indices().index_select(1, kept), values, one.shape, coalesced=True
+    )
 
 
-def _found(wanted: torch.Tensor, sorted_places: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def _matches(
+    wanted: torch.Tensor, sorted_places: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the wanted positions that exist, and their indices among the sorted."""
     if not (wanted.shape[0] and sorted_places.shape[0]):
         return wanted[:0], wanted[:0]
@@ -322,7 +328,9 @@ def _product(one: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
 
 
 def _with_values(tensor: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-    return _made(tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced())
+    return _sparse_coo_tensor(
+        tensor._indices(), values, tensor.shape, coalesced=tensor.is_coalesced()
+    )
 
 
 def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:

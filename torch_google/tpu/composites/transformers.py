@@ -88,20 +88,20 @@ def _attention(
             )
         )
     q, k, v = (x.unflatten(-1, (num_head, -1)).transpose(1, 2) for x in parts)
-    seen = None if mask is None else _seen(mask, mask_type)
+    visible = None if mask is None else _visible_keys(mask, mask_type)
     if not need_weights:
-        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=seen)
+        out = functional.scaled_dot_product_attention(q, k, v, attn_mask=visible)
         weights = query.new_empty(0)
     else:
         scores = q @ k.transpose(-2, -1) * (q.shape[-1] ** -0.5)
-        scores = scores if seen is None else scores.masked_fill(~seen, -torch.inf)
+        scores = scores if visible is None else scores.masked_fill(~visible, -torch.inf)
         weights = scores.softmax(-1)
         out = weights @ v
         weights = weights.mean(1) if average_attn_weights else weights
     return functional.linear(out.transpose(1, 2).flatten(-2), proj_weight, proj_bias), weights
 
 
-def _seen(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
+def _visible_keys(mask: torch.Tensor, mask_type: int | None) -> torch.Tensor:
     """Return whether a query sees a key: the inverse mask, as (batch, heads, queries, keys)."""
     if mask_type == _PADDING_MASK:
         mask = mask[:, None, None, :]

@@ -27,7 +27,7 @@ class FusedTrace;
 enum class Reason : int {
   host_read,
   sync,
-  strict,  // an operator of another mode takes a value of the trace
+  strict,  // an operator outside of fused mode reads a value of the trace
   collective,
   optimizer_step,
   length,

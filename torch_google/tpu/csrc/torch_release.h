@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stand-ins for what torch v2.6 lacks, under the names of later releases. With
-// a later release nothing here is compiled.
+// Substitutes for functions that torch v2.6 lacks, under the names of later
+// releases. Later releases compile nothing of this file.
 #pragma once
 
 #include <ATen/core/ivalue.h>

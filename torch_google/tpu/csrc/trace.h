@@ -84,7 +84,7 @@ class FusedTrace {
   // return value, are pairs: a box's next value and its previous one. The rest
   // is in ascending order.
   size_t detach(std::vector<uint32_t>& kept, std::vector<uint32_t>& donated);
-  // Stores the values of the kept slots, a tuple, in their boxes.
+  // Stores `arrays`, a tuple with the values of the kept slots, in their boxes.
   void store(c10::ArrayRef<uint32_t> kept, PyObject* arrays);
   // Stores the values that were computed before an error. A box without one
   // keeps its previous value; a box that has no value at all gets the error.

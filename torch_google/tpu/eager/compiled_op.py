@@ -100,7 +100,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
     if not _is_ours(call):
         return None
     fingerprint = fingerprint_of(call, device)
-    stored = compiler.kept(fingerprint, device)
+    stored = compiler.find_entry(fingerprint, device)
     if stored is None:
         return None
     if not stored.has_executable:
@@ -113,7 +113,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
     body = plan.body(device)
 
     def load() -> jax.stages.Compiled:
-        entry = compiler.loaded(stored)
+        entry = compiler.load_entry(stored)
         executable = entry.executable if entry else None
         if executable is None:
             with as_a_kernel():
@@ -127,7 +127,7 @@ def kept_call(call: NormalizedCall, device: int) -> CompiledOp | None:
 def keep_baked(call: NormalizedCall, device: int) -> None:
     """Record in the compile cache that a call's program depends on a number."""
     if _is_ours(call):
-        compiler.keep(fingerprint_of(call, device), device, None)
+        compiler.store_note(fingerprint_of(call, device), device, None)
 
 
 def compile_call(call: NormalizedCall, lowered: LoweredProgram, device: int) -> CompiledOp:
@@ -293,9 +293,11 @@ class _CallPlan:
         """Return the inputs of the pure operator, from the arguments of the program."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
-        return [self._given(kind, at, arrays, numbers) for kind, at in self._sources]
+        return [self._input_value(kind, at, arrays, numbers) for kind, at in self._sources]
 
-    def _given(self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]) -> Any:
+    def _input_value(
+        self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]
+    ) -> Any:
         if kind == "constant":
             return constant(self._constants[at])
         if kind == "number":

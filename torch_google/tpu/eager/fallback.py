@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from torch_google.tpu.program import Number, apply
 from torch_google.tpu.runtime import errors, metrics
-from torch_google.tpu.runtime.transfer import seen, storage_to_host
+from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 
 
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
@@ -46,7 +46,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     def to_cpu(leaf: Any) -> Any:
         if _is_ours(leaf):
             memory = shared.get(_storage(leaf))
-            copies.append((leaf, leaf.cpu() if memory is None else seen(memory, leaf)))
+            copies.append((leaf, leaf.cpu() if memory is None else host_view(memory, leaf)))
             return copies[-1][1]
         if isinstance(leaf, Number):
             return leaf.value

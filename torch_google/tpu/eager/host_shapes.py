@@ -24,7 +24,7 @@ def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
     """Return the operator's results, one for each return of its schema."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
-    inputs = [_given(call, kind, at, device) for kind, at in call.sources()]
+    inputs = [_input_value(call, kind, at, device) for kind, at in call.sources()]
     outputs = program(inputs, None)
     if not call.op._schema.returns:  # a value check that has passed
         return []
@@ -98,7 +98,7 @@ def _positions(
     return positions
 
 
-def _given(call: NormalizedCall, kind: str, at: int, device: int) -> Any:
+def _input_value(call: NormalizedCall, kind: str, at: int, device: int) -> Any:
     if kind == "tensor":
         return read(_C.value(call.tensors[at]), call.views[at])
     number = call.numbers[at] if kind == "number" else call.constants[at]

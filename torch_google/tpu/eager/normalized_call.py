@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
 from torch_google.tpu import dtypes
-from torch_google.tpu.program import Number, apply, mutation, taken
+from torch_google.tpu.program import Number, accepted_arguments, apply, mutation
 from torch_google.tpu.runtime import platform
 from torch_google.tpu.runtime.strides import View, natural
 
@@ -110,7 +110,7 @@ class NormalizedCall:
         """
         if not self.pure.written:
             return
-        metas = taken(self.op, [_as_meta(arg) for arg in self.args], "meta")
+        metas = accepted_arguments(self.op, [_as_meta(arg) for arg in self.args], "meta")
         try:
             apply(self.op, metas)
         except NotImplementedError:

@@ -70,11 +70,11 @@ def record(devices: Sequence[jax.Device]) -> None:
     read it from the compile cache.
     """
     fingerprint = f"operators {_digest()}"
-    entry = cache.remembered(fingerprint, devices)
+    entry = cache.load_entry(fingerprint, devices)
     operators = entry.note if entry is not None and _is_words(entry.note) else None
     if operators is None:
         operators = names()
-        cache.remember(fingerprint, devices, cache.Entry(None, operators))
+        cache.store_entry(fingerprint, devices, cache.Entry(None, operators))
     _C.record_operators(operators)
 
 

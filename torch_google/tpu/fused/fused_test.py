@@ -319,7 +319,7 @@ def test_copies_and_clears() -> None:
 def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     inside, leave = threading.Semaphore(0), [threading.Event(), threading.Event()]
     waiting = iter(leave)
-    kept = compiler.kept
+    find_entry = compiler.find_entry
     found: list[bool] = []
 
     def wait(fingerprint: str, device: int) -> Any:
@@ -327,9 +327,9 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
             inside.release()
             assert next(waiting).wait(60)
             found.append(gc.isenabled())
-        return kept(fingerprint, device)
+        return find_entry(fingerprint, device)
 
-    monkeypatch.setattr(compiler, "kept", wait)
+    monkeypatch.setattr(compiler, "find_entry", wait)
     threads = []
     for number in range(2):
         x = torch.ones(3 + number).to("tpu")

@@ -43,8 +43,8 @@ def fuse(
     the same tensors, in the order of the externals. Raises CacheMissError in cache-only mode.
     """
     fusion = Fusion(device, steps, kept, donated, pairs)
-    stored = compiler.kept(fusion.fingerprint, device)
-    entry = stored and compiler.loaded(stored)
+    stored = compiler.find_entry(fusion.fingerprint, device)
+    entry = stored and compiler.load_entry(stored)
     if entry is not None and entry.executable is not None:
         if isinstance(entry.note, int):
             compiler.tell_scratch(entry.executable, entry.note)

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from torch_google.tpu.program.functional_form import FunctionalForm, functional_of, mutation
-from torch_google.tpu.program.number import BakedNumber, Number, apply, taken
+from torch_google.tpu.program.number import BakedNumber, Number, accepted_arguments, apply
 
 if TYPE_CHECKING:
     from torch_google.tpu.program.graph_tracing import HostRead
@@ -28,6 +28,7 @@ __all__ = [
     "HostRead",
     "LoweredProgram",
     "Number",
+    "accepted_arguments",
     "apply",
     "compile_safely",
     "constant",
@@ -37,7 +38,6 @@ __all__ = [
     "lower_op",
     "mutation",
     "reordered",
-    "taken",
     "tensor_of",
 ]
 

@@ -113,14 +113,14 @@ def _check(nodes: Sequence[Node], part_of: str) -> None:
     for node in nodes:
         if node.op == "call_function" and isinstance(node.target, OpOverload):
             if lowering_of(node.target) is None:
-                absent[lowerings.name_of(node.target)] = _kinds(node)
+                absent[lowerings.name_of(node.target)] = _dtypes_of_inputs(node)
         elif node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
-            absent[node.target.name()] = _kinds(node)
+            absent[node.target.name()] = _dtypes_of_inputs(node)
     if absent:
         raise NotImplementedError(no_lowering(absent, part_of))
 
 
-def _kinds(node: Node) -> str:
+def _dtypes_of_inputs(node: Node) -> str:
     return kinds_of([_meta(each) for each in node.all_input_nodes])
 
 

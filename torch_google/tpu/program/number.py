@@ -22,7 +22,7 @@ class BakedNumber(NotImplementedError):
     """Raised if a graph depends on a Number's value: bake the number in, one program per value."""
 
 
-def taken(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
+def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> list[Any]:
     """Return arguments that an operator accepts: some do not take numbers instead of tensors.
 
     `values`: the first arguments, in schema order.

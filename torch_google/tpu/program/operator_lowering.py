@@ -19,7 +19,7 @@ from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program import interpreter
 from torch_google.tpu.program.graph_tracing import as_meta, trace
 from torch_google.tpu.program.interpreter import LoweredProgram, lower_graph
-from torch_google.tpu.program.number import Number, taken
+from torch_google.tpu.program.number import Number, accepted_arguments
 from torch_google.tpu.release import prepare_symbols
 
 
@@ -97,7 +97,7 @@ def _meta_results(op: OpOverload, leaves: Sequence[Any], structure: Any, host_sh
     """Return the results of torch's meta kernel; shapes that depend on values are symbolic."""
     metas = [leaf.value if isinstance(leaf, Number) else as_meta(leaf) for leaf in leaves]
     args, kwargs = pytree.tree_unflatten(metas, structure)
-    args = taken(op, args, "meta")
+    args = accepted_arguments(op, args, "meta")
     with torch.no_grad():
         if not host_shape:
             return op(*args, **kwargs)

@@ -18,7 +18,7 @@ import torch
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.program.number import Number, apply, taken
+from torch_google.tpu.program.number import Number, accepted_arguments, apply
 
 REFUSALS = (RuntimeError, IndexError, ValueError, TypeError)
 StandIn: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
@@ -105,7 +105,7 @@ def _error(
     ]
     try:
         with _same_draws(op):
-            apply(op, taken(op, values, "cpu"))
+            apply(op, accepted_arguments(op, values, "cpu"))
     except REFUSALS as error:
         return None if _is_no_refusal(error) else error
     return None

@@ -24,8 +24,8 @@ def executable(
     `fingerprint` identifies the program in every process. Raises CacheMissError if the program has
     to be compiled in cache-only mode.
     """
-    stored = kept(fingerprint, device)
-    entry = stored and loaded(stored)
+    stored = find_entry(fingerprint, device)
+    entry = stored and load_entry(stored)
     if entry is not None and entry.executable is not None:
         return entry.executable
     return compiled(name, lower, fingerprint=fingerprint, device=device)
@@ -40,24 +40,24 @@ def executable_of(name: str, lowered: jax.stages.Lowered, *, device: int) -> jax
     return executable(name, lambda: lowered, fingerprint=fingerprint, device=device)
 
 
-def kept(fingerprint: str, device: int) -> cache.StoredEntry | None:
+def find_entry(fingerprint: str, device: int) -> cache.StoredEntry | None:
     """Return the compile cache's entry for a program, or None. Try this before compiling."""
-    return cache.found(fingerprint, [platform.device(device)])
+    return cache.find_entry(fingerprint, [platform.device(device)])
 
 
-def loaded(found: cache.StoredEntry) -> cache.Entry | None:
+def load_entry(stored: cache.StoredEntry) -> cache.Entry | None:
     """Return a cache entry with its executable loaded, or None if it cannot be loaded."""
     program_eviction.BUDGET.look()
     program_limit.LIMIT.make_room()
-    entry = found.loaded()
+    entry = stored.loaded()
     if entry is not None and entry.executable is not None:
         program_limit.LIMIT.add(entry.executable)
     return entry
 
 
-def keep(fingerprint: str, device: int, note: Any) -> None:
+def store_note(fingerprint: str, device: int, note: Any) -> None:
     """Put a note without an executable into the compile cache."""
-    cache.remember(fingerprint, [platform.device(device)], cache.Entry(None, note))
+    cache.store_entry(fingerprint, [platform.device(device)], cache.Entry(None, note))
 
 
 def compiled(
@@ -81,7 +81,7 @@ def compiled(
     program_limit.LIMIT.add(program)
     if callable(note):
         note = note(program)
-    cache.remember(fingerprint, [platform.device(device)], cache.Entry(program, note))
+    cache.store_entry(fingerprint, [platform.device(device)], cache.Entry(program, note))
     return program
 
 

@@ -45,7 +45,7 @@ def to_host(tensor: torch.Tensor) -> torch.Tensor:
     view = View.of(tensor)
     if platform.name() != "cpu" and tensor.numel() * 2 < value.size:
         return arrays.to_host(read(value, view)).reshape(view.sizes)
-    return seen(arrays.to_host(value), tensor)
+    return host_view(arrays.to_host(value), tensor)
 
 
 def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
@@ -53,7 +53,7 @@ def storage_to_host(tensor: torch.Tensor) -> torch.Tensor:
     return arrays.to_host(_C.value(tensor))
 
 
-def seen(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def host_view(storage: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """Return the view of a host copy of a storage that corresponds to the tpu tensor `like`."""
     if storage.dtype != like.dtype:
         # The last bytes need not be a whole element.

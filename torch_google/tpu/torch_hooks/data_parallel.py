@@ -33,21 +33,23 @@ def install() -> None:
 
 def _either(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
-        kinds = set(_kinds(args))
+        device_types = set(_device_types(args))
         # An empty list, of a module without buffers, belongs to the accelerator.
-        is_ours = "tpu" in kinds or (kinds <= {"cpu"} and _get_available_device_type() == "tpu")
+        is_ours = "tpu" in device_types or (
+            device_types <= {"cpu"} and _get_available_device_type() == "tpu"
+        )
         return (ours if is_ours else theirs)(*args)
 
     return call
 
 
-def _kinds(args: Sequence[Any]) -> Iterator[str]:
+def _device_types(args: Sequence[Any]) -> Iterator[str]:
     """Yield the device types of tensors and streams, also within sequences."""
     for arg in args:
         if isinstance(arg, (torch.Tensor, torch.Stream)):
             yield arg.device.type
         elif isinstance(arg, (list, tuple)):
-            yield from _kinds(arg)
+            yield from _device_types(arg)
 
 
 def _broadcast(tensor: torch.Tensor, devices: Sequence[int]) -> list[torch.Tensor]:

@@ -26,7 +26,7 @@ def slice_(call: RuleCall) -> Any:
     x = leading(call.scope, x, axis)
     at = _places(call, call.scope.real(x.dims[axis]), target_dim)
     dims = (*x.dims[:axis], target_dim, *x.dims[axis + 1 :])
-    return [PaddedArray(_taken(x.array, at, axis), dims, x.uniform)]
+    return [PaddedArray(_gathered(x.array, at, axis), dims, x.uniform)]
 
 
 @rule("aten::slice_scatter")
@@ -103,7 +103,7 @@ def split(call: RuleCall) -> Any:
         own = call.scope.dim(meta.shape[axis])
         at = start + jnp.arange(width(own))
         dims = (*x.dims[:axis], own, *x.dims[axis + 1 :])
-        parts.append(PaddedArray(_taken(x.array, at, axis), dims))
+        parts.append(PaddedArray(_gathered(x.array, at, axis), dims))
         start = start + call.scope.real(own)
     return parts
 
@@ -178,7 +178,7 @@ def pad(call: RuleCall) -> Any:
         shape = [1] * len(x.dims)
         shape[axis] = width(own)
         inside = (place >= 0) & (place < call.scope.real(x.dims[axis]))
-        array = jnp.where(inside.reshape(shape), _taken(x.array, place, axis), value)
+        array = jnp.where(inside.reshape(shape), _gathered(x.array, place, axis), value)
         x = PaddedArray(array, (*x.dims[:axis], own, *x.dims[axis + 1 :]))
     return [x]
 
@@ -211,7 +211,7 @@ def _from_front(index: Any, size: Any) -> Any:
     return jnp.where(index < 0, index + size, index)
 
 
-def _taken(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
+def _gathered(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
     return jnp.take(array, at, axis=axis, mode="clip")
 
 

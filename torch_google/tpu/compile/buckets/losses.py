@@ -51,8 +51,8 @@ def classes(call: RuleCall) -> Any:
 )
 def each(call: RuleCall) -> Any:
     reduction = call.argument("reduction")
-    dims, given = _given(call)
-    losses = PaddedArray(call.lower(*_reducing(call, given, NONE))[0], dims)
+    dims, arguments = _padded_arguments(call)
+    losses = PaddedArray(call.lower(*_reducing(call, arguments, NONE))[0], dims)
     if reduction == NONE:
         return [losses]
     total = filled(call.scope, losses, range(len(dims)), 0).sum(dtype=_wide(losses))
@@ -70,27 +70,27 @@ def each(call: RuleCall) -> Any:
 )
 def each_backward(call: RuleCall) -> Any:
     reduction = call.argument("reduction")
-    dims, given = _given(call)
+    dims, arguments = _padded_arguments(call)
     if reduction == MEAN:
-        count = jnp.asarray(call.scope.count(dims), given[0].array.dtype)
-        given[0] = PaddedArray(given[0].array / count, given[0].dims)
+        count = jnp.asarray(call.scope.count(dims), arguments[0].array.dtype)
+        arguments[0] = PaddedArray(arguments[0].array / count, arguments[0].dims)
     how = NONE if reduction == NONE else SUM
-    return [PaddedArray(call.lower(*_reducing(call, given, how))[0], dims)]
+    return [PaddedArray(call.lower(*_reducing(call, arguments, how))[0], dims)]
 
 
-def _given(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:
+def _padded_arguments(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:
     """Return the dimensions of the losses, and the arguments, all padded to these."""
     arguments = call.arguments()
-    dims, alike = aligned(call.scope, [a for a in arguments if isinstance(a, PaddedArray)])
-    given = iter(alike)
-    return dims, [next(given) if isinstance(a, PaddedArray) else a for a in arguments]
+    dims, arrays = aligned(call.scope, [a for a in arguments if isinstance(a, PaddedArray)])
+    padded = iter(arrays)
+    return dims, [next(padded) if isinstance(a, PaddedArray) else a for a in arguments]
 
 
-def _reducing(call: RuleCall, given: list[Any], reduction: int) -> list[Any]:
+def _reducing(call: RuleCall, arguments: list[Any], reduction: int) -> list[Any]:
     names = [argument.name for argument in call.op._schema.arguments]
     return [
         reduction if name == "reduction" else value
-        for name, value in zip(names, given, strict=True)
+        for name, value in zip(names, arguments, strict=True)
     ]
 
 
