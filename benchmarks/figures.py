@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes FIGURES.md, and the table of README.md, from the results in benchmarks/results.
+"""Write FIGURES.md, and the table of README.md, from the results in benchmarks/results.
 
 python3 -m benchmarks.figures            write both
-python3 -m benchmarks.figures --check    fail if one of them is not what the results say
+python3 -m benchmarks.figures --check    fail if one of them differs from the results
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SECTIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Row:
-    """A row of README's table: which figure it shows, and in which words."""
+    """A row of README's table: the figure that it shows, and its description."""
 
     what: str
     baseline: str
@@ -188,7 +188,7 @@ def differences(root: Path) -> dict[str, tuple[str, str]]:
 
 
 def load(directory: Path) -> list[Results]:
-    """Return all runs, newest first; of one day, the last file by name first."""
+    """Return all runs, newest first. Runs of one day are sorted by file name, last first."""
     runs = [results.read(path) for path in sorted(directory.glob("*.json"), reverse=True)]
     for run in runs:
         if run.benchmark not in SECTIONS:
@@ -202,9 +202,9 @@ def figures_page(runs: Sequence[Results]) -> str:
     """Return FIGURES.md: a section for each benchmark, a table for each run."""
     parts = [
         f"<!-- Written by `{COMMAND}` from benchmarks/results. -->\n\n# Figures\n\n"
-        "One number a cell. A ratio below 1 is in favour of what was measured. Seconds are medians; "
-        "a ratio is the\nmedian of the ratios within each round. An empty cell was not measured or "
-        "not recorded.\n"
+        "A cell has one number. A ratio below 1 is in favour of the measured program. Seconds are "
+        "medians; a ratio is\nthe median of the ratios within each round. An empty cell was not "
+        "measured or not recorded.\n"
     ]
     for name, section in SECTIONS.items():
         mine = [run for run in runs if run.benchmark == name]
@@ -247,11 +247,11 @@ def _line(cells: Iterable[str]) -> str:
 def readme_table(runs: Sequence[Results]) -> str:
     """Return README's table: the newest figure of each row."""
     lines = [_line(("what", "ours", "baseline", "how to measure")), "|---|---|---|---|"]
-    lines += [_line((row.what, _ours(row, runs), row.baseline, row.how)) for row in ROWS]
+    lines += [_line((row.what, _figure_cell(row, runs), row.baseline, row.how)) for row in ROWS]
     return "\n".join(lines) + "\n"
 
 
-def _ours(row: Row, runs: Sequence[Results]) -> str:
+def _figure_cell(row: Row, runs: Sequence[Results]) -> str:
     for figure in _matching(row, runs):
         if figure.cpu_ratio is not None:
             return _RATIO.format(figure.cpu_ratio)

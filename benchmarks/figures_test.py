@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The published tables are what the results say."""
+"""The published tables match the results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results of a benchmark as a file: the one format that every benchmark writes.
+"""The file format of results, which every benchmark writes.
 
-A file is one run on one machine, a JSON object:
+A file is a JSON object that describes one run on one machine:
 
 | key | value |
 |---|---|
@@ -9,9 +9,9 @@ A file is one run on one machine, a JSON object:
 | `date` | day of the run, YYYY-MM-DD |
 | `commit` | of this repository; with a `+` if the tree had changes |
 | `machine` | `cores`, `memory_gb`, `system` and `note`; never a host name or a path |
-| `note` | what the reader must know about the whole run |
+| `note` | remarks about the whole run |
 | `figures` | list of objects with the fields of `Figure`; absent means not measured |
-| `details` | anything else that the benchmark keeps; no table shows it |
+| `details` | other data of the benchmark, which no table shows |
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class ResultsError(ValueError):
-    """A file is not in the format; the message names the file, the key and what to write."""
+    """An error for an invalid file; the message names the file, the key and the correction."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Machine:
-    """The machine behind the figures, in words. None if it was not recorded."""
+    """A description of the machine. None means not recorded."""
 
     cores: int | None
     memory_gb: int | None
@@ -57,7 +57,7 @@ class Machine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Figure:
-    """One row: what a `subject` needed for a `case`.
+    """One row: the cost of a `case` for a `subject`.
 
     Seconds are medians over `runs`. A ratio is the median of the ratios to `peer` within each
     round, so it is not always the quotient of two medians. `number` has the `unit`, and is out of
@@ -100,7 +100,7 @@ def write(
     *,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a run that took place here and now. The file appears whole, or not at all."""
+    """Write a run of the current commit, date and machine atomically."""
     save(
         path,
         Results(
@@ -115,7 +115,7 @@ def write(
 
 
 def save(path: Path, results: Results) -> None:
-    """Replace `path` in one step, after checking that `read` would take it."""
+    """Replace `path` atomically, after checking that `read` accepts the content."""
     text = _dumps(results)
     _parse(json.loads(text), str(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -180,7 +180,7 @@ def _dumps(results: Results) -> str:
 
 
 def _parse(fields: Any, name: str) -> Results:
-    """Check every key and type, so that no figure is lost by a typing error."""
+    """Check every key and type, so that a typing error cannot lose a figure."""
     _check_keys(fields, Results, name)
     for key in ("benchmark", "commit"):
         if not isinstance(fields[key], str) or not fields[key]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the site of docs/ with MkDocs, and fails at a link or an anchor that leads nowhere.
+"""Build the site of docs/ with MkDocs; a dead link or anchor is an error.
 
 build_site.par --config=docs/mkdocs.yml --output=DIRECTORY PAGE.md ...
 """

@@ -29,7 +29,7 @@ docs_site = rule(
         "_builder": attr.label(
             default = Label("//docs:build_site.par"),
             executable = True,
-            # The interpreter that programs have: building a second one would buy nothing.
+            # Use the interpreter of programs, because building a second one has no benefit.
             cfg = "target",
         ),
     },

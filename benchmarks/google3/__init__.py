@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the libraries of torch_google cost, beside doing without them."""
+"""The overhead of torch_google's libraries, compared with plain Python and torch."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what the libraries of torch_google cost with doing without them; see README.md."""
+"""Measure the overhead of torch_google's libraries; see README.md."""
 
 from __future__ import annotations
 
@@ -35,12 +35,16 @@ def main(arguments: list[str]) -> int:
 def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python3 -m benchmarks.google3", description=__doc__)
     parser.add_argument("--subjects", nargs="+", choices=SUBJECTS, default=list(SUBJECTS))
-    parser.add_argument("--bytes", type=int, default=1 << 30, help="of what is saved and loaded")
+    parser.add_argument(
+        "--bytes", type=int, default=1 << 30, help="size of the tensor to save and load"
+    )
     parser.add_argument("--records", type=int, default=50_000, help="that are logged")
-    parser.add_argument("--seconds", type=float, default=5, help="of logging at a steady rate")
+    parser.add_argument(
+        "--seconds", type=float, default=5, help="duration of logging at a steady rate"
+    )
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--work", type=Path, help="a directory on the disk that is meant")
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--work", type=Path, help="a directory on the disk to measure")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args(arguments)
 
 

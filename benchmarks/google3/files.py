@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saving and loading a tensor through gfile, beside open()."""
+"""Saving and loading a tensor through gfile, compared with open()."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch_google import gfile
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the rows for a tensor of that many bytes."""
+    """Return the rows for a tensor of the given size."""
     tensor = torch.arange(sizes.bytes // 8, dtype=torch.float64)
 
     def plain_save(directory: Path) -> None:
@@ -42,9 +42,11 @@ def rows(sizes: Sizes) -> list[Row]:
         Row("torch.save, not synced, beside open()", plain_save, unsynced, 1.05, _clear),
         Row("torch.save, beside open(), fsync, rename", synced_save, synced, 1.05, _clear),
         Row("torch.save, synced, beside open() alone", plain_save, synced, None, _clear),
-        Row("torch.load, beside open()", load, our_load, 1.05, lambda at: _there(at, tensor)),
+        Row(
+            "torch.load, beside open()", load, our_load, 1.05, lambda at: _ensure_saved(at, tensor)
+        ),
     ]
-    # Where torch asks for its files: the same path, with gfile's answer and with upstream's.
+    # With the patched torch: save to a path, with gfile and with upstream's code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
         made.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
@@ -52,12 +54,12 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 def _clear(directory: Path) -> None:
-    """Begin without files, and without pages of them that wait for the disk."""
+    """Delete files of earlier rounds, and flush dirty pages to the disk."""
     clear(directory)
     os.sync()
 
 
-def _there(directory: Path, tensor: torch.Tensor) -> None:
+def _ensure_saved(directory: Path, tensor: torch.Tensor) -> None:
     if not (directory / "plain.pt").exists():
         torch.save(tensor, directory / "plain.pt")
 

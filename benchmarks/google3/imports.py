@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `import torch` costs more with torch_google plugged in, and imported too."""
+"""The additional cost of `import torch` with torch_google plugged in and imported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from benchmarks.google3.row import Row, Sizes, Work
 
-# Both processes look for entry points and find torch's own; one finds the libraries' beside them,
-# whether or not they are installed here. The device has its own, and figures of its own.
+# Both processes find torch's own entry points. One also finds those of the libraries, whether or
+# not they are installed. The entry point of the device is excluded; another benchmark measures it.
 _ENTRY_POINTS = """
 from importlib import metadata
 found = metadata.entry_points
@@ -29,7 +29,7 @@ import torch, torch_google
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the one row; it has no size."""
+    """Return the only row, which does not depend on sizes."""
     del sizes
     return [
         Row(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four processes that log a thousand lines a second each: how many arrive, and what that costs."""
+"""Lost lines and cost of four processes that each log a thousand lines per second."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from benchmarks.google3.row import Row, Sizes, Work, clear
 from torch_google import logging
 
 PROCESSES = 4
-RATE = 1000  # lines a second, of each
+RATE = 1000  # lines per second of each process
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the row for so many seconds."""
+    """Return the row for the given duration."""
     log = python_logging.getLogger("benchmarks.google3").info
     lines = int(RATE * sizes.seconds)
 
@@ -68,7 +68,7 @@ def _crowd(stream: records.Stream, log: records.Log, lines: int) -> Work:
 
 
 def _talk(log: records.Log, number: int, lines: int) -> float:
-    """Log a line when its time has come; return how long all of them took."""
+    """Log lines at the given rate; return the elapsed time."""
     begin = time.perf_counter()
     for line in range(lines):
         wait = begin + line / RATE - time.perf_counter()

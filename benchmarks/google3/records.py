@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records through torch_google.logging, beside Python's own logging that writes the same bytes."""
+"""Records through torch_google.logging, compared with Python's logging of the same bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Log = Callable[..., object]
 
 
 def rows(sizes: Sizes) -> list[Row]:
-    """Return the rows, each for so many records of one line."""
+    """Return the rows, each for a number of one-line records."""
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["google3"])
 
@@ -52,7 +52,7 @@ def rows(sizes: Sizes) -> list[Row]:
 
 
 class SameLine(python_logging.Formatter):
-    """Abseil's line, by the means of Python's own formatter."""
+    """A formatter of Abseil's line, with the features of Python's logging."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -60,14 +60,14 @@ class SameLine(python_logging.Formatter):
         )
 
     def formatTime(self, record: python_logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """Return the time as Abseil has it, with microseconds."""
+        """Return the time in Abseil's format, with microseconds."""
         clock = time.strftime("%m%d %H:%M:%S", time.localtime(record.created))
         return f"{clock}.{int(record.created % 1 * 1e6):06}"
 
 
 @contextlib.contextmanager
 def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """Python's logging, on standard error (a file of the directory), and in another file."""
+    """Set up Python's logging to standard error (a file in the directory) and another file."""
     with _stderr(directory):
         handlers: list[python_logging.Handler] = [python_logging.StreamHandler()]
         if file:
@@ -86,7 +86,7 @@ def python_stream(directory: Path, *, file: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def our_stream(directory: Path, *, file: bool) -> Iterator[None]:
-    """`torch_google.logging.setup`, on standard error (a file of the directory), and in a file."""
+    """Set up torch_google.logging to standard error (a file in the directory) and another file."""
     with _stderr(directory) as stderr:
         handler = absl_logging.get_absl_handler()
         before = handler.python_handler.setStream(stderr)
@@ -104,7 +104,7 @@ Stream = Callable[..., contextlib.AbstractContextManager[None]]
 
 @contextlib.contextmanager
 def _stderr(directory: Path) -> Iterator[object]:
-    """Replace sys.stderr by a line-buffered file, and remove all other handlers of records."""
+    """Replace sys.stderr by a line-buffered file, and remove all other logging handlers."""
     root, verbosity = python_logging.root, absl_logging.get_verbosity()
     level, root.handlers[:], others = root.level, [], list(root.handlers)
     with open(directory / STDERR, "a", buffering=1) as file, contextlib.redirect_stderr(file):

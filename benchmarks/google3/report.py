@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as a table for people, and as results."""
+"""Format the figures as a Markdown table and as results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def markdown(figures: Sequence[Figure]) -> str:
 
 
 def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
-    """Return two results for each row: our ratios, and the seconds that they are ratios to."""
+    """Return two results for each row: our ratios, and the plain version's seconds."""
     return [result for figure in figures for result in _pair(figure, rounds)]
 
 

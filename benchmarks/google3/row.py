@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One comparison of a library with doing without it, and how it is measured."""
+"""A comparison of a library with plain code, and its measurement."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Row:
-    """`ours` and `plain` do the same work in a directory.
+    """A comparison: `ours` and `plain` do the same work in a directory.
 
-    `most` is the ratio of CPU time that is promised, `most_added` the seconds of it. None promises
-    nothing: a figure to read the others by. `prepare` runs before each of them and is not counted;
-    `found` runs after each of ours and says in words what became of it.
+    `most` is the promised ratio of CPU time, `most_added` the promised additional seconds. None
+    promises nothing. `prepare` runs before each of them and is not counted. `found` runs after each
+    of ours and describes the result.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Row:
 class Figure:
     """Medians over the rounds: seconds of each, and of ratios and differences within each round.
 
-    `found` has what the row's own `found` said in each round.
+    `found` has the description by `Row.found` for each round.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Figure:
 
 
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
-    """Run both in turn, in an order that changes, after a round that is not counted."""
+    """Run both in turn, in alternating order, after a warm-up round."""
     plain: list[tuple[float, float]] = []
     ours: list[tuple[float, float]] = []
     found: list[str] = []
@@ -98,7 +98,7 @@ def clear(directory: Path) -> None:
 
 
 def _timed(row: Row, work: Work, directory: Path) -> tuple[float, float]:
-    """Return seconds of CPU, with that of processes it waited for, and of the clock."""
+    """Return the CPU seconds, including child processes, and the wall-clock seconds."""
     if row.prepare is not None:
         row.prepare(directory)
     before, begin = _cpu(), time.perf_counter()

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to carry a patch series to another upstream release."""
+"""The cost of moving a patch series to another upstream release."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the engine of imports with `git am -3` and quilt; see README.md."""
+"""Compare the importer's engine with `git am -3` and quilt; see README.md."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def main(arguments: list[str]) -> int:
             shop.build()
             long_file.build()
             return 0
-        # In a process of its own: what is started from here counts this process's memory as its
-        # own.
+        # In a separate process: a child's peak memory includes this process's memory at the fork.
         subprocess.run(
             [sys.executable, "-m", "benchmarks.importer", "--build-only", *arguments], check=True
         )
@@ -79,7 +78,7 @@ def main(arguments: list[str]) -> int:
 def _interleaved(
     shop: Workshop, contenders: Sequence[Contender], rounds: int
 ) -> tuple[dict[str, list[measure.Sample]], dict[str, list[Mapping[str, float]]]]:
-    """Start each once a round, each round from another one on; a first round is not counted."""
+    """Start each once per round, in rotated order, after a warm-up round."""
     samples: dict[str, list[measure.Sample]] = {item.peer.name: [] for item in contenders}
     figures: dict[str, list[Mapping[str, float]]] = {item.peer.name: [] for item in contenders}
     for number in range(-1, rounds):
@@ -110,9 +109,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--files", type=int, default=15_000, help="of the made upstream")
     parser.add_argument("--patches", type=int, default=50)
-    parser.add_argument("--lines", type=int, default=50_000, help="of the one long file")
+    parser.add_argument("--lines", type=int, default=50_000, help="length of the long file")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--build-only", action="store_true", help="make the trees and stop")
+    parser.add_argument("--build-only", action="store_true", help="only create the trees")
     return parser.parse_args(arguments)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that are measured: one carry with its results written, one drift, one verify."""
+"""The measured programs: a carry that writes its results, a drift, and a verify."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tools.importer.tree import hash_entries, tree_entries
 
 
 class DirectoryTree:
-    """A release as plain files; a file is read when it is asked for."""
+    """A release as plain files, which are read lazily."""
 
     def __init__(self, root: Path) -> None:
         self.label = root.name

@@ -92,7 +92,7 @@ def _text(chance: random.Random, number: int) -> str:
 def _patched(
     chance: random.Random, text: str, number: int, places: dict[str, list[str]], name: str
 ) -> str:
-    """Put in one to three hunks; remember a line two above each, which releases then change."""
+    """Apply one to three hunks, and record a line two above each, which releases then change."""
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):
         for _ in range(50):
@@ -124,7 +124,7 @@ def _next(
         if beside and at % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
-            # Far from what the patches touch: the last lines.
+            # The last lines are far from the lines that patches change.
             lines[-2] = f"    release_{number} = at the end\n"
         lines[1:1] = [f"    release_{number}_{n} = new\n" for n in range(1 + chance.randrange(4))]
         yield path, "".join(lines)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The made upstream is the same at each making, and asks of a carry what a real one does."""
+"""The generated upstream is deterministic, and needs the same kinds of merges as a real one."""
 
 from __future__ import annotations
 

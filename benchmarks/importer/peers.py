@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same series on the same release, in three tools: a work directory for each, and its reset."""
+"""The same series and release in three tools, each with a work directory and its reset."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ _HEADER = (
 
 @dataclass(frozen=True)
 class Contender:
-    """A peer, and what puts its directory back before each start; that is not measured."""
+    """A peer, and the command that resets its directory before each start (not measured)."""
 
     peer: Peer
     reset: Callable[[], None]
 
 
 class Workshop:
-    """A directory with the made upstream in all forms; anything in it may be removed."""
+    """A directory with the generated upstream for each tool; all of it may be deleted."""
 
     def __init__(self, directory: Path, make: Callable[[], Upstream], *recipe: object) -> None:
-        """`make` gives the upstream; what is made again and the same has the same `recipe`."""
+        """`make` generates the upstream. With an equal `recipe`, earlier output is reused."""
         self.directory = directory.absolute()
         self._recipe = json.dumps([*recipe, 2])
         self._make = make
@@ -80,7 +80,7 @@ class Workshop:
         return Contender(peer, lambda: shutil.rmtree(home, ignore_errors=True))
 
     def figures(self, run: str) -> Mapping[str, float]:
-        """What the last start of one of the engine's programs measured by itself."""
+        """Return the figures that an engine program measured in its last run."""
         figures: dict[str, float] = json.loads(
             (self.directory / "engine" / run / "figures.json").read_text()
         )
@@ -99,7 +99,7 @@ class Workshop:
         return Contender(peer, reset)
 
     def quilt(self) -> Contender:
-        """Debian's quilt, unpacked beside the trees: nothing is installed."""
+        """Return quilt from Debian's package, unpacked next to the trees and not installed."""
         home = self.directory / "quilt-package"
         if not home.is_dir():
             packages = self.directory / "packages"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the start of a PAR with that of other packers; see README.md."""
+"""Compare the start-up of a PAR with that of other packers; see README.md."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def main(arguments: list[str]) -> int:
     )
     try:
         packed = [peers.BUILDERS[name](shop) for name in options.peers]
-        ours = _ours(shop, options)
+        ours = _further_peers(shop, options)
         if options.build_only:
             return 0
         interpreters = [peer for peer in [*packed, *ours] if peer.interpreter]
@@ -43,8 +43,8 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _ours(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
-    """What is given or asked for beside the packers: another release's venv, and the PARs."""
+def _further_peers(shop: peers.Workshop, options: argparse.Namespace) -> list[measure.Peer]:
+    """Return the peers that options add to the packers: a venv of another release, and PARs."""
     made = []
     if options.venv_release:
         made.append(peers.venv_of(shop, options.venv_release))
@@ -59,7 +59,7 @@ def _measure(
     contenders: list[measure.Peer], shop: peers.Workshop, options: argparse.Namespace
 ) -> list[results.Figure]:
     print("measuring warm starts ...", flush=True)
-    # Fills the caches anew: a run that was interrupted has left some half full.
+    # Fill the caches again, because an interrupted run may have left some incomplete.
     measure.interleaved(contenders, rounds=1, empty_caches=True)
     warm = measure.interleaved(contenders, rounds=options.rounds)
     figures = _summarize("Warm start", warm)
@@ -97,13 +97,15 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         "--python", default=sys.executable, help="interpreter of the peers (default: this one)"
     )
     parser.add_argument("--rounds", type=_positive, default=11, help="of warm starts")
-    parser.add_argument("--first-rounds", type=int, default=3, help="of first starts; 0: none")
+    parser.add_argument(
+        "--first-rounds", type=int, default=3, help="number of first starts; 0: none"
+    )
     parser.add_argument(
         "--peers",
         nargs="+",
         choices=peers.BUILDERS,
         default=list(peers.BUILDERS),
-        help="which to compare with; ratios are to the first",
+        help="peers to compare with; ratios are to the first",
     )
     parser.add_argument(
         "--venv-release",
@@ -113,7 +115,7 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         help="also a venv with torch==RELEASE; without a value, what --config=static compiles",
     )
     parser.add_argument(
-        "--idle-rounds", type=int, default=11, help="of starts without torch; 0: none"
+        "--idle-rounds", type=int, default=11, help="number of starts without torch; 0: none"
     )
     parser.add_argument(
         "--build-only", action="store_true", help="build the peers, measure nothing"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts programs in turn and measures each: processor time first, since a machine is shared."""
+"""Start programs in turn and measure each, mainly in CPU time, because machines are shared."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ EXPECTED = b"tensor([2., 2.])\n"
 
 
 class StartError(RuntimeError):
-    """A program did not do what all of them must do."""
+    """An error for a program with an unexpected status or output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Peer:
-    """One way to start the program.
+    """A way to start the program.
 
     `caches` are the directories that a first start fills; `expected` is its output. With
-    `interpreter` the first word of the command is one, which takes `-c`.
+    `interpreter`, the first word of the command is an interpreter that accepts `-c`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Peer:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """One start, in seconds and MiB; `cpu` is user and system time with that of children."""
+    """One start, in seconds and MiB; `cpu` is user and system time including child processes."""
 
     wall: float
     cpu: float
@@ -98,7 +98,7 @@ def start(peer: Peer) -> Sample:
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:
-    """In the order of `samples`; ratios are to the peer `base`."""
+    """Return summaries in the order of `samples`; ratios are to the peer `base`."""
     return [
         Summary(
             name=name,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the same program with other packers, each once, from the same wheels."""
+"""Build the same program with other packers, each once, from the same wheels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKERS = {"pex": "2.105.2", "shiv": "1.0.8", "pyinstaller": "6.22.3"}
 
 
 class BuildError(RuntimeError):
-    """A peer could not be built; the message has the end of what its tool said."""
+    """An error for a peer that could not be built, with the end of the tool's output."""
 
 
 class Workshop:
@@ -29,7 +29,7 @@ class Workshop:
     directory: anything in it may be removed, and is then built again.
     python: the interpreter of all peers.
     requirements: what the program needs, as pip understands it ("torch==...").
-    index: a further package index, asked only if the user's own pip set-up does not know the
+    index: another package index, used only if the user's pip configuration lacks the
         requirements.
     """
 
@@ -115,7 +115,7 @@ class Workshop:
             env={**os.environ, **environment},
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
-            start_new_session=True,  # a tool that asks the terminal would stop in the background
+            start_new_session=True,  # a tool that reads the terminal would stop in the background
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -245,7 +245,7 @@ def idle(peer: measure.Peer) -> measure.Peer:
 
 
 def torch_release(peer: measure.Peer) -> str:
-    """What the interpreter of a peer imports as torch: peers of one table may differ in it."""
+    """Return the torch version of a peer; peers of one table may have different versions."""
     bare = idle(peer)
     words = [*bare.command[:2], "import torch; print(torch.__version__)"]
     done = subprocess.run(
@@ -262,7 +262,7 @@ def torch_release(peer: measure.Peer) -> str:
 
 
 def copy_of_natives(shop: Workshop) -> measure.Peer:
-    """No program, but the floor of a first start: writing torch's libraries to the disk once."""
+    """Return the lower bound of a first start: copying torch's libraries to the disk once."""
     home = shop.once("cp of torch/lib", lambda home: None)
     library = next(
         (shop.directory / "venv" / "env" / "lib").glob("python3*/site-packages/torch/lib")
@@ -276,7 +276,7 @@ def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     return tuple(os.fspath(word) for word in command)
 
 
-# The first is the one that ratios are to.
+# Ratios are relative to the first peer.
 BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {
     "venv": venv,
     "pex": pex,

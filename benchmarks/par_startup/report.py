@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as a table for people, and as results."""
+"""Format the figures as a Markdown table and as results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.results import Figure
 
 
 def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int = 2) -> str:
-    """`places` is how many decimals a second has."""
+    """Return the table; `places` is the number of decimals of seconds."""
     rounds = summaries[0].rounds
     lines = [
         f"{title} (medians of {rounds} interleaved rounds)",

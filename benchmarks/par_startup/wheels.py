@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which wheels the peers are made of: what third_party/ pins, or another release of torch."""
+"""The wheels of the peers: those that third_party/ pins, or another release of torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _THIRD_PARTY = pathlib.Path(__file__).parents[2] / "third_party"
 
 
 def requirements(release: str | None = None) -> list[str]:
-    """torch and NumPy as pip understands them; torch is the pinned one unless another is named."""
+    """Return the pip requirements of torch (the pinned release by default) and NumPy."""
     numpy = _read("pypi/lock.json")["packages"]["numpy"]["version"]
     return [f"torch=={release or _read('torch/pin.json')['version']}", f"numpy=={numpy}"]
 
@@ -23,7 +23,7 @@ def index() -> str:
 
 
 def compiled_release() -> str:
-    """Return the release that --config=static compiles, by its version in that index."""
+    """Return the version in that index of the release that --config=static compiles."""
     return f"{_read('torch/source/pin.json')['version']}+cpu"
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long it takes from an edit to the static program, and from nothing."""
+"""The build time of the static program after an edit, and from scratch."""

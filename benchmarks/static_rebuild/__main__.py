@@ -21,10 +21,10 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 def main(arguments: list[str]) -> int:
     options = _parse(arguments)
-    # What takes edits back and stops Bazel at Ctrl-C does so for whoever sends the other signal.
+    # SIGTERM must revert edits and stop Bazel, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     load = os.getloadavg()[0]
-    print(f"{os.cpu_count()} cores, load {load:.1f}; Bazel says more in {options.work}/bazel.log")
+    print(f"{os.cpu_count()} cores, load {load:.1f}; Bazel's output is in {options.work}/bazel.log")
     try:
         if options.cold:
             figures = _shown(measure.cold(options.source, options.work, options.bazel))
@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _shown(figures: Iterator[measure.Figure]) -> list[measure.Figure]:
-    """All figures; each is printed when it is there."""
+    """Return all figures, and print each as soon as it is measured."""
     print(report.HEAD, flush=True)
     shown = []
     for figure in figures:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A clone of this workspace with outputs of its own, and what its builds cost."""
+"""A clone of this workspace with a separate output base, and the cost of its builds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PROGRAM = "bazel-bin/examples/train.par"
 
 
 class BuildFailed(RuntimeError):
-    """Bazel or git did not do what it was asked for; the message has the end of what it said."""
+    """An error for a failed command of Bazel or git, with the end of its output."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Clone:
         self.work.mkdir(parents=True, exist_ok=True)
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
-        # What an interrupted run has left goes with it.
+        # This also removes leftovers of an interrupted run.
         for words in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
@@ -66,13 +66,13 @@ class Clone:
 
     @property
     def series(self) -> Path:
-        """The patches of the release that is compiled."""
+        """The patch series of the compiled release."""
         pin = json.loads((self.root / "third_party/torch/source/pin.json").read_text())
         return self.root / "patches/torch" / str(pin["tag"])
 
     @property
     def source(self) -> Path:
-        """`@torch_source`, as the last build unpacked it."""
+        """The folder of `@torch_source`, which the last build unpacked."""
         found = sorted((self.output_base / "external").glob("*[~+]torch_source"))
         if len(found) != 1:
             raise BuildFailed(
@@ -113,7 +113,7 @@ class Clone:
         )
 
     def digest(self) -> str:
-        """Of the program that was built last."""
+        """Return the digest of the program that was built last."""
         with (self.root / _PROGRAM).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -122,9 +122,9 @@ class Clone:
         self._bazel("shutdown")
 
     def remove_outputs(self) -> None:
-        """Stop its Bazel, and delete what it made."""
+        """Stop its Bazel, and delete its outputs."""
         self.close()
-        # Bazel takes away the permission to do so.
+        # Bazel makes its output folders read-only.
         for folder, _, _ in os.walk(self.output_base):
             os.chmod(folder, 0o755)
         shutil.rmtree(self.output_base)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Edits as a developer makes them: a table, and how each is made and taken back."""
+"""A table of typical edits of a developer, and functions to apply and revert them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _HEADER = (
 
 
 class EditError(RuntimeError):
-    """A file is not what the table says. One line, with the next step."""
+    """An error for a file that does not match the table: one line with the next step."""
 
 
 class Way(enum.Enum):
     """Where an edit is made."""
 
     WORKSPACE = "a file of the workspace"
-    TREE = "a tree of one's own (--override_repository)"
+    TREE = "a local tree (--override_repository)"
     SERIES = "a patch of the series"
 
 
 @dataclass(frozen=True)
 class Edit:
-    """A word more in a message, which `find` is a part of: the code differs, and what it does not.
+    """An edit that inserts a word into a message which contains `find`.
 
     `path` is relative to the workspace, to `@torch_source`, or to the tree that patches apply to.
     `goal` is in seconds; None promises nothing.
@@ -72,7 +72,7 @@ EDITS = {
 
 @dataclass(frozen=True)
 class Places:
-    """The directories to edit. `source` is the tree that the build unpacked, which is only read."""
+    """The directories to edit. `source` is the tree that the build unpacked; it is read-only."""
 
     workspace: Path
     tree: Path
@@ -82,7 +82,7 @@ class Places:
 
 @contextmanager
 def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """Give a function that makes the edit with a word; at the end, everything is as it was."""
+    """Yield a function that makes the edit with a given word; revert the edit at the end."""
     if edit.way is Way.SERIES:
         with _patching(edit, places) as make:
             yield make
@@ -98,7 +98,7 @@ def editing(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
-    """One more patch, behind all others."""
+    """Make the edit as an additional patch at the end of the series."""
     index, patch = places.series / "series", places.series / _PATCH
     listed, before = index.read_text(), _text(edit, places.source / edit.path)
 
@@ -130,7 +130,7 @@ def _edited(edit: Edit, text: str, word: str) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Make a new file in the old one's place, so that nobody who shares the old one sees it."""
+    """Replace a file by a new one, because the old one may have other hard links."""
     staged = file.with_name(f".{file.name}.edited")
     staged.write_text(text, encoding="utf-8")
     staged.replace(file)

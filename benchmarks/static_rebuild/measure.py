@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes each edit some times over and builds after each; and builds once from nothing."""
+"""Measure builds after repeated edits, and one build from scratch."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Figure:
 
 
 def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Figure]:
-    """Yield what it costs to build when nothing has changed, then after each edit."""
-    clone.build()  # Takes as long as the caches say, and is no figure.
+    """Yield the cost of a build without changes, then after each edit."""
+    clone.build()  # Warm up; not counted.
     yield _figure(NOTHING, "nothing", "", None, [clone.build() for _ in range(rounds)])
     option: tuple[str, ...] = ()
     tree = clone.work
@@ -48,14 +48,14 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
     places = Places(clone.root, tree, clone.source, clone.series)
     for edit in edits:
         words = option if edit.way is Way.TREE else ()
-        clone.build(*words)  # What the last edit changed is as it was.
+        clone.build(*words)  # Rebuild what the last edit changed.
         with editing(edit, places) as make:
             builds = [_after(edit, make, clone, words) for _ in range(rounds)]
         yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)
 
 
 def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
-    """Yield what fetching and loading cost, then a build without any cache. Deletes all of it."""
+    """Yield the cost of fetching and loading, then of a build without caches. Delete outputs."""
     cache = work.absolute() / "cold_cache"
     shutil.rmtree(cache, ignore_errors=True)
     without = (f"--disk_cache={cache}", "--remote_cache=", *options)
@@ -73,7 +73,7 @@ def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
 
 def _after(edit: Edit, make: Callable[[str], None], clone: Clone, words: Sequence[str]) -> Build:
     before = clone.digest()
-    make(f"{time.time_ns():x}")  # No cache has seen it.
+    make(f"{time.time_ns():x}")  # Unique, so that no cache has the result.
     build = clone.build(*words)
     if clone.digest() == before:
         raise EditError(

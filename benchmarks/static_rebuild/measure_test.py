@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole of it with a shell script for a Bazel: edits are built, then taken back."""
+"""A complete run with a fake Bazel: edits are built, then reverted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _git(root: Path, *words: str) -> str:
 
 @pytest.fixture(autouse=True)
 def _signals() -> Iterator[None]:
-    """As in a terminal: what starts tests may have Python ignore Ctrl-C."""
+    """Handle Ctrl-C as in a terminal, even if the test runner ignores the signal."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -135,11 +135,11 @@ def test_every_edit_is_built_and_taken_back(
     assert [len(figure["walls"]) for figure in written.details.values()] == [2] * 6
     assert written.details["nothing"]["runners"] == {"linux-sandbox": 2}
     table = capsys.readouterr().out
-    assert "| a C++ file of torch | a tree of one's own (--override_repository) |" in table
+    assert "| a C++ file of torch | a local tree (--override_repository) |" in table
     assert table.count("| linux-sandbox 2 |") == 6
     builds = [call for call in _calls(work) if call.startswith("build --config=static")]
     assert all("--jobs=2" in call and call.endswith(" //examples:train.par") for call in builds)
-    # One that is no figure before all, two of nothing, and three for each edit.
+    # One warm-up, two without changes, and three for each edit.
     assert len(builds) == 1 + 2 + 3 * len(EDITS)
     assert len([call for call in builds if "--override_repository" in call]) == 6
     assert _calls(work)[-1] == "shutdown"
@@ -154,7 +154,7 @@ def test_every_edit_is_built_and_taken_back(
 def test_an_interrupt_takes_the_edit_back(
     name: str, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The fourth build: one before all, one of nothing, one before the edit, and then its own.
+    # The fourth build, after the warm-up, one without changes, and one before the edit.
     (source / "interrupt").write_text("4")
     (source / "signal").write_text(name)
     _commit(source)

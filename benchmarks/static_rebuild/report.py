@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as a table for people, and as results."""
+"""Format the figures as a Markdown table and as results."""
 
 from __future__ import annotations
 

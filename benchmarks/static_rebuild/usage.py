@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a Bazel server and the actions that it started have used, by /proc."""
+"""CPU time and memory of a Bazel server and its actions, from /proc."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from types import TracebackType
 _PROC = Path("/proc")
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
-# Fields of /proc/PID/stat behind the program's name, which may have spaces.
+# Fields of /proc/PID/stat after the program's name, which may contain spaces.
 _PARENT, _USER, _SYSTEM, _CHILDREN_USER, _CHILDREN_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
 
 
 @dataclass(frozen=True)
 class Cpu:
-    """Seconds of CPU: of the process, and of the children that have ended, with all of theirs."""
+    """CPU seconds of a process, and of its ended descendants."""
 
     own: float
     children: float
@@ -28,7 +28,7 @@ class Cpu:
 
 
 def cpu(pid: int) -> Cpu:
-    """Until now. Raises OSError when there is no such process."""
+    """Return the CPU time so far. Raises OSError if the process does not exist."""
     fields = _fields(pid)
     own = int(fields[_USER]) + int(fields[_SYSTEM])
     children = int(fields[_CHILDREN_USER]) + int(fields[_CHILDREN_SYSTEM])
@@ -36,7 +36,7 @@ def cpu(pid: int) -> Cpu:
 
 
 def resident_below(pid: int) -> list[float]:
-    """MiB of each process that descends from `pid`."""
+    """Return the resident MiB of each descendant of `pid`."""
     parents: dict[int, list[int]] = {}
     resident: dict[int, float] = {}
     for entry in _PROC.iterdir():
@@ -59,8 +59,8 @@ def resident_below(pid: int) -> list[float]:
 class MemoryWatch:
     """A context that samples memory twice a second, in MiB; shared pages count for each process.
 
-    together: the most that all descendants had at one time.
-    largest: the most that one of them had.
+    together: the peak of all descendants together.
+    largest: the peak of a single descendant.
     """
 
     def __init__(self, pid: int, *, interval: float = 0.5) -> None:

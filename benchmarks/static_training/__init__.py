@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast the torch that is compiled here trains, beside the release wheel."""
+"""The training speed of our compiled torch, compared with the release wheel."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the training speed of the static build with that of the release wheel; see README.md."""
+"""Compare the training speed of the static build with that of the release wheel; see README.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is trained: a table."""
+"""The table of trainings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Case:
-    """One training. Its cost is that of one `unit`; `count` of them are measured in a process."""
+    """A training. The figure is the cost of one `unit`; a process measures `count` of them."""
 
     name: str
     title: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs one training in every peer in turn, each in a fresh process, and takes medians."""
+"""Run a training in every peer in turn, each in a new process, and compute medians."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 
 class RunError(RuntimeError):
-    """A peer did not train; the message is one line."""
+    """An error for a peer that failed to train; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """A torch: how `program.py` starts with it, and what the environment has beside the usual."""
+    """A torch: the command that starts `program.py` with it, and additional variables."""
 
     name: str
     command: tuple[str, ...]
@@ -27,7 +27,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sample:
-    """What one process found: seconds of a unit, the last loss, what its torch is made of."""
+    """The result of a process: seconds per unit, the last loss, and torch's build settings."""
 
     cpu: float
     wall: float
@@ -51,7 +51,7 @@ class Figure:
 def interleaved(
     case: str, peers: Sequence[Peer], *, threads: int, rounds: int
 ) -> dict[str, list[Sample]]:
-    """Run every peer once a round, each round from another one on, so that load hits all."""
+    """Run every peer once per round, in rotated order, so that machine load affects all."""
     samples: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         first = number % len(peers)
@@ -75,14 +75,14 @@ def train(peer: Peer, case: str, *, threads: int) -> Sample:
     if done.returncode:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise RunError(
-            f"{peer.name}: `{' '.join(command)}` ended with status {done.returncode} and said: "
-            f"{said}. Run that command by itself."
+            f"{peer.name}: `{' '.join(command)}` ended with status {done.returncode} and printed: "
+            f"{said}. Run that command alone."
         )
     return Sample(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
-    """In the order of `samples`."""
+    """Return figures in the order of `samples`."""
     base = next(iter(samples.values()))
     return [
         Figure(
@@ -99,5 +99,5 @@ def summarize(samples: Mapping[str, Sequence[Sample]]) -> list[Figure]:
 
 
 def _pin(threads: int) -> None:
-    """Keep this process on the last processors that it may use."""
+    """Pin this process to the last processors that it may use."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])

@@ -105,7 +105,7 @@ def test_every_round_starts_at_another_peer_in_a_fresh_process(tmp_path: pathlib
 
 
 def test_a_peer_that_fails_is_an_error() -> None:
-    with pytest.raises(measure.RunError, match="venv: .* status 1 and said: no torch"):
+    with pytest.raises(measure.RunError, match="venv: .* status 1 and printed: no torch"):
         measure.train(_shell("venv", "echo no torch >&2; exit 1"), "gpt", threads=1)
 
 

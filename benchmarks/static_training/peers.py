@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The torches that train: wheels in virtual environments, and the PAR of the static build."""
+"""The peers: wheels in virtual environments, and the PAR of the static build."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
 
 
 def par(shop: Workshop, path: pathlib.Path) -> Peer:
-    """Return the program as the static build packs it."""
+    """Return the program packed by the static build."""
     made = shop.peer("static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
     return Peer(made.name, made.command, made.environment)
 

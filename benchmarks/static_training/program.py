@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training in a fresh process: prints its cost, and what torch is made of, as JSON.
+"""Run one training, and print its cost and torch's build settings as JSON.
 
 `program.py CASE --threads N`, and `program.py data` for the digits that are packed into a PAR.
 """
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def made_of(*, onednn: bool) -> dict[str, Any]:
-    """What decides torch's speed, in a word each; `show` is torch's own account of its build."""
+    """Return the build settings that determine torch's speed; `show` is torch's own report."""
     show = torch.__config__.show()
     blas = re.search(r"\bBLAS_INFO=(\w+)", show)
     threads = re.search(r"parallel backend: (.+)", torch.__config__.parallel_info())
@@ -61,9 +61,9 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("case", choices=[*CASES, "data"])
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--data", type=pathlib.Path, help="digits, where no PAR packs them")
-    parser.add_argument("--count", type=int, help="epochs or steps that are measured")
-    parser.add_argument("--without-onednn", action="store_true", help="as if it were not linked")
+    parser.add_argument("--data", type=pathlib.Path, help="the digits, if not run from a PAR")
+    parser.add_argument("--count", type=int, help="number of epochs or steps to measure")
+    parser.add_argument("--without-onednn", action="store_true", help="disable oneDNN")
     return parser.parse_args(arguments)
 
 

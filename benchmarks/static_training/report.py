@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as a table for people, and as results."""
+"""Format the figures as a Markdown table and as results."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def markdown(case: Case, figures: Sequence[Figure], *, threads: int) -> str:
 
 
 def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return the table of what each peer's torch is made of."""
+    """Return the table of the build settings of each peer's torch."""
     lines = [
-        "What each torch is made of",
+        "Build settings of each torch",
         "",
         "| | torch | BLAS | oneDNN | kernels for | threads by |",
         "|---|---|---|---|---|---|",
@@ -46,7 +46,7 @@ def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def results(case: Case, figures: Sequence[Figure], *, threads: int) -> list[Result]:
-    """Return a table's rows as results: a ratio is of seconds, so 0.5 is twice the speed."""
+    """Return a table's rows as results. Ratios are of seconds, so 0.5 is twice the speed."""
     return [
         Result(
             case=f"{case.title}, one {case.unit}",

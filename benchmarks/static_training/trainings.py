@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The trainings of `CASES`, in torch: each warms up, then measures, and returns what it cost."""
+"""The trainings of `CASES` in torch: each warms up, then measures and returns its cost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from benchmarks.static_training.cases import CASES
 from benchmarks.tpu_eager.models import workload
 from examples import digits, training
 
-# Steps before any is measured: torch's libraries choose and make their kernels in the first ones.
+# Warm-up steps, in which torch's libraries select and generate their kernels.
 _WARM = 3
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one unit, of the processors and of the clock; `loss` is the last one."""
+    """The cost of one unit in CPU and wall-clock seconds; `loss` is the last one."""
 
     cpu: float
     wall: float
@@ -28,7 +28,7 @@ class Cost:
 
 
 def digits_training(count: int, *, threads: int, data: pathlib.Path | None) -> Cost:
-    """Train as examples/train does: `count` epochs of its network on its data."""
+    """Train the network of examples/train on its data for `count` epochs."""
     rows = digits.read(data or digits.packed())
 
     def epochs(number: int) -> float:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tpu device against its peers: models, and what they cost."""
+"""Compare the tpu device with its peers on several models."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the tpu device, on the CPU, with its peers; see README.md."""
+"""Compare the tpu device, on the CPU, with its peers; see README.md."""
 
 from __future__ import annotations
 
@@ -50,21 +50,23 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS))
     parser.add_argument(
-        "--torchax", help="python of an environment with torchax; else it is absent"
+        "--torchax", help="python of an environment with torchax; without it, the peer is absent"
     )
     parser.add_argument("--threads", type=_threads, nargs="+", default=[1, 2])
-    parser.add_argument("--processes", type=int, default=3, help="of each peer, one after another")
+    parser.add_argument("--processes", type=int, default=3, help="number of processes of each peer")
     parser.add_argument("--rounds", type=int, default=5, help="with each process")
-    parser.add_argument("--seconds", type=float, default=0.5, help="of each peer in each round")
+    parser.add_argument(
+        "--seconds", type=float, default=0.5, help="duration of each peer in each round"
+    )
     trained = [name for name, case in CASES.items() if case.kind == "train"]
     parser.add_argument(
         "--first-steps",
         choices=trained,
         nargs="*",
         default=["mlp", "gpt"],
-        help="time fresh processes with these cases; none, if the option has no value",
+        help="cases for the start of new processes; without values, none",
     )
-    parser.add_argument("--json", type=Path, help="where to write the results")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
     return parser.parse_args(arguments)
 
 

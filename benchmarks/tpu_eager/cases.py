@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured, and with which peers: a table."""
+"""The table of cases and their peers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Case:
     """One line of the report. Ratios are to the first peer.
 
     `kind`: train (a step with its optimizer, and the loss read), infer, add (`x + y` of 8x8) or
-    record (the same, in the thread that issues it alone). `unit` is in seconds.
+    record (the same, measured in the issuing thread only). `unit` is in seconds.
     """
 
     name: str

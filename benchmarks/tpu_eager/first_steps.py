@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon a fresh process is through its second training step: without a compile cache, and with.
+"""Time from the start of a process to the end of step 2, with an empty and a filled compile cache.
 
 `python3 -m benchmarks.tpu_eager.first_steps PEER CASE` prints, as JSON, the CPU and wall time from
-the first tensor to the end of the second step. It goes on until nothing is left to compile, so that
-its cache has what a run's of any length has.
+the first tensor to the end of the second step. The process continues until nothing is left to
+compile, so that its cache is as complete as that of a longer run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from benchmarks.tpu_eager.measure import environment, pin
 
-# Processes that find a filled cache; the figure is their median.
+# Number of processes with a filled cache; the figure is their median.
 WARM_RUNS = 3
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the peers for their figures in turn, and takes medians."""
+"""Query the peers for their figures in turn, and compute medians."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from benchmarks.tpu_eager.cases import CASES, Case
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-# Of one process of each peer: its answers, a round each.
+# The answers of one process of each peer, one per round.
 Answers = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
@@ -44,7 +44,7 @@ class Figure:
 
 
 class Worker:
-    """A peer's process, on as many processors as it has threads."""
+    """The process of a peer, pinned to as many processors as it has threads."""
 
     def __init__(self, peer: str, *, python: str, threads: int) -> None:
         self.peer = peer
@@ -60,7 +60,7 @@ class Worker:
         )
 
     def ask(self, case: str, seconds: float) -> dict[str, Any]:
-        """Return a worker's answer; where it has died, an error that says so."""
+        """Return a worker's answer, or an error if the worker has died."""
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
@@ -78,7 +78,7 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # where it has ended already
+        with suppress(BrokenPipeError):  # the process has already ended
             self._process.stdin.close()
         self._process.wait()
 
@@ -88,7 +88,7 @@ def environment(threads: int) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")]),
-        # Modules are compiled once, as those of an installed package are.
+        # Compile modules once, like those of an installed package.
         "PYTHONDONTWRITEBYTECODE": "",
         "OMP_NUM_THREADS": str(threads),
         "TORCH_TPU_PLATFORM": "cpu",
@@ -97,7 +97,7 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def pin(threads: int) -> None:
-    """Keep this process, and what it starts, on the last processors that it may use."""
+    """Pin this process and its children to the last processors that it may use."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
@@ -111,7 +111,7 @@ def interleaved(
     rounds: int,
     seconds: float,
 ) -> Iterator[tuple[str, list[Figure]]]:
-    """Yield each case with its figures, when the last of `processes` of each peer has answered."""
+    """Yield each case with its figures, after `processes` processes of each peer have run."""
     answers: dict[str, list[Answers]] = {name: [] for name in cases}
     for number in range(processes):
         workers = {
@@ -120,7 +120,7 @@ def interleaved(
         }
         try:
             for name in cases:
-                answers[name].append(_asked(name, workers, rounds, seconds))
+                answers[name].append(_measured_rounds(name, workers, rounds, seconds))
                 if number == processes - 1:
                     yield name, summarize(CASES[name], answers[name])
         finally:
@@ -128,11 +128,13 @@ def interleaved(
                 worker.close()
 
 
-def _asked(name: str, workers: Mapping[str, Worker], rounds: int, seconds: float) -> Answers:
-    """Return the rounds of a case. Each begins with another peer, so load hits all."""
+def _measured_rounds(
+    name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
+) -> Answers:
+    """Return the rounds of a case, in rotated order, so that machine load affects all."""
     taking = [peer for peer in CASES[name].peers if peer in workers]
     answers: dict[str, list[dict[str, Any]]] = {peer: [] for peer in taking}
-    for number in range(-1, rounds):  # the first round warms, and does not count
+    for number in range(-1, rounds):  # the first round is a warm-up
         first = number % len(taking)
         for peer in (*taking[first:], *taking[:first]):
             if not any("error" in answer for answer in answers[peer]):
@@ -143,7 +145,7 @@ def _asked(name: str, workers: Mapping[str, Worker], rounds: int, seconds: float
 
 
 def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
-    """Return a figure for each peer of a case; one that was not asked is absent."""
+    """Return a figure for each peer of a case; a peer that did not run is absent."""
     return [_figure(peer, case.peers[0], processes) for peer in case.peers]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The models that are measured, in plain torch.nn, each with its inputs and its loss."""
+"""The measured models in torch.nn, each with its inputs and its loss."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 @dataclass(frozen=True)
 class Workload:
-    """A model, what goes in, what should come out (classes), and how it is trained."""
+    """A model with its inputs, targets (classes) and optimizer."""
 
     model: nn.Module
     inputs: torch.Tensor
@@ -22,7 +22,7 @@ class Workload:
     optimizer: Callable[[nn.Module], torch.optim.Optimizer]
 
     def loss(self, model: nn.Module, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        """Return the loss of a copy of `model` for such inputs, on any device."""
+        """Return the loss of a copy of `model` for inputs on any device."""
         return functional.cross_entropy(model(inputs).flatten(0, -2), targets.flatten())
 
 
@@ -41,7 +41,7 @@ class Mlp(nn.Sequential):
 
 
 class Block(nn.Module):
-    """A transformer's layer, normalized before: causal attention, then two linear maps."""
+    """A pre-norm transformer layer: causal attention, then two linear layers."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Gpt(nn.Module):
 
 
 class BasicBlock(nn.Module):
-    """Two convolutions of 3x3 and what goes around them."""
+    """Two 3x3 convolutions with normalisation and a residual connection."""
 
     def __init__(self, wide_in: int, wide_out: int, stride: int) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ def train(name: str) -> Callable[[], float]:
 def infer(name: str) -> Callable[[], float]:
     """Return an inference of the ResNet, which returns the sum of its scores."""
     work = workload(name)
-    # Channels last, as one writes it in JAX; the weights and the images lie so from the beginning.
+    # Weights and images are channels-last, as is usual in JAX.
     parameters = {
         key: value.transpose(2, 3, 1, 0) if value.ndim == 4 else value
         for key, value in _arrays(work.model.state_dict()).items()
@@ -54,7 +54,7 @@ def infer(name: str) -> Callable[[], float]:
 
 
 def add() -> tuple[Callable[[], None], Callable[[], None]]:
-    """Return `x + y` as one operator, and what waits for all of them."""
+    """Return a function that issues `x + y`, and one that waits for all results."""
     x, y = jnp.ones((8, 8)), jnp.ones((8, 8))
     jitted = jax.jit(jnp.add)
     held = [x]

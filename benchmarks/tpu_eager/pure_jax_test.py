@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The peer in plain JAX computes what torch does: else its figures would say nothing."""
+"""The peer in plain JAX computes the same results as torch, so that figures are comparable."""
 
 from __future__ import annotations
 

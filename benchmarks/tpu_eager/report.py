@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures as tables for people, and as results."""
+"""Format the figures as Markdown tables and as results."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads in torch: on the CPU, eagerly and by inductor, and on tpu in each mode."""
+"""The workloads in torch: on the CPU, eager and with inductor, and on tpu in each mode."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import torch
 
 from benchmarks.tpu_eager.models import workload
 
-# How a peer is set up: its device, its eager mode, and what of a step is compiled: nothing, the
-# model, the function that does the step, or that as one program. An inference is the model.
+# The settings of a peer: its device, its eager mode, and the compiled part of a step: nothing, the
+# model, the step function, or the step function as one program. An inference runs the model only.
 SETTINGS: dict[str, tuple[str, str | None, str]] = {
     "torch": ("cpu", None, ""),
     "inductor": ("cpu", None, "model"),
@@ -27,7 +27,7 @@ SETTINGS: dict[str, tuple[str, str | None, str]] = {
 
 
 class Torch:
-    """One peer, for the life of a process."""
+    """The state of one peer in its process."""
 
     def __init__(self, name: str) -> None:
         self.device, mode, self._compiled = SETTINGS[name]
@@ -78,7 +78,7 @@ class Torch:
         return run
 
     def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return `x + y` as one operator, and what waits for all of them."""
+        """Return a function that issues `x + y`, and one that waits for all results."""
         x, y = torch.ones(8, 8).to(self.device), torch.ones(8, 8).to(self.device)
         held: list[Any] = [x]
 
@@ -88,12 +88,12 @@ class Torch:
         return run, self.wait
 
     def wait(self) -> None:
-        """Wait for all that was issued."""
+        """Wait for all issued operators."""
         if self.device == "tpu":
             torch.tpu.synchronize()
 
     def settle(self, run: Callable[[], object], *, rounds: int = 20) -> None:
-        """Run until nothing is compiled any more, in the background neither."""
+        """Run until nothing is compiled any more, also in the background."""
         if self.device != "tpu":
             return
         for _ in range(rounds):

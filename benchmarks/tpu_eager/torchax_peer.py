@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The workloads by torchax: steps jitted whole, one operator at a time for the rest."""
+"""The workloads with torchax: whole steps are jitted, other cases run op by op."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.tpu_eager.updates import OPTIMIZERS, UPDATES, zeros
 
 
 class Torchax:
-    """The peer, for the life of a process: torchax claims the name of the backend for itself."""
+    """The state of the peer, in a separate process because torchax claims the backend's name."""
 
     def __init__(self) -> None:
         with _overloads_that_are_gone():
@@ -68,7 +68,7 @@ class Torchax:
         return run
 
     def add(self) -> tuple[Callable[[], None], Callable[[], None]]:
-        """Return `x + y` as one operator, and what waits for all of them."""
+        """Return a function that issues `x + y`, and one that waits for all results."""
         with self._env:
             x, y = torch.ones(8, 8).to("jax"), torch.ones(8, 8).to("jax")
         held: list[Any] = [x]
@@ -85,7 +85,7 @@ class Torchax:
 
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
-    """Let torchax name overloads that torch 2.13 has no more: those of named tensors."""
+    """Let torchax refer to overloads of named tensors, which torch 2.13 has removed."""
     theirs = OpOverloadPacket.__getattr__
 
     def found(self: OpOverloadPacket, key: str) -> Any:

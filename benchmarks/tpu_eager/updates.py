@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The optimizers of the workloads as plain arithmetic: for arrays of JAX and tensors alike."""
+"""The optimizers of the workloads as plain arithmetic, for JAX arrays and torch tensors."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One peer in a process of its own: reads the names of cases, answers with what they cost.
+"""Run one peer in a separate process: read names of cases, and answer with their cost.
 
 `python3 -m benchmarks.tpu_eager.worker PEER`. A request is a line of JSON, `{"case", "seconds"}`;
 so is an answer: `{"cpu", "wall", "count", "value"}`, in seconds for one run, or `{"error"}`. The
@@ -21,16 +21,16 @@ import torch
 from benchmarks.tpu_eager.cases import CASES, Case
 from benchmarks.tpu_eager.torch_peers import SETTINGS, Torch
 
-# Operators of a burst: fewer equal ones than the fused mode waits for before it runs them, so that
-# recording is all that a burst does.
+# Operators per burst: fewer than the number at which fused mode starts to run them, so that a burst
+# only records.
 _BURST = 48
-# Runs before any is measured; what the last of them returns tells whether peers agree.
+# Warm-up runs; the result of the last one shows whether peers agree.
 _WARM = 3
 
 
 @dataclass
 class _Ready:
-    """A case that is built and warm. `run` once is `size` of what is measured."""
+    """A case that is built and warm. One call of `run` does `size` units of work."""
 
     run: Callable[[], Any]
     wait: Callable[[], None]
@@ -42,7 +42,7 @@ class _Ready:
 
 def main(argv: list[str]) -> int:
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # output of libraries must not mix with answers
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     peer: Any = None
     ready: dict[str, _Ready] = {}
@@ -95,7 +95,7 @@ def _prepare(peer: Any, case: Case) -> _Ready:
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
-    """Run for about as long as asked; record alone is not waited for within the time."""
+    """Run for about `seconds`. Only `record` does not wait for results within that time."""
     spent, wall, runs = 0.0, 0.0, 0
     alone = case.clock is time.thread_time
     while runs == 0 or wall < seconds:

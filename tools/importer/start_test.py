@@ -12,7 +12,7 @@ import pytest
 
 _START = Path(__file__).parents[1] / "import.py"
 
-# As Bazel: words of its own on both outputs, then a script that starts the program.
+# A fake Bazel: it prints messages on both outputs, then writes a script that starts the program.
 _BAZELW = """#!/bin/sh
 echo "Bazel's words"
 echo "Bazel's other words" >&2

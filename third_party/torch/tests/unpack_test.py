@@ -110,13 +110,13 @@ class _Inputs:
             series.write(name + "\n")
 
     def build(self) -> unpack.TreeBuild:
-        """Make the tree with no say on its hash."""
+        """Build the tree without checking its hash."""
         sha256 = hashlib.sha256(self.wheel.read_bytes()).hexdigest()
         pin = unpack.Pin("v1.0", _COMMIT, "1.0+cpu", sha256, "not looked at")
         return unpack.build_tree(self.wheel, pin, self.patches, self.seam, self.out)
 
     def make_pinned(self) -> Path:
-        """Take the hash from the refusal, as a person would, and make the tree with it."""
+        """Build the tree with the hash from the error message, like a user."""
         with pytest.raises(unpack.UnpackError, match="hashes to") as raised:
             self.make()
         self.pin["tree_hash"] = str(raised.value).split("hashes to ")[1].split(".")[0]

@@ -401,7 +401,7 @@ def test_killed_at_any_call_continue_loses_no_decision(
                 code = sample.run("continue")
             assert code == 0
         assert sample.files() == new, number
-        # A lock whose holder was killed is free; but for it and its .gitignore nothing may be left.
+        # The lock of a killed process is free. Only the lock file and .gitignore may remain.
         assert {path.name for path in sample.root.glob(".import/*")} <= {"lock", ".gitignore"}
         shutil.rmtree(sample.root)
         if not killed:

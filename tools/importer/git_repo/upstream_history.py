@@ -47,7 +47,7 @@ class UpstreamHistory:
         self._report = report
 
     def find(self, reference: str) -> UpstreamChange:
-        """Return the change that a commit, a prefix, a pull request or a link names. UserError."""
+        """Return the change of a commit, a prefix, a pull request or a link. Raises UserError."""
         pull, commit = _PULL.fullmatch(reference), _COMMIT.fullmatch(reference)
         if self._fetches:
             self._fetch("+HEAD:refs/heads/main")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every path that differs is named, and no other."""
+"""A comparison reports exactly the paths that differ."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// How many constructors have run: of the library that is deferred, and of one
-// that it depends on. Volatile: a compiler would run them itself.
+// The number of constructors that have run in the deferred library, and in one
+// that it depends on. Volatile, because the compiler would evaluate them at
+// compile time.
 extern volatile int registered;
 extern volatile int neighbours;
