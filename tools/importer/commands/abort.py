@@ -18,7 +18,7 @@ from tools.importer.session import (
 )
 
 NAME = "abort"
-HELP = "forget what is under way; the workspace is as before it"
+HELP = "discard the unfinished command and restore the workspace"
 ACCESS = Access.UNDOES
 
 

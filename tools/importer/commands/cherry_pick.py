@@ -22,7 +22,7 @@ from tools.importer.session import Transaction, refuse_unfinished
 from tools.importer.snapshot import EXECUTABLE, SYMLINK
 
 NAME = "cherry-pick"
-HELP = "take an upstream change into the series; it leaves once upstream's release has it"
+HELP = "add an upstream change to the series; an import drops it once the release has it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +33,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--owner", required=True, help="the team or person responsible")
     parser.add_argument("--subject", help="what it makes upstream do (the commit's title)")
-    parser.add_argument("--extension-point", help="considered instead of it, and why not")
+    parser.add_argument(
+        "--extension-point", help="the extension point considered, and why it does not suffice"
+    )
     parser.add_argument("--test", help="the test that fails without it (upstream's own)")
-    parser.add_argument("--expires", metavar="YYYY-MM-DD", help="when the patch must be gone")
+    parser.add_argument(
+        "--expires", metavar="YYYY-MM-DD", help="the date by which the patch must be removed"
+    )
     parser.add_argument("--origin", metavar="URL", help="upstream's repository (import.json's git)")
     parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
     settle = parser.add_mutually_exclusive_group()

@@ -16,14 +16,14 @@ from tools.importer.session import (
 )
 
 NAME = "continue"
-HELP = "go on with the files in .import/conflict as you settled them"
+HELP = "continue with the files in .import/conflict as you resolved them"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as-is",
         action="store_true",
-        help="take files without markers although nobody touched them",
+        help="accept unchanged files that have no conflict markers",
     )
 
 

@@ -31,7 +31,7 @@ from tools.importer.report import Progress, Report
 from tools.importer.series import Series, load_series
 
 NAME = "drift"
-HELP = "show what would become of each patch on each of several releases"
+HELP = "show the outcome of each patch on each of several releases"
 
 _FORMATS: Mapping[str, Callable[[Table], str]] = {
     "text": to_text,
@@ -42,13 +42,19 @@ _FORMATS: Mapping[str, Callable[[Table], str]] = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("labels", nargs="*", metavar="TAG", help="a release, as in v2.14.1")
-    parser.add_argument("--ref", action="append", default=[], help="a branch or commit as well")
-    parser.add_argument("--origin", help="look there only: see `import.py import --help`")
-    parser.add_argument("--series", metavar="TAG", help="the release whose patches (the pin's)")
-    parser.add_argument("--format", choices=sorted(_FORMATS), default="text")
-    parser.add_argument("--output", metavar="FILE", help="write there, not to the terminal")
     parser.add_argument(
-        "--exit-code", action="store_true", help="end with 2 where a patch needs a person"
+        "--ref", action="append", default=[], help="a branch or commit in addition to releases"
+    )
+    parser.add_argument("--origin", help="use only this origin; see `import.py import --help`")
+    parser.add_argument(
+        "--series",
+        metavar="TAG",
+        help="the release whose series to compare (default: the pinned one)",
+    )
+    parser.add_argument("--format", choices=sorted(_FORMATS), default="text")
+    parser.add_argument("--output", metavar="FILE", help="write to this file, not to the terminal")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="end with 2 if a patch needs a person"
     )
 
 

@@ -12,7 +12,7 @@ from tools.importer.errors import ExitCode
 from tools.importer.session import refuse_unfinished
 
 NAME = "drop"
-HELP = "take a patch out of the series; later ones are rebased"
+HELP = "remove a patch from the series; later ones are rebased"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -24,15 +24,15 @@ HELP = "carry the series to another upstream release (the default command)"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag", help="the release, as upstream calls it: v2.14.1")
     parser.add_argument("--ref", help="a branch or commit of a git origin")
-    parser.add_argument("--origin", help="where from: wheel, debian, a git URL, a path")
+    parser.add_argument("--origin", help="the origin: wheel, debian, a git URL, a path")
     parser.add_argument(
         "--from", dest="source", metavar="LABEL", help="the series to carry (the one of the build)"
     )
     parser.add_argument(
-        "--overwrite", action="store_true", help="write over another series of that release"
+        "--overwrite", action="store_true", help="replace an existing series of that release"
     )
     parser.add_argument(
-        "--allow-dirty", action="store_true", help="although there are edits that git has not seen"
+        "--allow-dirty", action="store_true", help="import even if there are uncommitted edits"
     )
     parser.add_argument(
         "--acknowledge-licence",

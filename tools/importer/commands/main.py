@@ -193,7 +193,7 @@ def _shared_parser() -> argparse.ArgumentParser:
     """Return the options that are accepted both before and after the command word."""
     parser = _Parser(prog="import.py", add_help=False, allow_abbrev=False)
     parser.add_argument("--project", default="torch", help="third_party/PROJECT (torch)")
-    parser.add_argument("--json", action="store_true", help="the answer as one JSON document")
+    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
     parser.add_argument("--dry-run", action="store_true", help="show everything, change nothing")
     parser.add_argument("--workspace", metavar="DIR", help="the workspace (the one of this tool)")
     return parser

@@ -11,7 +11,7 @@ from tools.importer.errors import ExitCode
 from tools.importer.metadata import check_all, write_all
 
 NAME = "metadata"
-HELP = "rewrite METADATA of every vendored dependency and the SBOM, as the pins have them"
+HELP = "rewrite the METADATA files and the SBOM from the pins"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -30,11 +30,11 @@ HELP = "make the patch from the edited files; later ones are rebased on it"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-m", "--subject", metavar="SUBJECT", help="what the patch is to be called")
+    parser.add_argument("-m", "--subject", metavar="SUBJECT", help="the new subject of the patch")
     parser.add_argument(
         "--base",
         action="store_true",
-        help="take the series as it lies: record anew its base, and the hash of the build's tree",
+        help="accept the series as edited by hand: record its base and the hash of the build's tree",
     )
     parser.add_argument("--series", metavar="LABEL", help="with --base: of that release")
 

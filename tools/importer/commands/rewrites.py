@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tools.importer.rewrites import Modules, Rule
 
 NAME = "rewrites"
-HELP = "check the patches that rules make, and that nothing is left that a rule guards"
+HELP = "check the patches that rules generate, and that rules cover all guarded places"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from tools.importer.errors import ExitCode
 from tools.importer.session import DESK, EDITING, read_unfinished, unsettled, waits_for_files
 
 NAME = "status"
-HELP = "say what is under way and what the next step is (exit status 2: a patch waits)"
+HELP = "show the unfinished command and the next step (exit status 2: a patch waits)"
 ACCESS = Access.READS
 
 

@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fixup",
         metavar="FILE",
-        help="write committed edits that no patch holds as a patch, and stop",
+        help="write committed edits that no patch has to a new patch, and stop",
     )
     parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
 

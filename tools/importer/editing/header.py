@@ -13,7 +13,7 @@ _LONGEST = 50
 
 
 def new_header(subject: str, values: Mapping[str, str]) -> bytes:
-    """Return a header; what `values` leaves open says so, in words that no check accepts.
+    """Return a header. Fields that `values` lacks get a text that no check accepts.
 
     Raises UserError for a subject or a value of more than one line.
     """

@@ -18,9 +18,9 @@ Files = Mapping[str, Blob | None]
 
 
 def changed_patch(release: Release, index: int, header: bytes | None, edits: Files) -> bytes:
-    """Return patch number `index` with `edits` in its tree taken in; `header` replaces its own.
+    """Return patch number `index` with `edits` of its tree applied; `header` replaces its own.
 
-    With nothing changed these are the very bytes of the file. Raises UserError.
+    Without a change, return the bytes of the file. Raises UserError.
     """
     patch = release.series.patches[index]
     old = (release.directory / patch.name).read_bytes()

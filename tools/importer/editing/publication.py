@@ -40,7 +40,7 @@ def publication(
     *,
     as_it_lies: bool = False,
 ) -> Publication:
-    """Work out everything for the new series `files`; `wheel` is called when the build's pin moves.
+    """Compute all files for the new series `files`; `wheel` is called if the build's pin changes.
 
     `as_it_lies` means that the files are the current ones, edited by hand, so the pin may be stale.
     Raises UserError if a build would refuse the series.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dependencies without a room of their own: wheels of the lock, Bazel modules; and their licences.
+"""Wheels of the lock and Bazel modules, which have no METADATA file, and their licences.
 
 Neither the lock nor MODULE.bazel says a licence, so third_party/licences.json does. A package that
 has no line there counts as unknown (NOASSERTION), never as free.
@@ -36,9 +36,9 @@ class Locked:
 
 @dataclass(frozen=True)
 class Wheels:
-    """The locks. Keys: `direct` are what requirements.in asks for, `of_torch` what torch does.
+    """The locks. Keys: `direct` are in requirements.in, `of_torch` in torch's requirements.
 
-    `of_tests` are what the groups ask for, whose wheels are in no program.
+    `of_tests` are in the groups, whose wheels are in no program.
     """
 
     packages: tuple[Locked, ...]

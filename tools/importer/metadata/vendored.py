@@ -124,7 +124,7 @@ def c_sources(workspace: Path) -> Iterator[Vendored]:
 
 
 def source_version(folder: str) -> str:
-    """The version in the name of a tarball's folder. Raises ValueError.
+    """Return the version in the name of a tarball's folder. Raises ValueError.
 
     SQLite writes 3.40.0 as 3400000: two digits for each number after the first.
     """
