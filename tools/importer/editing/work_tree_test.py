@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person changed in the work tree, and nothing else, is seen."""
+"""The work tree reports exactly the files that a person changed."""
 
 from __future__ import annotations
 
