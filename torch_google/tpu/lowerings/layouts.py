@@ -6,6 +6,7 @@ The rules also cover results whose shapes depend on values, for which torch has 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -33,17 +34,33 @@ def laid_out(name: str, metas: Any, args: Sequence[Any], kwargs: Mapping[str, An
     return rule(metas, args, kwargs)
 
 
-def convolution_format(x: torch.Tensor, weight: torch.Tensor) -> torch.memory_format:
-    """Return channels last if the input or the weight has that format, as a convolution does.
+def in_convolution_format(
+    result: torch.Tensor, x: torch.Tensor, weight: torch.Tensor, groups: int
+) -> torch.Tensor:
+    """Return the result of a convolution, or a gradient of its operands, with the CPU's strides.
 
-    For volumes, oneDNN (if linked) does so for some dtypes; the CPU's own kernels return other
-    dtypes contiguous.
+    It is channels last if the input or the weight is. For volumes, only oneDNN returns this format;
+    torch's own kernels return contiguous tensors. torch computes one dimension as two, after it has
+    made the input contiguous.
     """
+    if result.ndim != x.ndim:
+        return result
+    if x.ndim == 3:
+        layout = suggest_memory_format(weight.unsqueeze(2))
+        return result.unsqueeze(2).contiguous(memory_format=layout).squeeze(2)
     formats = [suggest_memory_format(operand) for operand in (x, weight)]
     last = next((f for f in formats if f != torch.contiguous_format), torch.contiguous_format)
-    if last == torch.channels_last_3d and x.dtype not in _VOLUMES:
-        return torch.contiguous_format
-    return last
+    if last == torch.channels_last_3d and not _runs_in_onednn(x, weight, groups):
+        last = torch.contiguous_format
+    return result.contiguous(memory_format=last)
+
+
+def _runs_in_onednn(x: torch.Tensor, weight: torch.Tensor, groups: int) -> bool:
+    """Return whether torch's CPU backend computes this convolution of volumes in oneDNN."""
+    if x.dtype is not torch.float32:
+        return x.dtype in _VOLUMES
+    large = min(weight.shape[-2:]) > 3 or math.prod(x.shape[:4]) > 20480
+    return bool(_VOLUMES) and (groups > 1 or x.shape[0] > 1 or large)
 
 
 def _columns(*which: int) -> _LayoutRule:
@@ -74,9 +91,12 @@ def _solution(
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
-    """Return the transpose of a tensor with one row per dimension."""
+    """Return the transpose of a tensor with one row per dimension.
+
+    Without elements, the stride of the second dimension is 0.
+    """
     places = metas[0]
-    return [_ordered(places, [1, 0])]
+    return [places.new_empty_strided(places.shape, (1, places.shape[0]), device="meta")]
 
 
 def _along(position: int) -> _LayoutRule:
@@ -118,11 +138,14 @@ def _like(position: int) -> _LayoutRule:
 
 
 def _as_operands(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    return [metas[0].contiguous(memory_format=convolution_format(*args[:2]))]
+    return [in_convolution_format(metas[0], args[0], args[1], args[8])]
 
 
 def _as_operands_grads(metas: Sequence[Any], args: Sequence[Any], kwargs: Any) -> list[Any]:
-    return _in_format(metas, convolution_format(*args[1:3]), args[1].ndim)
+    x, weight, groups = args[1], args[2], args[-2]
+    return [
+        None if meta is None else in_convolution_format(meta, x, weight, groups) for meta in metas
+    ]
 
 
 def _in_format(metas: Sequence[Any], layout: torch.memory_format, rank: int) -> list[Any]:
@@ -206,7 +229,7 @@ def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: A
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Return the strides of all operands combined, which torch's decompositions get wrong."""
-    operands = [x for x in args if isinstance(x, torch.Tensor)]
+    operands = torch.broadcast_tensors(*(x for x in args if isinstance(x, torch.Tensor)))
     strides = compute_elementwise_output_strides(*operands)
     return [metas[0].new_empty_strided(metas[0].shape, strides), *metas[1:]]
 
@@ -224,11 +247,16 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
 
 
 _RULES: dict[str, _LayoutRule] = {
+    "aten::_batch_norm_no_update": _as_argument(0),
+    "aten::_batch_norm_with_update_functional": _as_argument(0),
     "aten::_fft_c2c": _complex_to_complex,
     "aten::_fft_c2r": _complex_to_real,
     "aten::_fft_r2c": _real_to_complex,
     "aten::_linalg_svd": _columns(0, 2),
     "aten::_log_softmax_backward_data": _plain,
+    "aten::_native_batch_norm_legit.no_stats": _as_argument(0),
+    "aten::_native_batch_norm_legit_functional": _as_argument(0),
+    "aten::_native_batch_norm_legit_no_training": _as_argument(0),
     "aten::_scaled_dot_product_efficient_attention": _attention,
     "aten::_scaled_dot_product_efficient_attention_backward": _attention_grads,
     "aten::batch_norm_backward": _of_batch_norm,
@@ -239,7 +267,14 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::convolution_backward": _as_operands_grads,
     "aten::convolution_backward_overrideable": _as_operands_grads,
     "aten::convolution_overrideable": _as_operands,
+    "aten::copysign.Scalar": _elementwise,
+    "aten::copysign.Tensor": _elementwise,
+    "aten::div.Scalar_mode": _elementwise,
+    "aten::div.Tensor_mode": _elementwise,
     "aten::elu_backward": _elementwise,
+    "aten::floor_divide": _elementwise,
+    "aten::floor_divide.Scalar": _elementwise,
+    "aten::fractional_max_pool3d_backward": _plain,
     "aten::geqrf": _columns(0),
     "aten::glu_backward": _plain,
     "aten::hardsigmoid_backward": _elementwise,
@@ -255,10 +290,17 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::log_sigmoid_forward": _plain,
     "aten::max_unpool2d": _as_argument(0),
     "aten::mse_loss_backward": _plain,
+    "aten::multi_margin_loss_backward": _plain,
+    "aten::multilabel_margin_loss_backward": _plain,
+    "aten::native_batch_norm": _as_argument(0),
     "aten::native_batch_norm_backward": _of_batch_norm,
     "aten::native_channel_shuffle": _as_argument(0),
+    "aten::native_dropout_backward": _elementwise,
     "aten::nonzero": _places,
     "aten::nonzero_static": _plain,
+    "aten::normal.Tensor_Tensor": _plain,
+    "aten::normal.Tensor_float": _plain,
+    "aten::normal.float_Tensor": _plain,
     "aten::pow.Scalar": _plain,
     "aten::reflection_pad2d": _as_argument(0),
     "aten::reflection_pad2d_backward": _as_argument(1),
@@ -271,7 +313,14 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::rrelu_with_noise_functional": _plain,
     "aten::smooth_l1_loss_backward": _plain,
     "aten::softplus_backward": _elementwise,
+    "aten::special_xlog1py": _elementwise,
+    "aten::special_xlog1py.other_scalar": _elementwise,
+    "aten::special_xlog1py.self_scalar": _elementwise,
     "aten::unique_consecutive": _along(3),
     "aten::unique_dim": _along(1),
     "aten::unique_dim_consecutive": _along(1),
+    "aten::xlogy.Scalar_Other": _elementwise,
+    "aten::xlogy.Scalar_Self": _elementwise,
+    "aten::xlogy.Tensor": _elementwise,
+    "torch_google::native_batch_norm_functional": _as_argument(0),
 }

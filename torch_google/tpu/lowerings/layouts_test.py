@@ -86,10 +86,63 @@ PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0
                 (aten.pow.Scalar, (2, x)),
             )
         ],
+        *[
+            (op, (x, y, *rest))
+            for x, y in ((X, FIRST), (FIRST.permute(2, 0, 3, 1), torch.rand(6, 1, 1, 4)))
+            for op, *rest in (
+                (aten.copysign.Tensor,),
+                (aten.floor_divide.default,),
+                (aten.xlogy.Tensor,),
+                (aten.special_xlog1py.default,),
+            )
+        ],
+        (aten.native_dropout_backward.default, (FIRST.transpose(2, 3), X > 0, 1.0)),
+        *[
+            (op, (x, *args, 0.1, 1e-5))
+            for x in (
+                X,
+                FIRST.transpose(0, 1).contiguous().transpose(0, 1),
+                VOLUME,
+                FIRST[0, 0].t(),
+            )
+            for weights in ([torch.ones(x.shape[1])] * 2,)
+            for op, args in (
+                (aten.native_batch_norm.default, (*weights, *weights, False)),
+                (aten._native_batch_norm_legit_no_training.default, (*weights, *weights)),
+                (aten._native_batch_norm_legit.no_stats, (*weights, True)),
+                (aten._native_batch_norm_legit_functional.default, (*weights, *weights, True)),
+                (aten._batch_norm_no_update.default, (*weights, *weights)),
+                (aten._batch_norm_with_update_functional.default, (*weights, *weights)),
+            )
+        ],
         (aten.log_sigmoid_forward.default, (X,)),
+        (
+            aten.multi_margin_loss_backward.default,
+            (torch.ones(()), FIRST[0, 0].t(), torch.arange(6) % 2, 1, 1),
+        ),
+        (
+            aten.multilabel_margin_loss_backward.default,
+            (
+                torch.ones(()),
+                FIRST[0, 0].t(),
+                torch.zeros(6, 6, dtype=torch.int64),
+                1,
+                torch.ones(6, 6),
+            ),
+        ),
+        (
+            aten.fractional_max_pool3d_backward.default,
+            (
+                torch.ones(2, 3, 1, 1, 1),
+                VOLUME,
+                [2] * 3,
+                [1] * 3,
+                torch.zeros(2, 3, 1, 1, 1).long(),
+            ),
+        ),
         (aten.native_channel_shuffle.default, (X, 2)),
     ],
-    ids=str,
+    ids=lambda value: value.name() if isinstance(value, torch._ops.OpOverload) else "",
 )
 def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
     options = {"size": 4} if op is aten.nonzero_static.default else {}
@@ -98,6 +151,31 @@ def test_strides_of_the_cpu(op: Any, args: Sequence[Any]) -> None:
     shapes = [torch.empty(t.shape, dtype=t.dtype, device="meta") for t in expected]
     actual = laid_out(op.name(), shapes, args, options)
     assert [t.stride() for t in actual if t.numel()] == [t.stride() for t in expected if t.numel()]
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+@pytest.mark.parametrize("other", [torch.rand(4, 6), 0.5], ids=["tensor", "number"])
+def test_a_rounded_quotient_has_the_strides_of_its_operands(mode: str, other: Any) -> None:
+    x = FIRST.permute(2, 0, 1, 3)[0].permute(2, 1, 0)[..., :1]
+    y = other.t()[..., None] if isinstance(other, torch.Tensor) else other
+    expected = torch.div(x, y, rounding_mode=mode)
+    actual = torch.div(x.tpu(), y.tpu() if isinstance(y, torch.Tensor) else y, rounding_mode=mode)
+    assert actual.stride() == expected.stride()
+
+
+def test_positions_of_nonzeros_have_the_strides_of_the_cpu_without_rows() -> None:
+    nothing = torch.zeros(2, 3)
+    expected, actual = nothing.nonzero(), nothing.tpu().nonzero()
+    assert actual.stride() == expected.stride()
+    assert actual[..., -1].storage_offset() == expected[..., -1].storage_offset() == 0
+
+
+def test_draws_around_given_means_are_contiguous() -> None:
+    mean = X.abs()
+    for args in ((mean, mean), (mean, 1.0), (1.0, mean)):
+        expected = torch.normal(*args)
+        actual = torch.normal(*(a.tpu() if isinstance(a, torch.Tensor) else a for a in args))
+        assert actual.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -118,28 +196,34 @@ def test_unpooling_keeps_the_format_of_its_input(memory: torch.memory_format) ->
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("which", ["input", "weight", "neither"])
-def test_convolutions(dtype: torch.dtype, rank: int, transposed: bool, which: str) -> None:
-    last = {2: torch.channels_last, 3: torch.channels_last_3d}[rank]
+@pytest.mark.parametrize(("batch", "groups"), [(2, 1), (1, 1), (1, 3)])
+def test_convolutions(
+    dtype: torch.dtype, rank: int, transposed: bool, which: str, batch: int, groups: int
+) -> None:
     x, weight = (
-        torch.ones(2, 3, *[5] * rank, dtype=dtype),
-        torch.ones(3, 3, *[3] * rank, dtype=dtype),
+        torch.ones(batch, 3, *[5] * rank, dtype=dtype),
+        torch.ones(3, 3 // groups, *[3] * rank, dtype=dtype),
     )
-    x = x.to(memory_format=last) if which == "input" else x
-    weight = weight.to(memory_format=last) if which == "weight" else weight
-    args = (x, weight, None, [1] * rank, [1] * rank, [1] * rank, transposed, [0] * rank, 1)
+    x = x.movedim(1, -1).contiguous().movedim(-1, 1) if which == "input" else x
+    weight = weight.movedim(1, -1).contiguous().movedim(-1, 1) if which == "weight" else weight
+    args = (x, weight, None, [1] * rank, [1] * rank, [1] * rank, transposed, [0] * rank, groups)
     expected = aten.convolution.default(*args)
     actual = laid_out("aten::convolution", torch.empty(expected.shape, device="meta"), args, {})
-    assert actual.stride() == expected.stride()
+    assert _strides(actual) == _strides(expected)
 
     shape = ([3], *args[3:])
     grads = aten.convolution_backward.default(expected, x, weight, *shape, [True] * 3)
     metas = [torch.empty(grad.shape, device="meta") for grad in grads]
     given = (expected, x, weight, *shape, [True] * 3)
     laid = laid_out("aten::convolution_backward", metas, given, {})
-    assert [grad.stride() for grad in laid] == [grad.stride() for grad in grads]
+    assert [_strides(grad) for grad in laid] == [_strides(grad) for grad in grads]
+
+
+def _strides(tensor: torch.Tensor) -> list[int]:
+    return [stride for stride, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1]
 
 
 def test_of_a_convolution_the_gradients_that_are_asked_for() -> None:

@@ -169,6 +169,11 @@ def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **how: Any) 
     return reduced
 
 
+def _view_copy(x: torch.Tensor, size: list[int]) -> torch.Tensor:
+    """Match torch's kernels: its meta kernel rejects strides that allow no view."""
+    return x.reshape(size).clone(memory_format=torch.contiguous_format)
+
+
 def _in_place(*args: object, **options: object) -> None:
     pass
 
@@ -233,6 +238,7 @@ for _name in ("median.dim_values", "nanmedian.dim_values", "mode.values"):
 override(_META, "nll_loss_forward", _nll_loss)
 override(_META, "nll_loss_backward", _like_second)
 override(_META, "multi_margin_loss", _multi_margin_loss)
+override(_META, "view_copy", _view_copy)
 if V2_6:
     override(_META, "segment_reduce", _segment_reduce)
 _META.impl("multi_margin_loss_backward", _like_second)

@@ -41,6 +41,13 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
         assert results[0][0].shape == (3, 2)
 
 
+@pytest.mark.parametrize("size", [[12], [2, 6], [4, 3]])
+def test_a_copied_view_needs_no_strides_of_a_view(size: list[int]) -> None:
+    x = torch.ones(3, 4).t()
+    copy = aten.view_copy.default(x.to("meta"), size)
+    assert copy.stride() == aten.view_copy.default(x, size).stride()
+
+
 def test_gradients_have_the_shape_of_the_input() -> None:
     x, indices = on_meta(4, 5), torch.empty(4, dtype=torch.int64, device="meta")
     assert aten.multi_margin_loss_backward.default(on_meta(), x, indices, 1, 1).shape == (4, 5)

@@ -59,7 +59,12 @@ class Natural:
 
 
 def natural(sizes: Sequence[int], strides: Sequence[int]) -> Natural:
-    """Return the array layout of a new tensor. Strides that are not dense become contiguous."""
+    """Return the array layout of a new tensor. Strides that are not dense become contiguous.
+
+    A tensor without elements keeps any strides.
+    """
+    if 0 in sizes:
+        return Natural(tuple(sizes), tuple(strides), tuple(range(len(sizes))))
     order = _by_stride(sizes, strides)
     step = 1
     for dimension in reversed(order):

@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch._subclasses import fake_impls
 from torch.utils import _pytree as pytree
 
-from torch_google.tpu.lowerings.layouts import convolution_format
+from torch_google.tpu.lowerings.layouts import in_convolution_format
 
 
 def register() -> None:
@@ -40,10 +40,9 @@ def _laid_out(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if x.device.type != "tpu" or not static:
             return results
         with mode:
-            layout = convolution_format(x, weight)
             return pytree.tree_map_only(
                 torch.Tensor,
-                lambda t: t.contiguous(memory_format=layout) if t.ndim == x.ndim else t,
+                lambda t: in_convolution_format(t, x, weight, by_name["groups"]),
                 results,
             )
 
