@@ -122,6 +122,19 @@ def test_no_line_makes_a_dtype_that_the_device_lacks() -> None:
     assert len(state.lines) == 1
 
 
+def test_what_a_refused_line_has_not_written_is_not_observed() -> None:
+    line = "t2 = torch.empty(0, dtype=torch.bool); torch.gt(t1, 0, out=t2)"
+    for by_value in (False, True):
+        state = State(0)
+        state.add("t1 = values((3,), torch.complex64, 1)", reads=())
+        if by_value:
+            assert state.add_if_refused(line)
+        else:
+            assert not state.add(line, reads=("t1",), refused=True)
+        assert state.lines[1:] == [line, "del t2"]
+        assert [*state.tensors()] == [*run(state.program(), "cpu").tensors] == ["t1"]
+
+
 def test_rounded_values_have_a_tolerance_and_exact_ones_none() -> None:
     line, other = "t1 = torch.full((3,), 1.0)", "t1 = torch.full((3,), 1.0001)"
     outcomes = [run(Program((text,), frozenset()), "cpu") for text in (line, other)]

@@ -72,7 +72,6 @@ _COMPLEX = [
         "F.hardtanh({x})",
         "torch.atan2({x}, {x})",
         "int({x})",
-        "F.max_pool1d({x}[None], 1)",
     )
 ]
 _MASKS = [

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from random import Random
 from typing import Any
 
@@ -61,8 +62,11 @@ class State:
         """
         before = {name: _identity(x) for name, x in self.tensors().items()}
         if run_line(line, self.names):
+            unwritten = self.tensors().keys() - before.keys()
+            for name in unwritten:
+                del self.names[name]
             if refused:
-                self.lines.append(line)
+                self._add_refused(line, unwritten)
             return False
         made = [name for name, x in self.tensors().items() if x.dtype in _ABSENT]
         if made:
@@ -84,9 +88,12 @@ class State:
         names = namespace("cpu")
         for before in self.lines:
             run_line(before, names)
+        known = set(names)
         if not run_line(line, names):
             return False
-        self.lines.append(line)
+        self._add_refused(
+            line, {name for name in names.keys() - known if isinstance(names[name], torch.Tensor)}
+        )
         if by_value:
             self.by_value.add(line)
         return True
@@ -96,6 +103,13 @@ class State:
         self.lines.append(f"del {name}")
         del self.names[name]
         self.exact.discard(name)
+
+    def _add_refused(self, line: str, unwritten: Set[str]) -> None:
+        """Add a line that raises, and delete the tensors that it creates before it raises.
+
+        Their contents are undefined: an `out=` that the CPU has resized but not written.
+        """
+        self.lines += [line, *(f"del {name}" for name in sorted(unwritten))]
 
     def _storage(self, name: str) -> int:
         return int(self.names[name].untyped_storage().data_ptr())

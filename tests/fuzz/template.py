@@ -64,9 +64,16 @@ def has_dims(dims: int) -> Condition:
     return lambda x: x.dim() >= dims
 
 
+def is_disjoint(x: torch.Tensor) -> bool:
+    """Return whether no two elements share memory, as those of unfold and expand do.
+
+    torch does not define writes to shared elements.
+    """
+    return torch._debug_has_internal_overlap(x) == 0
+
+
 def is_plain(x: torch.Tensor) -> bool:
-    # The order of writes to elements that share memory (unfold, expand) is undefined.
-    return not x.requires_grad and torch._debug_has_internal_overlap(x) == 0
+    return not x.requires_grad and is_disjoint(x)
 
 
 def has_gradient(x: torch.Tensor) -> bool:
@@ -79,7 +86,7 @@ class Operator:
 
     `sharp`: its result is discontinuous, so it reads exact tensors only.
     `refused`: the CPU must refuse its lines; accepted lines are dropped.
-    `tame`: its tensors always meet the conditions, because they may be indices.
+    `tame`: its tensors always meet the conditions: they are indices, or only the CPU refuses more.
     `values`: the CPU refuses it because of values, which the device checks in debug mode only.
     """
 
