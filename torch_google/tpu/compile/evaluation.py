@@ -20,6 +20,7 @@ from torch_google.tpu.compile.symbols import Symbols
 from torch_google.tpu.program import Number, constant, lower_op
 from torch_google.tpu.program.interpreter import computed, run
 from torch_google.tpu.program.lowering_lookup import lowering_of
+from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
 
 class Evaluation:
@@ -68,6 +69,8 @@ class Evaluation:
         if target in _SIZES:
             array, *dimension = self._values_of(node.args)
             return _SIZES[target](array, *dimension)
+        if target in STRIDED:
+            return evaluate(node, self.values, self.symbols.layout)
         if target is randomness.random_key:
             return jax.random.key_data(self.key)
         return self._operator(node, target, position)

@@ -44,6 +44,11 @@ class Symbols:
             return type(value)(self.concrete(item) for item in value)
         return value
 
+    def layout(self, tensor: torch.Tensor) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+        """Return the sizes, strides and offset of a fake tensor. Raises as `concrete`."""
+        (offset,) = self.sizes([tensor.storage_offset()])
+        return self.sizes(tensor.shape), self.sizes(tensor.stride()), offset
+
     def sizes(self, numbers: Iterable[Any]) -> tuple[int, ...]:
         """Return sizes or strides as numbers."""
         return tuple(self._number(n) if isinstance(n, torch.SymInt) else int(n) for n in numbers)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`slice_scatter` and its like for a strided view: the result keeps strides and offset.
+"""Operators of a strided view that use its storage: `slice_scatter` and its like, as_strided_copy.
 
-torch's kernels clone the whole storage of such a view and write to the same view of the clone. A
-program allocates its results densely and without an offset, so the same steps run here one by one.
+torch's kernels of the former clone the whole storage of such a view and write to the same view of
+the clone, so the result keeps strides and offset. A program allocates its results densely and
+without an offset, and only reads the elements of its arguments, so the same steps run here one by
+one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import torch
 from torch._ops import OpOverload
 
 from torch_google.tpu.eager.normalized_call import NormalizedCall
-from torch_google.tpu.runtime.strides import View, natural
+from torch_google.tpu.runtime.strides import View, is_plain, natural
 
 aten = torch.ops.aten
 
@@ -29,11 +31,15 @@ _VIEWS: dict[OpOverload, Callable[..., torch.Tensor]] = {
 
 
 def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
-    """Return the results of a scatter whose layout no program can produce; None for other calls."""
-    if op not in _VIEWS or not _keeps_layout(call.views[0]):
+    """Return the results of a call that needs the storage of a view; None for other calls."""
+    if op is aten.as_strided_copy.default:
+        return [aten.as_strided.default(*call.args).clone(memory_format=torch.contiguous_format)]
+    if op not in _VIEWS:
         return None
     x, src, *where = call.args
     elements = x.untyped_storage().nbytes() // x.element_size()
+    if not _needs_storage(op, call.views[0], elements):
+        return None
     whole = x.as_strided((elements,), (1,), 0).clone()
     result = whole.as_strided(x.shape, x.stride(), x.storage_offset())
     target = _VIEWS[op](result, *where)
@@ -43,8 +49,8 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
     return [result]
 
 
-def _keeps_layout(view: View) -> bool:
-    """Return whether torch clones the storage, and a dense result would differ from the clone.
+def _needs_storage(op: OpOverload, view: View, elements: int) -> bool:
+    """Return whether torch clones the storage, and a program would give another result.
 
     torch clones only the values of a view that repeats elements, and of a lazy conjugate.
     """
@@ -53,6 +59,8 @@ def _keeps_layout(view: View) -> bool:
     steps = zip(view.sizes, view.strides, strict=True)
     if any(stride == 0 and size > 1 for size, stride in steps):
         return False
+    if op is aten.as_strided_scatter.default:
+        return not is_plain(view.sizes, view) or math.prod(view.sizes) != elements
     dense = natural(view.sizes, view.strides)
     return view.offset > 0 or dense.strides != view.strides or _has_gaps(view)
 

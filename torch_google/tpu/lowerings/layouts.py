@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._prims_common import compute_elementwise_output_strides, suggest_memory_format
+from torch._prims_common import suggest_memory_format
 
 # The dtypes in which oneDNN runs 3D convolutions.
 _VOLUMES = (torch.float32, torch.bfloat16) if torch.backends.mkldnn.is_available() else ()
@@ -229,9 +229,19 @@ def _of_batch_norm(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: A
 
 def _elementwise(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
     """Return the strides of all operands combined, which torch's decompositions get wrong."""
-    operands = torch.broadcast_tensors(*(x for x in args if isinstance(x, torch.Tensor)))
-    strides = compute_elementwise_output_strides(*operands)
-    return [metas[0].new_empty_strided(metas[0].shape, strides), *metas[1:]]
+    operands = [
+        torch.empty_strided(x.shape, x.stride(), device="meta")
+        for x in args
+        if isinstance(x, torch.Tensor)
+    ]
+    combined = _COMBINE[len(operands)](*operands)
+    return [metas[0].new_empty_strided(combined.shape, combined.stride()), *metas[1:]]
+
+
+def _ldexp(metas: Sequence[torch.Tensor], args: Sequence[Any], kwargs: Any) -> list[Any]:
+    """Return the strides of a product with powers of two, which pow returns contiguous."""
+    x, exponent = args
+    return _elementwise(metas, [x, exponent.contiguous()], kwargs)
 
 
 def _plain(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
@@ -245,6 +255,13 @@ def _ordered(meta: torch.Tensor, order: Sequence[int]) -> torch.Tensor:
         sorted(range(len(order)), key=order.__getitem__)
     )
 
+
+# By the number of operands: an operator whose meta kernel computes strides as the CPU does.
+_COMBINE: dict[int, Callable[..., torch.Tensor]] = {
+    1: torch.neg,
+    2: torch.add,
+    3: torch.addcmul,
+}
 
 _RULES: dict[str, _LayoutRule] = {
     "aten::_batch_norm_no_update": _as_argument(0),
@@ -280,14 +297,21 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::hardsigmoid_backward": _elementwise,
     "aten::hardswish_backward": _elementwise,
     "aten::hardtanh_backward": _elementwise,
+    "aten::heaviside": _elementwise,
     "aten::huber_loss_backward": _plain,
     "aten::index_fill.int_Scalar": _like(0),
     "aten::index_fill.int_Tensor": _like(0),
     "aten::isin.Tensor_Scalar": _plain,
     "aten::isin.Tensor_Tensor": _plain,
+    "aten::ldexp.Tensor": _ldexp,
     "aten::linalg_eig": _columns(1),
     "aten::linalg_lstsq": _solution,
     "aten::log_sigmoid_forward": _plain,
+    "aten::logaddexp": _elementwise,
+    "aten::logaddexp2": _elementwise,
+    "aten::logical_and": _elementwise,
+    "aten::logical_or": _elementwise,
+    "aten::logical_xor": _elementwise,
     "aten::max_unpool2d": _as_argument(0),
     "aten::mse_loss_backward": _plain,
     "aten::multi_margin_loss_backward": _plain,
@@ -296,6 +320,7 @@ _RULES: dict[str, _LayoutRule] = {
     "aten::native_batch_norm_backward": _of_batch_norm,
     "aten::native_channel_shuffle": _as_argument(0),
     "aten::native_dropout_backward": _elementwise,
+    "aten::nll_loss2d_forward": _plain,
     "aten::nonzero": _places,
     "aten::nonzero_static": _plain,
     "aten::normal.Tensor_Tensor": _plain,

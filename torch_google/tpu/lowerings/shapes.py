@@ -353,7 +353,8 @@ def _windows(length: int, size: int, step: int) -> np.ndarray:
     return starts[:, None] + np.arange(size)[None, :]
 
 
-def _positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -> np.ndarray:
+def positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -> np.ndarray:
+    """Return the position in the storage of each element of a tensor with these strides."""
     places = np.full((1,) * len(size), offset or 0)
     for at, (length, step) in enumerate(zip(size, stride, strict=True)):
         along = [1] * len(size)
@@ -366,7 +367,7 @@ def _positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -
 def as_strided(
     self: Array, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Array:
-    return self.reshape(-1)[_positions(size, stride, storage_offset)]
+    return self.reshape(-1)[positions(size, stride, storage_offset)]
 
 
 @lowering("aten::as_strided_scatter")
@@ -377,7 +378,7 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Array:
-    places = _positions(size, stride, storage_offset)
+    places = positions(size, stride, storage_offset)
     values = convert(src, to_torch(self.dtype))
     return self.reshape(-1).at[places].set(values).reshape(self.shape)
 

@@ -23,6 +23,7 @@ from torch_google.tpu.lowerings import Lowering
 from torch_google.tpu.program.graph_tracing import kinds_of, no_lowering
 from torch_google.tpu.program.host_arrays import constant
 from torch_google.tpu.program.lowering_lookup import lowering_of
+from torch_google.tpu.program.strided_nodes import STRIDED, evaluate
 
 # Arguments about the layout and device of a tensor, which a pure function of values ignores.
 PLACEMENT = frozenset(
@@ -75,7 +76,9 @@ def lower_graph(graph: GraphModule, *, part_of: str = "") -> LoweredProgram:
             else:
                 args = map_arg(node.args, values.__getitem__)
                 kwargs = map_arg(node.kwargs, values.__getitem__)
-                if node in lowerings:
+                if node.target in STRIDED:
+                    values[node] = evaluate(node, values)
+                elif node in lowerings:
                     fresh = jax.random.fold_in(key, position) if lowerings[node].random else None
                     values[node] = run(
                         lowerings[node], node.target, args, kwargs, node.meta.get("val"), fresh
