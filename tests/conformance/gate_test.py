@@ -27,6 +27,8 @@ REST = [
     (DTYPES[len(WHOLE) :], ("forward",), (0, 37)),
     (("float32",), ("fused",), (0, 17)),
 ]
+# Every operator, because torch's meta kernels describe the strides of other devices.
+PERMUTED = [(("float32",), ("permuted",), (part, 4)) for part in range(4)]
 # Every operator, because each refusal is implemented per operator and dtype. This compiles nothing
 # unless the device accepts a sample that the CPU refuses.
 REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
@@ -40,7 +42,7 @@ def _device(record_property: Callable[[str, object], None]) -> None:
 
 @pytest.mark.parametrize(
     ("dtypes", "checks", "part"),
-    [*FORWARD, *REST, *REFUSED] if budget.is_full() else FORWARD,
+    [*FORWARD, *REST, *PERMUTED, *REFUSED] if budget.is_full() else FORWARD,
     ids=lambda value: "-".join(map(str, value)) if len(value) < len(CHECKS) else "all",
 )
 def test_outcomes_are_those_of_the_golden(

@@ -104,7 +104,7 @@ def test_the_page_says_what_passes_and_why_not() -> None:
     assert "| float32, forward | 1 | 1 | 100.0 % |" in text
     assert "| operator x dtype x check | 1 | 2 | 50.0 % |" in text
     assert "10 of op_db's 16 samples were run; 1 of 2 rows had all of their samples." in text
-    assert f"| add | +...... 5 |{'  |' * len(DTYPES)}" in text
+    assert f"| add | +....... 5 |{'  |' * len(DTYPES)}" in text
     bad = {BAD.key: BAD, ("mul", "float32", "forward"): replace(GOOD, op="mul", taken=4)}
-    assert "| mul | p..x... 4of5 5of11 |" in page.page(bad, known)
+    assert "| mul | p..x.... 4of5 5of11 |" in page.page(bad, known)
     assert "| a\\|b |" in text

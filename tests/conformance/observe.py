@@ -14,6 +14,7 @@ import torch
 from torch.testing._internal import common_methods_invocations
 from torch.utils import _pytree as pytree
 
+from tests.conformance import samples
 from tests.conformance.samples import Sample, placed
 
 
@@ -52,6 +53,16 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
         if isinstance(leaf, torch.Tensor):
             shared = leaf.numel() and _storage(leaf) in inputs
             seen.layouts.append(_layout(leaf) + (" of an argument" if shared else ""))
+    return seen
+
+
+def permuted(op: Any, sample: Sample, place: Place) -> Seen:
+    """Like `forward`, for tensors whose dimensions have another order in memory.
+
+    The strides of the results are facts.
+    """
+    seen = forward(op, samples.permuted(sample), place)
+    seen.facts += seen.layouts
     return seen
 
 

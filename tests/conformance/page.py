@@ -15,14 +15,14 @@ FILE = Path(__file__).with_name("TABLE.md")
 _HEAD = """# Operators on tpu, compared with the CPU
 
 Written by `python -m tests.conformance.run --update` and checked by `golden_test.py`. One row for
-each operator of torch's op_db, on tpu (JAX on the CPU) in strict mode. The check `fused` is the
-forward check in the fused mode.
+each operator of torch's op_db, on tpu (JAX on the CPU) in strict mode. The checks `fused` and
+`permuted` are the forward check in the fused mode, and for tensors with another order in memory.
 
 """
 
 _LEGEND = """
-A cell has one sign for each check: forward, strides of its results, backward, out=, in-place, refused
-and fused. `+`: every sample was run and passes. `p`: some were run, and these pass. `x`: a sample
+A cell has one sign for each check: forward, strides of its results, backward, out=, in-place, refused,
+fused and permuted. `+`: every sample was run and passes. `p`: some were run, and these pass. `x`: a sample
 fails. `.`: the check is not declared, or has no sample that counts. The numbers after the signs are the
 samples that were run: one number for all checks, or one for each sign except `.`. If op_db has more
 samples, their number follows `of`. A cell is empty if no check of the operator counts for this dtype.

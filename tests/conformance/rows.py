@@ -23,8 +23,8 @@ WHOLE = ("float32", "bfloat16", "float64", "int64", "bool", "complex64")
 FORWARD = ("float16", "complex128", "int32", "int16", "int8", "uint8")
 DTYPES = (*WHOLE, *FORWARD)
 
-# The run of `forward` also checks `strides`; `fused` is a check in float32 only.
-CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused")
+# The run of `forward` also checks `strides`; `fused` and `permuted` are checks in float32 only.
+CHECKS = ("forward", "strides", "backward", "out", "inplace", "refused", "fused", "permuted")
 
 
 @dataclass(frozen=True)

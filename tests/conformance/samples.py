@@ -7,7 +7,7 @@ import itertools
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -92,6 +92,23 @@ def _order(total: int, few: int) -> list[int]:
     late = sorted(set(others) - set(early))
     random.Random(0).shuffle(late)
     return [0, *early, *late][:total]
+
+
+def permuted(sample: Sample) -> Sample:
+    """Return the sample with the same values in another order in memory.
+
+    The first dimension is the innermost one in samples with an even index; in others the second
+    one is, if there are three, as for channels last.
+    """
+
+    def reorder(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.ndim < 2:
+            return value
+        inner = sample.index % 2 if value.ndim > 2 else 0
+        return value.detach().movedim(inner, -1).contiguous().movedim(-1, inner)
+
+    args, kwargs = pytree.tree_map(reorder, (sample.args, sample.kwargs))
+    return replace(sample, args=args, kwargs=kwargs)
 
 
 def placed(

@@ -31,7 +31,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
     kind = str(dtype).removeprefix("torch.")
     if dtype not in op.dtypes or (kind not in WHOLE and check not in ("forward", "strides")):
         return False
-    if check == "fused":
+    if check in ("fused", "permuted"):
         return dtype == torch.float32
     if check == "backward":
         return bool(op.supports_autograd) and dtype in op.supported_backward_dtypes("cpu")
@@ -46,7 +46,7 @@ def few(dtype: str, check: str) -> int:
     """Return the gate's number of samples. Each compiles for about a twentieth of a second."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
-    return (5 if check in ("forward", "strides") else 2) if dtype == "float32" else 1
+    return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
 
 
 def attempt(op: Any, dtype: torch.dtype, check: str, count: int | None) -> Iterator[list[Row]]:
@@ -111,7 +111,7 @@ def _values(
     if op.name in _UNDEFINED:
         return verify.differs(got.values, expected.values, None)
     allowed = tolerance(op, dtype, check)
-    if check in ("forward", "fused", "out"):
+    if check in ("forward", "fused", "out", "permuted"):
         found = _rebuilt(op, sample, got, expected, allowed)
         if found is not None:
             return found
@@ -189,7 +189,7 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
 def _exact(op: Any, check: str, sample: Sample) -> list[Any] | None:
     try:
         values = _look(op, check, sample, replace(_CPU, wider=True)).values
-        if samples.name(op) in REFERRED and check in ("forward", "fused", "out"):
+        if samples.name(op) in REFERRED and check in ("forward", "fused", "out", "permuted"):
             values = [torch.as_tensor(op.ref(sample.args[0].double().numpy()))] * len(values)
         return values
     except Exception:  # noqa: BLE001 - the operator may not take these dtypes
