@@ -2,9 +2,9 @@
 """Build `torch_google/tpu/_C.so` next to the sources, against the torch of this interpreter.
 
 For development in a virtual environment: `python torch_google/tpu/csrc/develop.py`. Bazel builds
-the same library from BUILD. A unit is recompiled if it or a header that it includes has changed.
-torch's headers are precompiled once. The library is replaced atomically, so a running process keeps
-the old one.
+the same library from BUILD. The table of operators is generated first, by operator_policy.py. A
+unit is recompiled if it or a header that it includes has changed. torch's headers are precompiled
+once. The library is replaced atomically, so a running process keeps the old one.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ def main(argv: list[str]) -> int:
     output = _HERE.parent / "_C.so"
     aside = objects / output.name
     try:
+        _generate(objects)
         prefix = _prefix(objects)
         # Compile the newest source first: it is the most likely to have errors.
         newest = sorted(_HERE.glob("*.cpp"), key=lambda path: -path.stat().st_mtime)
@@ -73,6 +74,16 @@ def _objects() -> Path:
     return folder
 
 
+def _generate(objects: Path) -> None:
+    """Write the table of operators. An unchanged table keeps its time, so nothing is recompiled."""
+    command = [sys.executable, str(_HERE / "operator_policy.py")]
+    text = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    table = objects / _HERE.relative_to(_ROOT) / "operator_policy_table.inc"
+    if not (table.exists() and table.read_text() == text):
+        table.parent.mkdir(parents=True, exist_ok=True)
+        table.write_text(text)
+
+
 def _prefix(objects: Path) -> Path:
     """Return the precompiled header of every unit: torch's headers, which never change here."""
     header = objects / "torch_headers.h"
@@ -93,6 +104,7 @@ def _compile(source: Path, objects: Path, prefix: Path) -> Path:
             *("-include", str(prefix), "-c", str(source), "-o", str(target)),
             *("-MMD", "-MF", str(target.with_suffix(".d"))),
             *_includes(),
+            f"-I{objects}",
         )
     return target
 

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <string_view>
 
 #include "torch_google/tpu/csrc/box.h"
 #include "torch_google/tpu/csrc/guard.h"
+#include "torch_google/tpu/csrc/operator_policy.h"
 #include "torch_google/tpu/csrc/torch_release.h"
 
 namespace torch_google::tpu {
@@ -53,14 +53,6 @@ using Arguments = c10::ArrayRef<c10::IValue>;
 double first(const Call& call) { return value_of(call.numbers.front()); }
 
 double last(const Call& call) { return value_of(call.numbers.back()); }
-
-bool is_chance(const Call& call, Arguments /*unused*/) {
-  return first(call) >= 0 && first(call) <= 1;
-}
-
-bool is_positive(const Call& call, Arguments /*unused*/) {
-  return last(call) > 0;
-}
 
 // Whether a dtype can represent a number, by torch's rules: uint8 cannot hold
 // 300.
@@ -142,35 +134,29 @@ bool has_natural_strides(const c10::TensorImpl& tensor) {
   return true;
 }
 
-Admits admits_of(std::string_view name) {
-  if (name == "aten::uniform_" || name == "aten::uniform") {
-    return
-        [](const Call& call, Arguments) { return first(call) <= last(call); };
-  }
-  if (name == "aten::normal_" || name == "aten::normal_functional") {
-    return [](const Call& call, Arguments) { return last(call) >= 0; };
-  }
-  if (name == "aten::bernoulli_" || name == "aten::bernoulli") {
-    return is_chance;
-  }
-  if (name == "aten::geometric_") {
-    return [](const Call& call, Arguments arguments) {
-      return is_chance(call, arguments) && first(call) != 0 && first(call) != 1;
-    };
-  }
-  if (name == "aten::exponential_" || name == "aten::cauchy_" ||
-      name == "aten::log_normal_") {
-    return is_positive;
-  }
-  if (name == "aten::full") {
-    return fits_dtype;
-  }
-  for (const char* filling :
-       {"aten::fill", "aten::fill_", "aten::masked_fill", "aten::masked_fill_",
-        "aten::index_fill", "aten::index_fill_"}) {
-    if (name == filling) {
+Admits admits_of(NumberCheck check) {
+  switch (check) {
+    case NumberCheck::none:
+      break;
+    case NumberCheck::ascending:
+      return
+          [](const Call& call, Arguments) { return first(call) <= last(call); };
+    case NumberCheck::not_negative:
+      return [](const Call& call, Arguments) { return last(call) >= 0; };
+    case NumberCheck::positive:
+      return [](const Call& call, Arguments) { return last(call) > 0; };
+    case NumberCheck::probability:
+      return [](const Call& call, Arguments) {
+        return first(call) >= 0 && first(call) <= 1;
+      };
+    case NumberCheck::open_probability:
+      return [](const Call& call, Arguments) {
+        return first(call) > 0 && first(call) < 1;
+      };
+    case NumberCheck::fits_tensor:
       return fits_tensor;
-    }
+    case NumberCheck::fits_dtype:
+      return fits_dtype;
   }
   return nullptr;
 }
@@ -406,16 +392,16 @@ void Call::clear() {
 }
 
 SchemaInfo::SchemaInfo(const c10::FunctionSchema& described)
-    : schema(&described), admits(admits_of(described.name())) {
+    : schema(&described),
+      admits(admits_of(policy_of(described.name()).numbers)) {
   for (const auto& argument : described.arguments()) {
     auto type = argument.type();
     if (const auto* optional = type->castRaw<c10::OptionalType>()) {
       type = optional->getElementType();
     }
     const bool scalar = type->kind() == c10::TypeKind::NumberType;
-    // alpha is nearly always the integer 1, so it stays in the key.
     arguments.push_back({scalar || type->kind() == c10::TypeKind::FloatType,
-                         scalar && argument.name() != "alpha"});
+                         scalar && !is_keyed_integer(argument.name())});
     writes |= argument.is_out() ||
               (argument.alias_info() && argument.alias_info()->isWrite());
   }

@@ -17,6 +17,7 @@
 #include "torch_google/tpu/csrc/guard.h"
 #include "torch_google/tpu/csrc/key.h"
 #include "torch_google/tpu/csrc/mode.h"
+#include "torch_google/tpu/csrc/operator_policy.h"
 #include "torch_google/tpu/csrc/program.h"
 #include "torch_google/tpu/csrc/python.h"
 #include "torch_google/tpu/csrc/run.h"
@@ -46,13 +47,9 @@ Operator& operator_named(const std::string& name) {
   auto& found = operators()[name];
   if (!found) {
     found = std::make_unique<Operator>();
-    found->crosses_devices = name == "aten::copy_";
-    // For x[i] and x[i] = y: as on every device, i may be a CPU tensor.
-    for (const char* indexing :
-         {"aten::index.", "aten::index_put", "aten::_index_put_impl_",
-          "aten::_unsafe_index"}) {
-      found->takes_indices |= name.starts_with(indexing);
-    }
+    const auto& policy = policy_of(name);
+    found->crosses_devices = policy.crosses_devices;
+    found->takes_indices = policy.takes_indices;
   }
   return *found;
 }
