@@ -3,16 +3,19 @@
 // nothing installed on the machine.
 
 #include <Python.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/par/launcher/archive.h"
 #include "tools/par/launcher/doors.h"
 #include "tools/par/launcher/frozen.h"
 #include "tools/par/launcher/invocation.h"
 #include "tools/par/launcher/par_module.h"
+#include "tools/par/launcher/run_code.h"
 #include "tools/par/launcher/static_extensions.h"
 
 #define STDLIB_IN_ARCHIVE "lib/python3.11"
@@ -144,7 +147,7 @@ static int register_modules(void) {
 }
 
 // Calls _par_boot.start(layout, program, file, config, interpreter, raised).
-// Returns its result: an exit status or None.
+// Returns its result: an exit status, None or a function.
 static PyObject* boot(const struct par_invocation* in) {
   PyObject* module = PyImport_ImportModule("_par_boot");
   if (!module) return NULL;
@@ -177,6 +180,27 @@ static int verify(const struct par_invocation* in) {
   fprintf(stderr, "%s: PAR_VERIFY: %s; build or copy the file again\n",
           in->program, problem);
   return 1;
+}
+
+// Finalizes the interpreter. Returns the process's exit status, or ends it by
+// the signal -code, as Python does after Ctrl-C.
+static int finish(int code) {
+  if (Py_FinalizeEx() < 0) code = 120;
+  if (code >= 0) return code;
+  signal(-code, SIG_DFL);
+  kill(getpid(), -code);
+  return 128 - code;
+}
+
+// Runs the code on the command line. `leave` ends the process, but for a failed
+// flush, which only the teardown reports.
+static int run_interpreter(PyObject* leave) {
+  int code = par_run_code();
+  if (code == PAR_NOT_CODE) return Py_RunMain();
+  PyObject* result = PyObject_CallFunction(leave, "i", code);
+  if (!result) PyErr_Print();
+  Py_XDECREF(result);
+  return finish(code);
 }
 
 static const struct par_static_program* called_by_name(const char* name) {
@@ -222,8 +246,8 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (result == Py_None) return Py_RunMain();
+  if (!PyLong_Check(result)) return run_interpreter(result);
   code = (int)PyLong_AsLong(result);
   Py_DECREF(result);
-  if (Py_FinalizeEx() < 0) code = 120;
-  return code;
+  return finish(code);
 }

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <marshal.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "tools/par/launcher/archive.h"
 #include "tools/par/launcher/plain_data.h"
@@ -368,6 +370,14 @@ static PyObject* par_create_static(PyObject* module, PyObject* spec) {
   return result;
 }
 
+static PyObject* par_exit(PyObject* module, PyObject* args) {
+  (void)module;
+  int status;
+  if (!PyArg_ParseTuple(args, "i:exit", &status)) return NULL;
+  fflush(stdout);  // C and C++ libraries buffer their own output
+  _exit(status);
+}
+
 static PyMethodDef methods[] = {
     {"compress", par_compress, METH_VARARGS,
      "compress(data, level) -> one zstd frame with a checksum"},
@@ -375,6 +385,8 @@ static PyMethodDef methods[] = {
      "decompress(data, size) -> bytes of all frames in data"},
     {"hash", par_hash, METH_VARARGS, "hash(data) -> XXH64 as int"},
     {"dlopen", par_dlopen, METH_VARARGS, "dlopen(path): load, never unload"},
+    {"exit", par_exit, METH_VARARGS,
+     "exit(status): flush C's stdout and end the process at once"},
     {"static_names", par_static_names, METH_NOARGS,
      "static_names() -> dotted names of the extensions linked in"},
     {"create_static", par_create_static, METH_O,

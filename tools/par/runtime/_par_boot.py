@@ -17,7 +17,8 @@ from _par_importer import PathEntry, Runtime, read_file
 def start(layout, program, file, config, interpreter, raised):
     """Install the importer, run the main module and return its exit status.
 
-    Return None if the launcher must continue as a Python interpreter.
+    If the launcher must continue as a Python interpreter, return the function that ends the process
+    with a status, or None if only the interpreter's teardown may end it.
 
     layout: "packed" or "runfiles".
     file: the path to open a packed program by.
@@ -52,7 +53,9 @@ def start(layout, program, file, config, interpreter, raised):
         runtime.settings["startup_gc"] = True
     if interpreter:
         _add_site_builtins()
-        return None
+        from par_runtime import leaving
+
+        return leaving.leave if leaving.is_fast(runtime) else None
 
     from par_runtime import runner
 

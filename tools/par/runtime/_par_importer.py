@@ -18,6 +18,7 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
+_LARGE_IMPORT = 10_000  # objects; `import torch` creates 300,000
 _ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))  # see par_runtime.adjustments
 
 
@@ -26,6 +27,17 @@ def read_file(path):
 
     with _io.open(path, "rb") as stream:
         return stream.read()
+
+
+def _age_objects():
+    """Move all objects to the oldest generation of the garbage collector, after a large import.
+
+    Otherwise the next allocations would scan everything that the import created, three times.
+    Garbage among them is collected later, by the first scan of that generation.
+    """
+    if gc.get_count()[0] > _LARGE_IMPORT and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()
 
 
 class Bundle:
@@ -81,6 +93,7 @@ class Loader:
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
         finally:
             if pause:
+                _age_objects()
                 gc.enable()
         if name in _ADJUSTED:
             from par_runtime import adjustments

@@ -12,6 +12,10 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, cast
 
+import _par
+
+from par_runtime import leaving
+
 if TYPE_CHECKING:
     from importlib.abc import InspectLoader
 
@@ -21,19 +25,16 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 
 
 def run(runtime: Runtime) -> int:
-    """Run what the doors request, else the main module. May not return.
+    """Run what the doors request, else the main module. Return an exit status, or -signal.
 
-    With fast exit (the default) the process ends here, after the atexit functions and a flush. C++
-    destructors and the interpreter's own teardown do not run.
+    With fast exit (the default) the process ends here: see leaving.py.
     """
-    fast = runtime.settings.get("fast_exit") and os.environ.get("PAR_FAST_EXIT", "1") != "0"
+    fast = leaving.is_fast(runtime)
     status = _guarded(lambda: _choose(runtime))
-    if status < 0:  # end by that signal, as Python does after Ctrl-C
-        signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    gc.freeze()  # collecting garbage at exit would waste time
     if fast:
-        _leave(status)
+        leaving.leave(status)
+        _par.exit(status & 0xFF or 120)
+    gc.freeze()  # collecting garbage at exit would waste time
     return status
 
 
@@ -163,19 +164,3 @@ def _exit_status(code: object) -> int:
         return code & 0xFF
     print(code, file=sys.stderr)
     return 1
-
-
-def _leave(status: int) -> None:
-    threading = sys.modules.get("threading")
-    if threading is not None:
-        threading._shutdown()  # waits for non-daemon threads, as the interpreter does at exit
-    import atexit
-
-    atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            status = status or 120
-    os._exit(status)

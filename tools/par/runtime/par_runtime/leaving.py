@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fast exit: the end of a process without the interpreter's teardown and C++ destructors.
+
+Whatever is visible outside the process still happens: non-daemon threads end, atexit functions run,
+standard output is flushed, and open files are written.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+import _par
+
+from par_runtime import open_files
+
+if TYPE_CHECKING:
+    from _par_importer import Runtime
+
+
+# Descriptors of the caller, such as a build tool's pipes. The program rarely writes to them.
+_inherited = open_files.writable()
+
+
+def is_fast(runtime: Runtime) -> bool:
+    """Return whether this process must end with `leave`."""
+    return bool(runtime.settings.get("fast_exit")) and os.environ.get("PAR_FAST_EXIT", "1") != "0"
+
+
+def leave(status: int) -> None:
+    """End the process with an exit status, or by the signal -status.
+
+    Return only if a standard stream cannot be flushed.
+    """
+    gc.freeze()  # collecting garbage at exit would waste time
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading._shutdown()  # waits for non-daemon threads, as the interpreter does at exit
+    import atexit
+
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            return
+    if not _inherited >= open_files.writable():
+        open_files.finalize()
+    if status < 0:
+        signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    _par.exit(status & 0xFF)

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that the program has not closed: a fast exit finalizes them, as the teardown would."""
+
+from __future__ import annotations
+
+import _io
+import contextlib
+import fcntl
+import gc
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_FLUSHED = (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom, _io.BufferedRWPair)
+# Classes outside io whose finalizer writes or removes a file.
+_OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
+
+
+def writable() -> set[tuple[int, int, int]]:
+    """Return the descriptors that may have unwritten data: each with its device and inode.
+
+    The standard streams do not count, because every exit flushes them, nor do files without a name,
+    because no other process can open them. multiprocessing's children have pipes to each other and
+    do not buffer what they send, so their pipes do not count either. Raises OSError without /proc.
+    """
+    process: Any = sys.modules.get("multiprocessing.process")
+    child = process is not None and process.parent_process() is not None
+    rows = set()
+    for descriptor in map(int, os.listdir("/proc/self/fd")):
+        try:
+            access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+            status = os.fstat(descriptor)
+        except OSError:  # the descriptor of the directory that was listed
+            continue
+        file = stat.S_ISREG(status.st_mode) and status.st_nlink > 0
+        stream = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
+        if descriptor > 2 and access != os.O_RDONLY and (file or (stream and not child)):
+            rows.add((descriptor, status.st_dev, status.st_ino))
+    return rows
+
+
+def finalize() -> None:
+    """Call the finalizers of open files, the outermost of several layers first."""
+    gc.unfreeze()  # get_objects omits frozen objects
+    objects = gc.get_objects()
+    others = tuple(
+        getattr(sys.modules[module], name) for module, name in _OTHERS if module in sys.modules
+    )
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, (*others, _io._IOBase))}
+    files = [value for value in objects if type(value) in kinds]
+    standard = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)}
+    for value in files:
+        if type(value).__module__ != "_io" and id(value) not in standard:
+            try:
+                value.__del__()
+            except Exception as error:
+                sys.excepthook(type(error), error, error.__traceback__)
+    for kind in _FLUSHED:
+        for value in files:
+            if type(value) is kind:
+                # It may be closed or its pipe may have no reader. Its finalizer reports neither.
+                with contextlib.suppress(OSError, ValueError):
+                    value.flush()
