@@ -32,6 +32,8 @@ def main(arguments: list[str]) -> int:
             bare = [peers.idle(peer) for peer in interpreters]
             idle = measure.interleaved(bare, rounds=options.idle_rounds)
             figures += _summarize("Start without torch", idle, places=3)
+        if interpreters and options.start_rounds:
+            figures += _measure_starts(interpreters, options.start_rounds)
     except (peers.BuildError, measure.StartError, OSError) as error:
         print(f"par_startup: {error}", file=sys.stderr)
         return 1
@@ -71,6 +73,23 @@ def _measure(
         cold = measure.interleaved(first, rounds=options.first_rounds, empty_caches=True)
         figures += _summarize("First start, empty cache", cold)
     return figures
+
+
+def _measure_starts(interpreters: list[measure.Peer], rounds: int) -> list[results.Figure]:
+    """Measure the starts through a door and as a child process."""
+    print("measuring starts through doors and as children ...", flush=True)
+    base = interpreters[0].name
+    tables = {}
+    for kind in peers.STARTS:
+        contenders = [peers.start(peer, kind) for peer in interpreters]
+        samples = measure.interleaved(contenders, rounds=rounds)
+        tables[kind] = measure.summarize(samples, base=base)
+    print("\n" + report.starts(tables, base=base), flush=True)
+    return [
+        figure
+        for kind, table in tables.items()
+        for figure in report.figures(f"Start: {kind}", table, base=base)
+    ]
 
 
 def _summarize(
@@ -116,6 +135,12 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--idle-rounds", type=int, default=11, help="number of starts without torch; 0: none"
+    )
+    parser.add_argument(
+        "--start-rounds",
+        type=int,
+        default=11,
+        help="number of starts through doors and as children; 0: none",
     )
     parser.add_argument(
         "--build-only", action="store_true", help="build the peers, measure nothing"

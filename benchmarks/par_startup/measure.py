@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import time
@@ -23,7 +24,9 @@ class Peer:
     """A way to start the program.
 
     `caches` are the directories that a first start fills; `expected` is its output. With
-    `interpreter`, the first word of the command is an interpreter that accepts `-c`.
+    `interpreter`, the first word of the command is an interpreter that accepts `-c`. With
+    `children`, the program adds a line with the CPU seconds and peak KiB of its child processes,
+    and the sample has those instead of its own.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Peer:
     caches: tuple[pathlib.Path, ...] = ()
     expected: bytes = EXPECTED
     interpreter: bool = False
+    children: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,13 +92,27 @@ def start(peer: Peer) -> Sample:
     _, status, usage = os.wait4(process, 0)
     wall = time.perf_counter() - begin
     code = os.waitstatus_to_exitcode(status)
+    cpu, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss
+    if peer.children:
+        output, cpu, memory = _split_last_line(output)
     if code != 0 or output != peer.expected:
         raise StartError(
             f"{peer.name}: `{' '.join(peer.command)}` ended with status {code} and wrote "
             f"{output[-200:]!r}, expected 0 and {peer.expected!r}. Remove its directory in --work "
             "to build it again."
         )
-    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+    return Sample(wall, cpu, memory / 1024)
+
+
+def _split_last_line(output: bytes) -> tuple[bytes, float, int]:
+    """Return the output before its last line, and that line's CPU seconds and peak KiB.
+
+    Without such a line, return what no program prints.
+    """
+    match = re.fullmatch(rb"(.*\n)?([0-9.]+) ([0-9]+)\n", output, re.DOTALL)
+    if match is None:
+        return output + b"(no line of the children's resources)", 0.0, 0
+    return match[1] or b"", float(match[2]), int(match[3])
 
 
 def summarize(samples: Mapping[str, Sequence[Sample]], *, base: str) -> list[Summary]:

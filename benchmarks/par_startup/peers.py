@@ -244,6 +244,25 @@ def idle(peer: measure.Peer) -> measure.Peer:
     )
 
 
+def start(peer: measure.Peer, kind: str) -> measure.Peer:
+    """Return an interpreter that starts the same program in another way: see `STARTS`."""
+    environment = {**peer.environment, "PYTHONPATH": str(PROGRAM.parents[2])}
+    if kind == "door, -c":
+        command = (peer.command[0], "-c", "import torch; print(torch.ones(2) + 1)")
+        environment["PAR_INTERPRETER"] = "1"
+    else:
+        # A PAR runs a module of its own; an interpreter has the same module in this workspace.
+        inside = len(peer.command) == 1
+        environment["PAR_MAIN"] = _STARTS_MODULE
+        command = (peer.command[0], *(() if inside else ("-m", _STARTS_MODULE)), STARTS[kind])
+    return dataclasses.replace(
+        peer,
+        command=command,
+        environment=environment,
+        children=kind in _CHILDREN,
+    )
+
+
 def torch_release(peer: measure.Peer) -> str:
     """Return the torch version of a peer; peers of one table may have different versions."""
     bare = idle(peer)
@@ -275,6 +294,17 @@ def copy_of_natives(shop: Workshop) -> measure.Peer:
 def _words(command: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     return tuple(os.fspath(word) for word in command)
 
+
+# How a start is called, and what starts.py calls it.
+STARTS = {
+    "door, -c": "",
+    "door, module": "module",
+    "spawn child": "spawn",
+    "DataLoader worker": "loader",
+    "torchrun worker": "torchrun",
+}
+_CHILDREN = ("spawn child", "DataLoader worker", "torchrun worker")
+_STARTS_MODULE = "benchmarks.par_startup.starts"
 
 # Ratios are relative to the first peer.
 BUILDERS: dict[str, Callable[[Workshop], measure.Peer]] = {

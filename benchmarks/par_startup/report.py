@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from benchmarks.par_startup.measure import Summary
 from benchmarks.results import Figure
@@ -21,6 +21,23 @@ def markdown(title: str, summaries: Sequence[Summary], *, base: str, places: int
     lines += [
         f"| {row.name} | {row.cpu:.{places}f} | {row.cpu_ratio:.2f} | {row.wall:.{places}f} "
         f"| {row.memory:.0f} |"
+        for row in summaries
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def starts(tables: Mapping[str, Sequence[Summary]], *, base: str) -> str:
+    """Return one table for all kinds of starts, with a row per kind and peer."""
+    rounds = next(iter(tables.values()))[0].rounds
+    lines = [
+        f"Starts through a door and as a child (medians of {rounds} interleaved rounds)",
+        "",
+        f"| start | | CPU s | CPU / {base} | peak MiB |",
+        "|---|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {kind} | {row.name} | {row.cpu:.2f} | {row.cpu_ratio:.2f} | {row.memory:.0f} |"
+        for kind, summaries in tables.items()
         for row in summaries
     ]
     return "\n".join(lines) + "\n"

@@ -18,7 +18,9 @@ import _par
 
 _SUFFIX = ".cpython-311.pyc"
 _MAIN_NAMES = frozenset(("__main__", "__mp_main__"))
-_LARGE_IMPORT = 10_000  # objects; `import torch` creates 300,000
+# Numbers of objects; `import torch` creates 270,000.
+_LARGE_IMPORT = 10_000
+_LARGE_PROGRAM = 100_000
 _ADJUSTED = frozenset(("importlib.metadata", "inspect", "sysconfig"))  # see par_runtime.adjustments
 
 
@@ -27,17 +29,6 @@ def read_file(path):
 
     with _io.open(path, "rb") as stream:
         return stream.read()
-
-
-def _age_objects():
-    """Move all objects to the oldest generation of the garbage collector, after a large import.
-
-    Otherwise the next allocations would scan everything that the import created, three times.
-    Garbage among them is collected later, by the first scan of that generation.
-    """
-    if gc.get_count()[0] > _LARGE_IMPORT and not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
 
 
 class Bundle:
@@ -93,7 +84,7 @@ class Loader:
             _bootstrap._call_with_frames_removed(exec, code, module.__dict__)
         finally:
             if pause:
-                _age_objects()
+                self.bundle.runtime.age_large_imports()
                 gc.enable()
         if name in _ADJUSTED:
             from par_runtime import adjustments
@@ -382,6 +373,7 @@ class Runtime:
         self.settings = {}
         self.sections = []
         self.loaded = {}
+        self.frozen = False
         self.finder = Finder(self)
 
     def add(self, archive, index, roots, on_disk):
@@ -414,3 +406,22 @@ class Runtime:
                     section = self.loaded[key] = archive.section(kind, *location)
                     break
         return section
+
+    def age_large_imports(self):
+        """Move all objects to the collector's oldest generation, if many are new.
+
+        Otherwise the next allocations would scan everything that an import has created, three
+        times. Garbage among it is found by the first scan of the oldest generation.
+        """
+        if gc.get_count()[0] < _LARGE_IMPORT or self.frozen or gc.get_freeze_count():
+            return  # unfreeze would also release what the program itself has frozen
+        gc.freeze()
+        gc.unfreeze()
+
+    def freeze_large_imports(self):
+        """Freeze all objects if there are very many: the program has imported its main parts."""
+        if gc.get_count()[0] < _LARGE_PROGRAM:
+            self.age_large_imports()
+        else:
+            gc.freeze()
+            self.frozen = True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
 from typing import TYPE_CHECKING
 
@@ -51,6 +50,8 @@ def leave(status: int) -> None:
     if not _inherited >= open_files.writable():
         open_files.finalize()
     if status < 0:
+        import signal
+
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)
     _par.exit(status & 0xFF)

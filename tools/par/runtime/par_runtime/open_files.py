@@ -44,7 +44,10 @@ def writable() -> set[tuple[int, int, int]]:
 
 
 def finalize() -> None:
-    """Call the finalizers of open files, the outermost of several layers first."""
+    """Flush open files, and call the finalizers of those that are written in Python.
+
+    Files are layers, of C and of Python in any order, so each flush precedes and follows.
+    """
     gc.unfreeze()  # get_objects omits frozen objects
     objects = gc.get_objects()
     others = tuple(
@@ -53,12 +56,17 @@ def finalize() -> None:
     kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, (*others, _io._IOBase))}
     files = [value for value in objects if type(value) in kinds]
     standard = {id(stream) for stream in (sys.stdin, sys.stdout, sys.stderr)}
+    _flush(files)
     for value in files:
         if type(value).__module__ != "_io" and id(value) not in standard:
             try:
                 value.__del__()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001  # printed, as for all finalizers
                 sys.excepthook(type(error), error, error.__traceback__)
+    _flush(files)
+
+
+def _flush(files: list[Any]) -> None:
     for kind in _FLUSHED:
         for value in files:
             if type(value) is kind:

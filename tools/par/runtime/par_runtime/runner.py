@@ -118,9 +118,9 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
 def _import_early(runtime: Runtime) -> None:
     """Import, in order, what the main module imports before its first other statement.
 
-    All live objects are then frozen, so the garbage collector never scans them again. It stays
-    disabled until then: otherwise the first allocation after an import would trigger a scan of
-    everything that the import created.
+    If those are large, all live objects are then frozen, so the garbage collector never scans them
+    again. It stays disabled until then: otherwise the first allocation after an import would
+    trigger a scan of everything that the import created.
     """
     pause = gc.isenabled()
     if pause:
@@ -128,7 +128,7 @@ def _import_early(runtime: Runtime) -> None:
     try:
         for name in runtime.settings.get("early_imports", ()):
             __import__(name)
-        gc.freeze()
+        runtime.freeze_large_imports()
     finally:
         if pause:
             gc.enable()

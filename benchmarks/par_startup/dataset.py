@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data set of the program that starts a DataLoader's worker."""
+
+from __future__ import annotations
+
+import torch
+from torch.utils.data import Dataset
+
+
+class Twos(Dataset[torch.Tensor]):
+    """One tensor, computed in the process that reads it."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.ones(2) + 1

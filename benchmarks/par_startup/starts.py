@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same program, started as a module or in a child process: `starts.py KIND`.
+
+The kinds with a child process print, in a second line, the CPU seconds and the peak KiB of the
+child alone.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+from collections.abc import Callable
+
+
+def module() -> None:
+    """Run the program in this process."""
+    from benchmarks.par_startup import program
+
+    program.main()
+
+
+def spawn() -> None:
+    """Run the program in a child of multiprocessing's spawn."""
+    child = multiprocessing.get_context("spawn").Process(target=module)
+    child.start()
+    child.join()
+    _print_children()
+
+
+def loader() -> None:
+    """Compute the program's tensor in a DataLoader's worker."""
+    from torch.utils.data import DataLoader
+
+    from benchmarks.par_startup.dataset import Twos
+
+    batches = list(DataLoader(Twos(), num_workers=1, multiprocessing_context="spawn"))
+    print(batches[0][0])
+    _print_children()
+
+
+def torchrun() -> None:
+    """Run the program in a worker of torchrun."""
+    from torch.distributed import run
+
+    run.main(["--standalone", "--nproc-per-node=1", "-m", "benchmarks.par_startup.program"])
+    _print_children()
+
+
+def _print_children() -> None:
+    """Print the resources of the children that have ended and were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{usage.ru_utime + usage.ru_stime:.6f} {usage.ru_maxrss}")
+
+
+KINDS: dict[str, Callable[[], None]] = {
+    "module": module,
+    "spawn": spawn,
+    "loader": loader,
+    "torchrun": torchrun,
+}
+
+if __name__ == "__main__":
+    KINDS[sys.argv[1]]()
