@@ -131,7 +131,7 @@ class Directory:
 
         Links and other users' files are neither counted nor removed.
         """
-        newest, found = 0.0, []
+        newest, files = 0.0, []
         for path in self._path.glob("[0-9a-f][0-9a-f]/*"):
             if not (path.name.startswith(_TEMPORARY) or _is_entry(path)):
                 continue
@@ -143,9 +143,9 @@ class Directory:
             if not stat.S_ISREG(status.st_mode) or path.parent.is_symlink():
                 continue
             newest = max(newest, status.st_mtime)
-            found.append((status.st_mtime, status.st_size, path))
+            files.append((status.st_mtime, status.st_size, path))
         entries = []
-        for used, size, path in found:
+        for used, size, path in files:
             if not path.name.startswith(_TEMPORARY):
                 entries.append((used, size, path))
             elif newest - used > _LITTER_SECONDS:

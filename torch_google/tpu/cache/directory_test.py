@@ -52,8 +52,8 @@ def test_the_least_lately_used_go_first(tmp_path: Path) -> None:
     assert directory.read(_name(0)) is not None  # makes it the most recently used
     directory.write(_name(9), bytes(100))
     directory.write(_name(10), bytes(100))
-    left = {number for number in range(11) if directory.read(_name(number)) is not None}
-    assert left == {0, 3, 4, 5, 6, 7, 8, 9, 10}
+    remaining = {number for number in range(11) if directory.read(_name(number)) is not None}
+    assert remaining == {0, 3, 4, 5, 6, 7, 8, 9, 10}
     assert directory.evicted == 2
 
 
@@ -89,13 +89,13 @@ def test_an_entry_above_the_bound_has_no_room(tmp_path: Path) -> None:
 def test_litter_goes_once_it_is_old(tmp_path: Path) -> None:
     directory = Directory(tmp_path, 1000)
     directory.write(_name(1), b"one")
-    place = _files(tmp_path)[0].parent
+    parent = _files(tmp_path)[0].parent
     for name, age in [(".partial-old", 7200), (".partial-new", 60)]:
-        (place / name).write_bytes(b"half")
-        os.utime(place / name, (time.time() - age,) * 2)
+        (parent / name).write_bytes(b"half")
+        os.utime(parent / name, (time.time() - age,) * 2)
     Directory(tmp_path, 1000).write(_name(2), b"two")
-    assert not (place / ".partial-old").exists()
-    assert (place / ".partial-new").exists()
+    assert not (parent / ".partial-old").exists()
+    assert (parent / ".partial-new").exists()
 
 
 def _write_and_read(path: Path, failures: multiprocessing.Queue[str]) -> None:

@@ -80,10 +80,10 @@ def encode(entry: Entry) -> bytes:
     try:
         if entry.executable is not None:
             description, code = describe(entry.executable)
-        words = json.dumps([description, entry.note], separators=(",", ":")).encode()
+        metadata = json.dumps([description, entry.note], separators=(",", ":")).encode()
     except _REFUSALS as error:
         raise UnstorableProgram(str(error)) from error
-    body = _LENGTH.pack(len(words)) + words + code
+    body = _LENGTH.pack(len(metadata)) + metadata + code
     return _HEADER + hashlib.sha256(body).digest() + body
 
 

@@ -44,9 +44,9 @@ def _bytes() -> bytes:
     return entry.encode(cache.Entry(_lowered().compile(), ["a note", 1]))
 
 
-def _sealed(words: bytes, code: bytes) -> bytes:
+def _sealed(metadata: bytes, code: bytes) -> bytes:
     """Return an entry of these parts with a valid checksum."""
-    body = len(words).to_bytes(8, "little") + words + code
+    body = len(metadata).to_bytes(8, "little") + metadata + code
     return _bytes().partition(b"\n")[0] + b"\n" + hashlib.sha256(body).digest() + body
 
 
@@ -60,16 +60,16 @@ def _parts() -> tuple[bytes, bytes]:
 def _mutations(draw: st.DrawFn, data: bytes) -> bytes:
     changed = bytearray(data)
     for _ in range(draw(st.integers(1, 4))):
-        at = draw(st.integers(0, max(0, len(changed) - 1)))
+        position = draw(st.integers(0, max(0, len(changed) - 1)))
         change = draw(st.sampled_from(["replace", "cut", "insert", "remove"]))
         if change == "replace":
-            changed[at : at + 1] = draw(st.binary(min_size=1, max_size=3))
+            changed[position : position + 1] = draw(st.binary(min_size=1, max_size=3))
         elif change == "cut":
-            del changed[at:]
+            del changed[position:]
         elif change == "insert":
-            changed[at:at] = draw(st.binary(max_size=40))
+            changed[position:position] = draw(st.binary(max_size=40))
         else:
-            del changed[at : at + draw(st.integers(1, 40))]
+            del changed[position : position + draw(st.integers(1, 40))]
     return bytes(changed)
 
 
@@ -78,7 +78,7 @@ def _run_twice(data: bytes) -> list[str]:
     devices = jax.local_devices()[:1]
     with (
         tempfile.TemporaryDirectory() as directory,
-        warnings.catch_warnings(record=True) as seen,
+        warnings.catch_warnings(record=True) as caught,
     ):
         warnings.simplefilter("always")
         cache.set_compile_cache(directory)
@@ -86,8 +86,8 @@ def _run_twice(data: bytes) -> list[str]:
         (path,) = (path for path in Path(directory).rglob("*") if path.is_file())
         path.write_bytes(data)
         for _ in range(2):
-            kept = cache.load_entry("program", devices)
-            executable = kept.executable if kept is not None else None
+            loaded = cache.load_entry("program", devices)
+            executable = loaded.executable if loaded is not None else None
             if executable is None:
                 executable = _lowered().compile()
                 cache.store_entry("program", devices, cache.Entry(executable, None))
@@ -96,7 +96,7 @@ def _run_twice(data: bytes) -> list[str]:
             assert (rest["x"][0].tolist(), rest["x"][1]) == ([1.0, 1.0, 1.0], None)
         assert cache.statistics().hits > 0
         cache.set_compile_cache(None)
-    return [str(warning.message) for warning in seen]
+    return [str(warning.message) for warning in caught]
 
 
 @_FUZZ
@@ -110,9 +110,9 @@ def test_changed_bytes_cost_a_recompile_and_one_warning(data: bytes) -> None:
 
 
 @_FUZZ
-@given(words=st.deferred(lambda: _mutations(_parts()[0])))
-def test_a_description_with_a_right_checksum_is_loaded_or_refused(words: bytes) -> None:
-    _load(_sealed(words, _parts()[1]))
+@given(metadata=st.deferred(lambda: _mutations(_parts()[0])))
+def test_a_description_with_a_right_checksum_is_loaded_or_refused(metadata: bytes) -> None:
+    _load(_sealed(metadata, _parts()[1]))
 
 
 _JSON: st.SearchStrategy[Any] = st.recursive(
@@ -125,8 +125,8 @@ _JSON: st.SearchStrategy[Any] = st.recursive(
 @_FUZZ
 @given(st.data())
 def test_a_description_with_other_values_is_loaded_or_refused(data: st.DataObject) -> None:
-    words, code = _parts()
-    description, note = json.loads(words)
+    metadata, code = _parts()
+    description, note = json.loads(metadata)
     description[data.draw(st.sampled_from(sorted(description)))] = data.draw(_JSON)
     _load(_sealed(json.dumps([description, note]).encode(), code))
 

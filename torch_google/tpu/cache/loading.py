@@ -90,13 +90,17 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
         ArgInfo(_aval(shape, dtype, weak), bool(donated))
         for shape, dtype, weak, donated in description["arguments"]
     ]
-    kept = {int(index) for index in description["kept"]}
+    kept_indices = {int(index) for index in description["kept"]}
     args_info = _structure(description["in_tree"]).unflatten(arguments)
     out_tree = _structure(description["out_tree"])
     if not (
-        len(inputs) == len(shardings[0]) == len(in_layouts) == len(dispatch_layouts) == len(kept)
+        len(inputs)
+        == len(shardings[0])
+        == len(in_layouts)
+        == len(dispatch_layouts)
+        == len(kept_indices)
         and len(outputs) == len(shardings[1]) == len(out_layouts) == out_tree.num_leaves
-        and kept <= set(range(len(arguments)))
+        and kept_indices <= set(range(len(arguments)))
     ):
         raise ValueError("its description has lists of different lengths")
     client = device.client
@@ -116,7 +120,7 @@ def load(description: Any, code: bytes, devices: Sequence[jax.Device]) -> jax.st
         ordered_effects=[],
         keepalive=[],
         host_callbacks=[],
-        kept_var_idx=kept,
+        kept_var_idx=kept_indices,
         mut=None,
         xla_in_layouts=in_layouts,
         dispatch_in_layouts=dispatch_layouts,

@@ -39,11 +39,11 @@ class _Done:
     warnings: list[str]
 
 
-def _start(place: object, *arguments: str) -> subprocess.Popen[str]:
+def _start(location: object, *arguments: str) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(sys.path),
-        "TORCH_TPU_COMPILE_CACHE": str(place),
+        "TORCH_TPU_COMPILE_CACHE": str(location),
         "TORCH_DEVICE_BACKEND_AUTOLOAD": "0",
     }
     return subprocess.Popen(
@@ -61,12 +61,12 @@ def _end(process: subprocess.Popen[str]) -> _Done:
     return _Done(*json.loads(printed))
 
 
-def _run(place: object, *arguments: str) -> _Done:
-    return _end(_start(place, *arguments))
+def _run(location: object, *arguments: str) -> _Done:
+    return _end(_start(location, *arguments))
 
 
-def _entries(place: Path) -> list[Path]:
-    return [path for path in place.rglob("*") if path.is_file()]
+def _entries(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
 
 
 def _cut(path: Path) -> None:
@@ -88,26 +88,26 @@ def _emptied(path: Path) -> None:
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, _Done]:
     """A cache that several processes filled at once, and the output of each."""
-    place = tmp_path_factory.mktemp("filled")
-    first, *others = [_end(process) for process in [_start(place) for _ in range(8)]]
+    directory = tmp_path_factory.mktemp("filled")
+    first, *others = [_end(process) for process in [_start(directory) for _ in range(8)]]
     for done in (first, *others):
         assert (done.numbers, done.warnings) == (first.numbers, [])
-    assert not [path for path in _entries(place) if path.name.startswith(".")]
-    return place, first
+    assert not [path for path in _entries(directory) if path.name.startswith(".")]
+    return directory, first
 
 
 def test_after_many_at_once_the_next_compiles_nothing(filled: tuple[Path, _Done]) -> None:
-    place, first = filled
-    done = _run(place)
+    directory, first = filled
+    done = _run(directory)
     assert (done.numbers, done.compiles, done.warnings) == (first.numbers, 0, [])
-    assert done.hits == len(_entries(place))
+    assert done.hits == len(_entries(directory))
 
 
 def test_damage_costs_time_and_one_warning(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
-    place, first = filled
+    directory, first = filled
     damages = itertools.cycle((_cut, _random, _of_a_later_version, _emptied))
-    for path, damage in zip(_entries(place), damages, strict=False):
-        copy = tmp_path / path.relative_to(place)
+    for path, damage in zip(_entries(directory), damages, strict=False):
+        copy = tmp_path / path.relative_to(directory)
         copy.parent.mkdir(exist_ok=True)
         copy.write_bytes(path.read_bytes())
         damage(copy)
@@ -139,7 +139,7 @@ def test_where_files_may_not_grow_nothing_is_left_behind(
 
 
 def test_a_url_is_a_place(tmp_path: Path, filled: tuple[Path, _Done]) -> None:
-    place = f"file://{tmp_path}/url"
-    done = _run(place)
+    url = f"file://{tmp_path}/url"
+    done = _run(url)
     assert (done.numbers, done.warnings) == (filled[1].numbers, [])
-    assert _run(place).compiles == 0
+    assert _run(url).compiles == 0

@@ -57,16 +57,16 @@ def set_compile_cache(path: str | os.PathLike[str] | None, *, max_bytes: int | N
         raise ValueError(
             f"tpu: compile cache: max_bytes={max_bytes}; use a number above 0, or None"
         )
-    place = None if path is None else _place(os.fspath(path), max_bytes)
+    store = None if path is None else _place(os.fspath(path), max_bytes)
     with _state.lock:
-        _state.place, _state.chosen = place, True
+        _state.place, _state.chosen = store, True
         _state.writable, _state.unread, _state.warned = True, 0, False
 
 
 def get_compile_cache() -> str | None:
     """Return the directory or URL of the compile cache, or None."""
-    place = current()
-    return None if place is None else str(place)
+    store = current()
+    return None if store is None else str(store)
 
 
 def statistics() -> CacheStatistics:
@@ -83,14 +83,14 @@ def current() -> Directory | Remote | None:
     """Return the store of entries, or None. The environment variable is read once."""
     if not _state.chosen:
         path = os.environ.get(_VARIABLE)
-        place = None
+        store = None
         try:
-            place = _place(path, None) if path else None
+            store = _place(path, None) if path else None
         except ValueError as error:
             warn(f"{_VARIABLE}: {error}")
         with _state.lock:
             if not _state.chosen:
-                _state.place, _state.chosen = place, True
+                _state.place, _state.chosen = store, True
     return _state.place
 
 

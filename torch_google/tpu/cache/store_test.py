@@ -101,8 +101,8 @@ def _empty(data: bytes) -> bytes:
 
 def _of_another_make(data: bytes) -> bytes:
     """Return an intact entry whose executable this XLA cannot load."""
-    start, words = data.index(b"\n") + 1, len(_words_of(data))
-    body = data[start + 32 : start + 40 + words] + b"no executable"
+    start, length = data.index(b"\n") + 1, len(_words_of(data))
+    body = data[start + 32 : start + 40 + length] + b"no executable"
     return data[:start] + hashlib.sha256(body).digest() + body
 
 
@@ -120,11 +120,11 @@ def test_a_damaged_entry_is_compiled_anew_with_one_warning(
     for path in _entries(tmp_path):
         path.write_bytes(damage(path.read_bytes()))
     program = _Program(0.0)
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run = _compiled(program, fingerprint="program 0")
         _compiled(_Program(1.0), fingerprint="program 1")
-    (warning,) = seen
+    (warning,) = caught
     assert "is recompiled: " in str(warning.message)
     assert run(jnp.ones(3, jnp.float32))[0].tolist() == [1.0, 1.0, 1.0]
     assert cache.statistics().rejected == 2
@@ -135,11 +135,11 @@ def test_a_damaged_entry_is_compiled_anew_with_one_warning(
 def test_a_place_that_cannot_be_used_costs_time_only() -> None:
     cache.set_compile_cache("/proc/version/cache")
     program = _Program()
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
             run = _compiled(program, fingerprint="program")
-    (warning,) = seen
+    (warning,) = caught
     assert "/proc/version/cache cannot be " in str(warning.message)
     assert program.lowered == 3
     assert run(jnp.ones(3, jnp.float32))[0].tolist() == [3.0, 3.0, 3.0]
@@ -153,12 +153,12 @@ def test_a_place_that_fails_again_and_again_is_left_alone(monkeypatch: pytest.Mo
         raise ConnectionError("no route to host")
 
     cache.set_compile_cache("memory://far/away")
-    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as seen:
+    with monkeypatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         patch.setattr(remote.Remote, "read", refuse)
         for number in range(6):
             assert cache.load_entry(f"{number}", jax.local_devices()[:1]) is None
-    (warning,) = seen
+    (warning,) = caught
     assert "no route to host" in str(warning.message)
     assert len(asked) == 3
     assert cache.statistics().misses == 6

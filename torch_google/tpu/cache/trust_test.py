@@ -39,11 +39,11 @@ def _entry(cache_directory: Path) -> Path:
 
 
 def _read_with_warnings() -> tuple[object, list[str]]:
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         notes = [_stored_note() for _ in range(2)]
     assert notes[0] == notes[1]
-    return notes[0], [str(warning.message) for warning in seen]
+    return notes[0], [str(warning.message) for warning in caught]
 
 
 def _give_away(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
