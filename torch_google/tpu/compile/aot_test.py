@@ -43,20 +43,20 @@ def block() -> nn.Module:
     ids=["mlp", "transformer", "convolutions"],
 )
 def test_training_is_that_of_the_cpu(make: Any, shape: tuple[int, ...]) -> None:
-    theirs = make()
-    ours = deepcopy(theirs).to("tpu")
-    compiled = torch.compile(ours, fullgraph=True)
+    model = make()
+    device_model = deepcopy(model).to("tpu")
+    compiled = torch.compile(device_model, fullgraph=True)
     for _ in range(3):
         x = torch.randn(shape)
-        expected, actual = theirs(x), compiled(x.to("tpu"))
+        expected, actual = model(x), compiled(x.to("tpu"))
         torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)
         expected.square().mean().backward()
         actual.square().mean().backward()
-    for mine, its in zip(ours.parameters(), theirs.parameters(), strict=True):
+    for mine, its in zip(device_model.parameters(), model.parameters(), strict=True):
         assert mine.grad is not None
         assert its.grad is not None
         torch.testing.assert_close(mine.grad.cpu(), its.grad, rtol=1e-3, atol=1e-5)
-    for mine, its in zip(ours.buffers(), theirs.buffers(), strict=True):
+    for mine, its in zip(device_model.buffers(), model.buffers(), strict=True):
         torch.testing.assert_close(mine.cpu(), its)
     assert torch.tpu.metrics().graphs["compile"] == 2
     assert torch.tpu.metrics().graphs["call"] == 6

@@ -34,11 +34,11 @@ def backend(
 ) -> Callable[..., Any]:
     """Compile a Dynamo graph. Modes, options and errors are those of aot.py."""
     torch.tpu.init()  # starts the platform, and enables JAX's 64-bit types, which torch needs
-    made = partial(_compile, parse(mode, options), dtypes.default_dtype())
+    compile_graph = partial(_compile, parse(mode, options), dtypes.default_dtype())
     compiler = aot_autograd(
-        fw_compiler=partial(made, forward=True),
-        bw_compiler=partial(made, backward=True),
-        inference_compiler=partial(made, inference=True),
+        fw_compiler=partial(compile_graph, forward=True),
+        bw_compiler=partial(compile_graph, backward=True),
+        inference_compiler=partial(compile_graph, inference=True),
         decompositions=dict(joint_graph_decompositions()),
         partition_fn=partition,
         keep_inference_input_mutations=True,
@@ -82,6 +82,6 @@ def _lay_out_maps(graph: GraphModule) -> None:
         ):
             continue
         else:
-            args, kwargs = map_arg((node.args, node.kwargs), lambda given: given.meta["val"])
+            args, kwargs = map_arg((node.args, node.kwargs), lambda argument: argument.meta["val"])
             node.meta["val"] = node.target(*args, **kwargs)
         changed.add(node)

@@ -74,19 +74,19 @@ class BucketedGraph:
         signature = self._signature
         arrays = signature.arrays(args)
         sizes = [
-            args[place] if at is None else args[place].shape[at]
-            for place, at in self._sources.values()
+            args[index] if axis is None else args[index].shape[axis]
+            for index, axis in self._sources.values()
         ]
         static = [
             (
-                arrays[place].shape,
-                arrays[place].dtype,
-                args[place].storage_offset(),
-                args[place].stride(),
-                args[place].is_conj(),
-                args[place].is_neg(),
+                arrays[index].shape,
+                arrays[index].dtype,
+                args[index].storage_offset(),
+                args[index].stride(),
+                args[index].is_conj(),
+                args[index].is_neg(),
             )
-            for place in signature.unsized
+            for index in signature.unsized
         ]
         key = (precision, *sizes, *static)
         if key in self._plans:
@@ -120,8 +120,8 @@ class BucketedGraph:
             program = self._program(args, arrays, adapter, precision, buckets, fixed, static)
             if not program.scope.holds(values):
                 raise PaddingRefusal("sizes that are related in another way")
-            given = adapter.plan(program.tensors(values, self._loose))
-            return _BucketPlan(program, given, program.numbers_and_nones(values))
+            plan = adapter.plan(program.tensors(values, self._loose))
+            return _BucketPlan(program, plan, program.numbers_and_nones(values))
         except PaddingRefusal as refusal:
             self._refuse(str(refusal), adapter)
             return None
@@ -165,11 +165,13 @@ class BucketedGraph:
         options = replace(self._options, precision=precision)
         scope = SizeScope(buckets, fixed)
         symbols = list(self._sources)
-        made = BucketedProgram(self._signature, args, arrays, scope, symbols, self._loose, options)
+        bucketed = BucketedProgram(
+            self._signature, args, arrays, scope, symbols, self._loose, options
+        )
         while len(self._programs) >= self._options.max_programs:
             self._drop(adapter)
-        self._programs[key] = made
-        return made
+        self._programs[key] = bucketed
+        return bucketed
 
     def _drop(self, adapter: DeviceAdapter) -> None:
         _, gone = self._programs.popitem(last=False)
@@ -181,13 +183,13 @@ class BucketedGraph:
 def _sources(signature: GraphSignature) -> dict[Any, tuple[int, int | None]]:
     """Return the source of each symbol: an argument's index, and a dimension if it is a tensor."""
     sources: dict[Any, tuple[int, int | None]] = {}
-    for place, meta in enumerate(signature.metas):
+    for index, meta in enumerate(signature.metas):
         if isinstance(meta, torch.SymInt) and meta.node.expr.is_Symbol:
-            sources.setdefault(meta.node.expr, (place, None))
-    for place in signature.sized:
-        for axis, size in enumerate(signature.metas[place].shape):
+            sources.setdefault(meta.node.expr, (index, None))
+    for index in signature.sized:
+        for axis, size in enumerate(signature.metas[index].shape):
             if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol:
-                sources.setdefault(size.node.expr, (place, axis))
+                sources.setdefault(size.node.expr, (index, axis))
     return sources
 
 

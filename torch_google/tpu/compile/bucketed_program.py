@@ -56,26 +56,26 @@ class BucketedProgram:
         self._symbols = list(symbols)
         self.scope = scope
         self._layouts = {
-            place: _adapter(signature, place).layout(args[place]) for place in signature.unsized
+            index: _adapter(signature, index).layout(args[index]) for index in signature.unsized
         }
         # The length of each input with symbols, padded to its bucket.
         self._lengths = {
-            place: self._length(signature.metas[place].shape) for place in signature.sized
+            index: self._length(signature.metas[index].shape) for index in signature.sized
         }
         self._floats = [
-            place for place, meta in enumerate(signature.metas) if isinstance(meta, torch.SymFloat)
+            index for index, meta in enumerate(signature.metas) if isinstance(meta, torch.SymFloat)
         ]
         self._inputs = [*signature.unsized, *signature.sized]
         self._written = list(signature.written)
         self._donated = [
-            place
-            for place in self._written
-            if options.donate and signature.metas[place].device == signature.device
+            index
+            for index in self._written
+            if options.donate and signature.metas[index].device == signature.device
         ]
         # The outputs that are new tensors, with their indices.
         self._made = [
-            (at, node)
-            for at, node in enumerate(signature.outputs)
+            (position, node)
+            for position, node in enumerate(signature.outputs)
             if isinstance(node, Node)
             and isinstance(node.meta.get("val"), torch.Tensor)
             and signature.argument(node) is None
@@ -83,7 +83,9 @@ class BucketedProgram:
         self._neighbours = _neighbours(signature)
         self._check()
         # The node of each new tensor, and its dimensions from the outermost in memory.
-        self._orders = [(node, self._order(node, at >= loose)) for at, node in self._made]
+        self._orders = [
+            (node, self._order(node, position >= loose)) for position, node in self._made
+        ]
         self._returned = list(dict.fromkeys(self._orders))
         self._picked = [self._returned.index(order) for order in self._orders]
         assert options.precision is not None
@@ -105,35 +107,35 @@ class BucketedProgram:
         # Check before any random state is consumed or argument donated: a failed program loses
         # both.
         adapter.check_room(signature.device, self._needs)
-        for place, length in self._lengths.items():
-            arrays[place] = _adapter(signature, place).fit(args[place], arrays[place], length)
-        for place in self._donated:
-            if getrefcount(arrays[place]) > OWNERS or adapter.is_shared(args[place]):
-                arrays[place] = arrays[place].copy()
+        for index, length in self._lengths.items():
+            arrays[index] = _adapter(signature, index).fit(args[index], arrays[index], length)
+        for index in self._donated:
+            if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
+                arrays[index] = arrays[index].copy()
                 adapter.count("copy")
-        given = [arrays[place] for place in self._inputs]
-        given += [float(args[place]) for place in self._floats]
-        given += [int(size) for size in sizes]
+        inputs = [arrays[index] for index in self._inputs]
+        inputs += [float(args[index]) for index in self._floats]
+        inputs += [int(size) for size in sizes]
         if signature.random:
-            given += adapter.draw(signature.device)
+            inputs += adapter.draw(signature.device)
         try:
-            outputs = self._run(*given)
+            outputs = self._run(*inputs)
         except RuntimeError as error:  # which JAX's errors derive from
             adapter.explain(error)
-        del given
+        del inputs
         adapter.count("call")
         count = len(self._written)
-        for place, array in zip(self._written, outputs[:count], strict=True):
-            _adapter(signature, place).store(args[place], array)
-        fresh = [outputs[count + at] for at in self._picked]
+        for index, array in zip(self._written, outputs[:count], strict=True):
+            _adapter(signature, index).store(args[index], array)
+        fresh = [outputs[count + position] for position in self._picked]
         tensors = adapter.give(fresh, plan) if fresh else []
         results = list(others)
-        for (at, _), tensor in zip(self._made, tensors, strict=True):
-            results[at] = tensor
-        for at, output in enumerate(signature.outputs):
+        for (position, _), tensor in zip(self._made, tensors, strict=True):
+            results[position] = tensor
+        for position, output in enumerate(signature.outputs):
             own = signature.argument(output) if isinstance(output, Node) else None
             if own is not None:
-                results[at] = args[own]
+                results[position] = args[own]
         return results
 
     def tensors(self, values: Mapping[Any, int], loose: int) -> list[TensorSpec]:
@@ -167,7 +169,7 @@ class BucketedProgram:
 
     def _check(self) -> None:
         signature = self._signature
-        if any(is_symbolic(signature.metas[place]) for place in self._written):
+        if any(is_symbolic(signature.metas[index]) for index in self._written):
             raise PaddingRefusal("an argument with symbolic sizes that is written")
         for _, node in self._made:
             if node.meta["val"].device != signature.device:
@@ -191,27 +193,27 @@ class BucketedProgram:
         signature = self._signature
         adapter = signature.adapter()
         sharding = adapter.sharding(signature.device)
-        shapes = {place: arrays[place].shape for place in signature.unsized}
-        shapes |= {place: (length,) for place, length in self._lengths.items()}
+        shapes = {index: arrays[index].shape for index in signature.unsized}
+        shapes |= {index: (length,) for index, length in self._lengths.items()}
         specs: list[Any] = [
             jax.ShapeDtypeStruct(
-                shapes[place],
-                arrays[place].dtype
-                if place in self._layouts
-                else dtypes.to_jax(signature.metas[place].dtype),
+                shapes[index],
+                arrays[index].dtype
+                if index in self._layouts
+                else dtypes.to_jax(signature.metas[index].dtype),
                 sharding=sharding,
             )
-            for place in self._inputs
+            for index in self._inputs
         ]
         specs += [0.0] * len(self._floats) + [0] * len(self._symbols)
         specs += [0, 0] if signature.random else []
-        donated = tuple(self._inputs.index(place) for place in self._donated)
+        donated = tuple(self._inputs.index(index) for index in self._donated)
         jitted = jax.jit(self._function, donate_argnums=donated, out_shardings=sharding)
         # Trace even if the executable is cached on disk: tracing raises the refusals.
         traced = jitted.trace(*specs)
         layouts = list(self._layouts.items())
         orders = [order for _, order in self._returned]
-        kept = (
+        details = (
             "buckets",
             specs,
             # The graph's code has no shapes, and an input with symbols is flat in `specs`.
@@ -227,35 +229,37 @@ class BucketedProgram:
             signature.default_dtype,
         )
         adapter.count("compile")
-        key = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
         return adapter.compile("torch.compile", traced.lower, key, signature.device)
 
-    def _function(self, *given: Any) -> tuple[Any, ...]:
+    def _function(self, *inputs: Any) -> tuple[Any, ...]:
         signature = self._signature
-        arrays = dict(zip(self._inputs, given, strict=False))
-        at = len(self._inputs)
-        floats = dict(zip(self._floats, given[at:], strict=False))
-        at += len(self._floats)
-        symbols = dict(zip(self._symbols, given[at:], strict=False))
-        key = jax.random.fold_in(jax.random.key(given[-2]), given[-1]) if signature.random else None
+        arrays = dict(zip(self._inputs, inputs, strict=False))
+        start = len(self._inputs)
+        floats = dict(zip(self._floats, inputs[start:], strict=False))
+        start += len(self._floats)
+        symbols = dict(zip(self._symbols, inputs[start:], strict=False))
+        key = (
+            jax.random.fold_in(jax.random.key(inputs[-2]), inputs[-1]) if signature.random else None
+        )
         scope = self.scope.within(symbols)
         values: list[Any] = []
-        for place, meta in enumerate(signature.metas):
-            if place in self._lengths:
-                values.append(unpacked(scope, arrays[place], self._dims(scope, meta)))
-            elif place in arrays:
-                array = _adapter(signature, place).read(arrays[place], self._layouts[place])
+        for index, meta in enumerate(signature.metas):
+            if index in self._lengths:
+                values.append(unpacked(scope, arrays[index], self._dims(scope, meta)))
+            elif index in arrays:
+                array = _adapter(signature, index).read(arrays[index], self._layouts[index])
                 values.append(PaddedArray(array, plain(array.shape)))
             elif isinstance(meta, torch.SymInt):
                 values.append(scope.value(expr_of(meta)))
             else:
-                values.append(floats.get(place, meta))
+                values.append(floats.get(index, meta))
         results = evaluate(signature.graph, values, scope, key)
         written = [
-            _adapter(signature, place).write(
-                arrays[place], results[node].array, self._layouts[place]
+            _adapter(signature, index).write(
+                arrays[index], results[node].array, self._layouts[index]
             )
-            for place, node in signature.written.items()
+            for index, node in signature.written.items()
         ]
         return (
             *written,
@@ -280,8 +284,8 @@ class BucketedProgram:
         return jnp.pad(flat, (0, max(length - flat.size, 0)))[:length]
 
 
-def _adapter(signature: GraphSignature, place: int) -> DeviceAdapter:
-    adapter = signature.adapters[place]
+def _adapter(signature: GraphSignature, index: int) -> DeviceAdapter:
+    adapter = signature.adapters[index]
     assert adapter is not None
     return adapter
 

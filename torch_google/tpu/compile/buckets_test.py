@@ -31,8 +31,8 @@ class Block(nn.Module):
         qkv = self.qkv(self.first(x)).view(rows, length, 3, 2, width // 2)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         if self.formula:
-            seen = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
-            scores = (q @ k.transpose(-1, -2) / (width // 2) ** 0.5).masked_fill(~seen, -1e9)
+            mask = torch.ones(length, length, dtype=torch.bool, device=x.device).tril()
+            scores = (q @ k.transpose(-1, -2) / (width // 2) ** 0.5).masked_fill(~mask, -1e9)
             mixed = scores.softmax(-1) @ v
         else:
             mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -47,9 +47,9 @@ class Language(nn.Module):
         self.block = Block(formula=formula)
         self.head = nn.Linear(8, 11)
 
-    def forward(self, words: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-        places = torch.arange(words.shape[1], device=words.device)
-        x = self.head(self.block(self.words(words) + self.places(places)))
+    def forward(self, tokens: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        places = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.head(self.block(self.words(tokens) + self.places(places)))
         return F.cross_entropy(x.view(-1, x.shape[-1]), targets.view(-1), ignore_index=3)
 
 
@@ -87,25 +87,31 @@ def _train(
 ) -> dict[str, int]:
     """Compare training steps of these sizes with the CPU's; return the counts of graph events."""
     model = Graded(model)
-    ours = deepcopy(model).to("tpu")
-    compiled = torch.compile(ours, backend="tpu", **options)
+    device_model = deepcopy(model).to("tpu")
+    compiled = torch.compile(device_model, backend="tpu", **options)
     for size in sizes:
         args = make(size)
-        wanted, loss = model(*args)
+        expected, loss = model(*args)
         actual, own_loss = compiled(*_marked([x.to("tpu") for x in args], options))
-        torch.testing.assert_close(actual.cpu(), wanted, rtol=1e-4, atol=1e-4)
-        assert actual.stride() == wanted.stride()
-        for module, result in ((model, loss), (ours, own_loss)):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)
+        assert actual.stride() == expected.stride()
+        for module, result in ((model, loss), (device_model, own_loss)):
             module.zero_grad()
             result.backward()
-        for (name, theirs), own in zip(model.named_parameters(), ours.parameters(), strict=True):
-            assert theirs.grad is not None
+        for (name, reference), own in zip(
+            model.named_parameters(), device_model.parameters(), strict=True
+        ):
+            assert reference.grad is not None
             assert own.grad is not None
             torch.testing.assert_close(
-                own.grad.cpu(), theirs.grad, rtol=1e-3, atol=1e-4, msg=lambda m, n=name: f"{n}: {m}"
+                own.grad.cpu(),
+                reference.grad,
+                rtol=1e-3,
+                atol=1e-4,
+                msg=lambda m, n=name: f"{n}: {m}",
             )
-    for (name, theirs), own in zip(model.named_buffers(), ours.buffers(), strict=True):
-        torch.testing.assert_close(own.cpu(), theirs, rtol=1e-4, atol=1e-4, msg=name)
+    for (name, reference), own in zip(model.named_buffers(), device_model.buffers(), strict=True):
+        torch.testing.assert_close(own.cpu(), reference, rtol=1e-4, atol=1e-4, msg=name)
     assert torch.tpu.metrics().exact == {}
     return torch.tpu.metrics().graphs
 
@@ -135,8 +141,8 @@ def test_fifty_batches_where_any_size_may_change() -> None:
 def test_a_transformer_with_changing_batches_and_lengths(formula: bool) -> None:
     def make(size: int) -> Sequence[torch.Tensor]:
         rows, length = 2 + size % 7, 3 + size * 5 % 30
-        words = torch.randint(0, 11, (rows, length))
-        return words, (words * 7 + 1) % 11
+        tokens = torch.randint(0, 11, (rows, length))
+        return tokens, (tokens * 7 + 1) % 11
 
     events = _train(Language(formula=formula), make, range(8 if formula else 50), dynamic=True)
     # Batches of 8 with lengths 8, 16 and 32; one exact program; and one for each of the two sizes
@@ -199,10 +205,10 @@ def test_a_result_is_a_tensor_like_any_other() -> None:
         assert actual.stride() == (x + 1).mT.stride()
         assert (actual * 2).sum().item() == ((x + 1) * 2).sum().item()
         actual[0] = 7
-        wanted = (x + 1).mT
-        wanted[0] = 7
-        assert actual.tolist() == wanted.tolist()
-        assert actual.contiguous().view(-1)[-1].item() == wanted[-1, -1].item()
+        expected = (x + 1).mT
+        expected[0] = 7
+        assert actual.tolist() == expected.tolist()
+        assert actual.contiguous().view(-1)[-1].item() == expected[-1, -1].item()
 
 
 def test_garbage_in_the_padding_is_not_seen() -> None:
@@ -239,15 +245,15 @@ def test_padding_within_a_dimension(function: Callable[[torch.Tensor], torch.Ten
     compiled = torch.compile(function)
     for size in (5, 6, 9):
         x = torch.randn(1, 2, 4, size, requires_grad=True)
-        given = x.detach().to("tpu").requires_grad_()
-        torch._dynamo.mark_dynamic(given, 3)
-        expected, actual = function(x), compiled(given)
+        device_x = x.detach().to("tpu").requires_grad_()
+        torch._dynamo.mark_dynamic(device_x, 3)
+        expected, actual = function(x), compiled(device_x)
         torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
         expected.square().sum().backward()
         actual.square().sum().backward()
         assert x.grad is not None
-        assert given.grad is not None
-        torch.testing.assert_close(given.grad.cpu(), x.grad, rtol=1e-4, atol=1e-4)
+        assert device_x.grad is not None
+        torch.testing.assert_close(device_x.grad.cpu(), x.grad, rtol=1e-4, atol=1e-4)
     assert torch.tpu.metrics().exact == {}
 
 
@@ -273,9 +279,9 @@ def _with_a_table(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 def _with_a_mask(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    seen = lengths[None, :] > lengths[:, None] - 0.3
+    mask = lengths[None, :] > lengths[:, None] - 0.3
     q = x.flatten(2, 3)
-    return F.scaled_dot_product_attention(q, q, q, attn_mask=seen) * lengths[:, None]
+    return F.scaled_dot_product_attention(q, q, q, attn_mask=mask) * lengths[:, None]
 
 
 @pytest.mark.parametrize(
@@ -293,12 +299,12 @@ def test_gradients_of_attention_and_its_bias(
     for width in (5, 6, 7):
         x = torch.randn(1, 2, 3, width, 4, requires_grad=True)
         other = (torch.rand(shape(width)) + 1).requires_grad_()
-        given = [arg.detach().to("tpu").requires_grad_() for arg in (x, other)]
-        expected, actual = function(x, other), compiled(*given)
+        device_args = [arg.detach().to("tpu").requires_grad_() for arg in (x, other)]
+        expected, actual = function(x, other), compiled(*device_args)
         torch.testing.assert_close(actual.detach().cpu(), expected.detach(), rtol=1e-4, atol=1e-4)
         expected.square().sum().backward()
         actual.square().sum().backward()
-        for arg, own in zip((x, other), given, strict=True):
+        for arg, own in zip((x, other), device_args, strict=True):
             assert arg.grad is not None
             assert own.grad is not None
             torch.testing.assert_close(own.grad.cpu(), arg.grad, rtol=1e-4, atol=1e-4)
@@ -309,19 +315,21 @@ def test_gradients_of_attention_and_its_bias(
 @pytest.mark.parametrize("dims", [2, 4])
 def test_steps_with_a_bias_that_is_infinite_in_padding(dims: int) -> None:
     def loss(x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-        q = x @ (ours if x.device.type == "tpu" else theirs)
+        q = x @ (device_bias if x.device.type == "tpu" else cpu_bias)
         bias = (lengths[None, :] / lengths[:, None]).view(*[1] * (dims - 2), *[len(lengths)] * 2)
         return F.scaled_dot_product_attention(q, q, q, attn_mask=bias).square().sum()
 
-    theirs = nn.Parameter(torch.randn(4, 4))
-    ours = nn.Parameter(theirs.detach().to("tpu"))
-    step = compile_step(loss, torch.optim.SGD([ours], lr=0.01), dynamic=True)
-    optimizer = torch.optim.SGD([theirs], lr=0.01)
+    cpu_bias = nn.Parameter(torch.randn(4, 4))
+    device_bias = nn.Parameter(cpu_bias.detach().to("tpu"))
+    step = compile_step(loss, torch.optim.SGD([device_bias], lr=0.01), dynamic=True)
+    optimizer = torch.optim.SGD([cpu_bias], lr=0.01)
     for size in (5, 6, 7):
         x, lengths = torch.randn(1, 2, size, 4), torch.rand(size) + 1
         optimizer.zero_grad()
         loss(x, lengths).backward()
         optimizer.step()
         step(x.to("tpu"), lengths.to("tpu"))
-        torch.testing.assert_close(ours.detach().cpu(), theirs.detach(), rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            device_bias.detach().cpu(), cpu_bias.detach(), rtol=1e-4, atol=1e-4
+        )
     assert torch.tpu.metrics().exact == {}

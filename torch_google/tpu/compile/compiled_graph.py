@@ -73,20 +73,20 @@ class CompiledGraph(OutputCode):
                     args.clear()
                 return padded
         arrays = signature.arrays(args)
-        seen: list[Any] = [precision]
-        for place, is_tensor in enumerate(signature.tensors):
-            value = args[place]
+        key_parts: list[Any] = [precision]
+        for index, is_tensor in enumerate(signature.tensors):
+            value = args[index]
             if is_tensor:
                 # Do not bind the array to a name: an array with another reference is copied, not
                 # donated.
-                kind = (arrays[place].shape, arrays[place].dtype)
+                kind = (arrays[index].shape, arrays[index].dtype)
                 lies = (value.storage_offset(), value.stride(), value.is_conj(), value.is_neg())
-                seen.append((*kind, *lies))
+                key_parts.append((*kind, *lies))
             else:
-                seen.append(type(value) if place in signature.numbers else value)
+                key_parts.append(type(value) if index in signature.numbers else value)
         if signature.symbolic:
-            seen += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
-        key = tuple(seen)
+            key_parts += [tuple(value.shape) for value in args if isinstance(value, torch.Tensor)]
+        key = tuple(key_parts)
         specialization = self._specializations.get(key)
         if specialization is None:
             specialization = self._make(key, args, arrays, adapter, precision)

@@ -26,7 +26,7 @@ class SubgraphRunner(Protocol):
     def sub(self, graph: GraphModule, inputs: Sequence[Any], key: Any) -> list[Any]:
         """Return the flat results of a subgraph. `key` is its random key."""
 
-    def fresh(self, place: int) -> Any:
+    def fresh(self, position: int) -> Any:
         """Return a random key for the node at this index, or None if the evaluation has no key."""
 
 
@@ -40,42 +40,42 @@ def find(op: HigherOrderOperator) -> _Function | None:
 
 
 def _cond(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     pred: Any,
     true_graph: GraphModule,
     false_graph: GraphModule,
     operands: Sequence[Any] = (),
 ) -> list[Any]:
-    key = at.fresh(place)
+    key = runner.fresh(position)
     if isinstance(pred, bool):
-        return at.sub(true_graph if pred else false_graph, operands, key)
+        return runner.sub(true_graph if pred else false_graph, operands, key)
     arrays, fill = _split(operands)
 
     def branch(graph: GraphModule) -> Callable[..., list[Any]]:
-        return lambda given: at.sub(graph, fill(given), key)
+        return lambda values: runner.sub(graph, fill(values), key)
 
     return list(jax.lax.cond(jnp.squeeze(pred), branch(true_graph), branch(false_graph), arrays))
 
 
 def _while_loop(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     cond_graph: GraphModule,
     body_graph: GraphModule,
     carried: Sequence[Any],
     additional: Sequence[Any] = (),
 ) -> list[Any]:
-    key = at.fresh(place)
+    key = runner.fresh(position)
     initial = [jnp.asarray(value) for value in carried]
 
     def going(state: Any) -> Any:
         values, turn = state
-        return jnp.squeeze(at.sub(cond_graph, [*values, *additional], _turn(key, turn))[0])
+        return jnp.squeeze(runner.sub(cond_graph, [*values, *additional], _turn(key, turn))[0])
 
     def step(state: Any) -> Any:
         values, turn = state
-        new = at.sub(body_graph, [*values, *additional], _turn(key, turn))
+        new = runner.sub(body_graph, [*values, *additional], _turn(key, turn))
         return _like(new, initial), turn + 1
 
     values, _ = jax.lax.while_loop(going, step, (initial, jnp.int32(0)))
@@ -83,8 +83,8 @@ def _while_loop(
 
 
 def _scan(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     combine: GraphModule,
     init: Sequence[Any],
     xs: Sequence[Any],
@@ -92,12 +92,12 @@ def _scan(
     *,
     reverse: bool = False,
 ) -> list[Any]:
-    key = at.fresh(place)
+    key = runner.fresh(position)
     count = len(init)
 
     def step(state: Any, row: Any) -> Any:
         values, turn = state
-        outputs = at.sub(combine, [*values, *row, *additional], _turn(key, turn))
+        outputs = runner.sub(combine, [*values, *row, *additional], _turn(key, turn))
         return (_like(outputs[:count], init), turn + 1), outputs[count:]
 
     start = (list(init), jnp.int32(0))
@@ -106,8 +106,8 @@ def _scan(
 
 
 def _scan_along(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     combine: GraphModule,
     init: Sequence[Any],
     xs: Sequence[Any],
@@ -117,31 +117,31 @@ def _scan_along(
 ) -> list[Any]:
     """Lower v2.6's scan, along any dimension and from either end; later releases normalise both."""
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
-    return _scan(at, place, combine, init, moved, additional, reverse=reverse)
+    return _scan(runner, position, combine, init, moved, additional, reverse=reverse)
 
 
 def _map(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     body: GraphModule,
     xs: Sequence[Any],
     operands: Sequence[Any] = (),
 ) -> list[Any]:
-    return _scan(at, place, body, (), xs, operands)
+    return _scan(runner, position, body, (), xs, operands)
 
 
 def _associative_scan(
-    at: SubgraphRunner,
-    place: int,
+    runner: SubgraphRunner,
+    position: int,
     combine: GraphModule,
     xs: Sequence[Any],
     additional: Sequence[Any] = (),
 ) -> list[Any]:
-    key = at.fresh(place)
+    key = runner.fresh(position)
     count = len(xs)
 
     def pair(*flat: Any) -> list[Any]:
-        return at.sub(combine, [*flat, *additional], key)
+        return runner.sub(combine, [*flat, *additional], key)
 
     def together(left: list[Any], right: list[Any]) -> list[Any]:
         # torch's function takes one element of each, without the scanned dimension.
@@ -152,27 +152,27 @@ def _associative_scan(
 
 
 def _associative_scan_along(
-    at: SubgraphRunner, place: int, combine: GraphModule, xs: Sequence[Any], dim: int
+    runner: SubgraphRunner, position: int, combine: GraphModule, xs: Sequence[Any], dim: int
 ) -> list[Any]:
     moved = [jnp.moveaxis(x, dim, 0) for x in xs]
-    return [jnp.moveaxis(x, 0, dim) for x in _associative_scan(at, place, combine, moved)]
+    return [jnp.moveaxis(x, 0, dim) for x in _associative_scan(runner, position, combine, moved)]
 
 
 def _subgraph(
-    at: SubgraphRunner, place: int, graph: GraphModule, identifier: str, *operands: Any
+    runner: SubgraphRunner, position: int, graph: GraphModule, identifier: str, *operands: Any
 ) -> list[Any]:
     if V2_6:
         (operands,) = operands
-    return at.sub(graph, operands, at.fresh(place))
+    return runner.sub(graph, operands, runner.fresh(position))
 
 
 def _split(operands: Sequence[Any]) -> tuple[list[Any], Callable[[Sequence[Any]], list[Any]]]:
     """Return the traced operands, and a function that merges their values with the others."""
     traced = [i for i, value in enumerate(operands) if isinstance(value, jax.Array)]
 
-    def fill(given: Sequence[Any]) -> list[Any]:
+    def fill(values: Sequence[Any]) -> list[Any]:
         filled = list(operands)
-        for i, value in zip(traced, given, strict=True):
+        for i, value in zip(traced, values, strict=True):
             filled[i] = value
         return filled
 

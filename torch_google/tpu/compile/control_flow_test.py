@@ -19,12 +19,12 @@ def _choose(x: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_cond_and_its_gradient(sign: float) -> None:
     x = (torch.rand(3) * sign).requires_grad_()
-    ours = x.detach().to("tpu").requires_grad_()
+    device_x = x.detach().to("tpu").requires_grad_()
     _choose(x).sum().backward()
-    torch.compile(_choose, fullgraph=True)(ours).sum().backward()
+    torch.compile(_choose, fullgraph=True)(device_x).sum().backward()
     assert x.grad is not None
-    assert ours.grad is not None
-    torch.testing.assert_close(ours.grad.cpu(), x.grad)
+    assert device_x.grad is not None
+    torch.testing.assert_close(device_x.grad.cpu(), x.grad)
 
 
 def test_both_branches_of_cond_are_in_one_program() -> None:
@@ -59,13 +59,13 @@ def test_scan_and_its_gradient() -> None:
             start = (start * row).sin()
         return start.sum() + total
 
-    theirs = [torch.rand(3).requires_grad_(), torch.rand(4, 3).requires_grad_()]
-    ours = [x.detach().to("tpu").requires_grad_() for x in theirs]
-    expected, actual = loop(*theirs), torch.compile(function, fullgraph=True)(*ours)
+    inputs = [torch.rand(3).requires_grad_(), torch.rand(4, 3).requires_grad_()]
+    device_inputs = [x.detach().to("tpu").requires_grad_() for x in inputs]
+    expected, actual = loop(*inputs), torch.compile(function, fullgraph=True)(*device_inputs)
     torch.testing.assert_close(actual.cpu(), expected)
     expected.backward()
     actual.backward()
-    for mine, its in zip(ours, theirs, strict=True):
+    for mine, its in zip(device_inputs, inputs, strict=True):
         assert mine.grad is not None
         torch.testing.assert_close(mine.grad.cpu(), its.grad)
 

@@ -165,10 +165,10 @@ class CpuAdapter(DeviceAdapter):
         strides: Sequence[int],
         offset: int,
     ) -> jax.Array:
-        at = np.full(tuple(sizes), offset)
+        positions = np.full(tuple(sizes), offset)
         for stride, grid in zip(strides, np.indices(tuple(sizes)), strict=True):
-            at += grid * stride
-        return array.at[at].set(values)
+            positions += grid * stride
+        return array.at[positions].set(values)
 
     def plan(self, results: Sequence[TensorSpec]) -> Any:
         return results
@@ -255,7 +255,7 @@ def _strided(dense: torch.Tensor, result: TensorSpec) -> torch.Tensor:
         return dense
     tensor = torch.empty_strided(result.sizes, result.strides, dtype=result.dtype, device="cpu")
     if 0 in result.strides:  # an expanded tensor cannot be written in place
-        seen = tuple(slice(0, 1) if step == 0 else slice(None) for step in result.strides)
-        tensor[seen].copy_(dense[seen])
+        index = tuple(slice(0, 1) if step == 0 else slice(None) for step in result.strides)
+        tensor[index].copy_(dense[index])
         return tensor
     return tensor.copy_(dense)

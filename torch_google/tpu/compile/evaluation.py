@@ -34,10 +34,10 @@ class Evaluation:
 
     def run(self, inputs: Sequence[Any]) -> Any:
         """Return the results for these inputs, structured like the graph's output."""
-        given = iter(inputs)
+        remaining = iter(inputs)
         for position, node in enumerate(self.graph.graph.nodes):
             if node.op == "placeholder":
-                self.values[node] = next(given)
+                self.values[node] = next(remaining)
             elif node.op == "get_attr":
                 self.values[node] = _attribute(self.graph, str(node.target))
             elif node.op == "output":
@@ -51,9 +51,9 @@ class Evaluation:
         results = Evaluation(graph, self.symbols, key).run(inputs)
         return pytree.tree_leaves(results)
 
-    def fresh(self, place: int) -> Any:
+    def fresh(self, position: int) -> Any:
         """Return a random key for the node at this index, or None if the evaluation has no key."""
-        return None if self.key is None else jax.random.fold_in(self.key, place)
+        return None if self.key is None else jax.random.fold_in(self.key, position)
 
     def _values_of(self, value: Any) -> Any:
         return map_arg(value, self.values.__getitem__)

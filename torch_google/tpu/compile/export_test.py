@@ -94,8 +94,8 @@ class Counted(nn.Module):
 
 
 def test_batch_norm_in_training() -> None:
-    def pure(*given: torch.Tensor) -> list[torch.Tensor]:
-        weight, bias, mean, var, count, x = given
+    def pure(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        weight, bias, mean, var, count, x = tensors
         count = count + 1
         out, _, _, mean, var = torch.ops.aten._native_batch_norm_legit_functional(
             x, weight, bias, mean, var, True, 0.1, 1e-5
@@ -133,8 +133,8 @@ def test_a_module_of_the_device_is_that_of_the_cpu() -> None:
         text = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5),))
     assert "tensor<5xi64>" in text
     model.to("tpu")
-    ours = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5, device="tpu"),))
-    assert ours == text
+    device_text = torch_google.tpu.export_stablehlo(model, (torch.ones(2, 5, device="tpu"),))
+    assert device_text == text
 
 
 def test_a_module_on_the_device_is_exported_as_one_on_the_cpu() -> None:
@@ -150,8 +150,8 @@ class Attention(nn.Module):
         self.places = nn.Embedding(64, 8)
         self.qkv = nn.Linear(8, 24)
 
-    def forward(self, words: torch.Tensor) -> torch.Tensor:
-        x = self.words(words) + self.places(torch.arange(words.shape[1], device=words.device))
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.places(torch.arange(tokens.shape[1], device=tokens.device))
         q, k, v = self.qkv(x).unflatten(-1, (3, 2, 4)).permute(2, 0, 3, 1, 4)
         mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         return mixed.transpose(1, 2).flatten(2).softmax(1)
@@ -179,8 +179,8 @@ def test_dynamic_dimensions_are_symbolic() -> None:
     ran = exported(program)
     assert "loc(" not in text
     for sizes in ((3, 5), (2, 2), (7, 33), (32, 64)):
-        words = _words(*sizes)
-        torch.testing.assert_close(_run(ran, model, words), model(words), rtol=1e-4, atol=1e-5)
+        tokens = _words(*sizes)
+        torch.testing.assert_close(_run(ran, model, tokens), model(tokens), rtol=1e-4, atol=1e-5)
 
 
 def test_sizes_outside_of_their_bounds_are_refused() -> None:

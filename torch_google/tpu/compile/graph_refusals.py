@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def check_graph(graph: GraphModule) -> None:
     """Raise the CPU's error for the first operator of a graph that the CPU refuses."""
-    seen = set()
+    checked = set()
     for module in graph.modules():
         for node in module.graph.nodes if isinstance(module, GraphModule) else ():
             if not isinstance(node.target, OpOverload) or node.target.namespace != "aten":
@@ -35,9 +35,9 @@ def check_graph(graph: GraphModule) -> None:
             args, kwargs = map_arg((node.args, dict(node.kwargs)), _value)
             values = _positional(node.target, args, kwargs)
             kind = f"{node.target} {pytree.tree_map(_described, values)}"
-            if kind not in seen:
+            if kind not in checked:
                 _check(node.target, values)
-                seen.add(kind)
+                checked.add(kind)
 
 
 def without_refused(table: Decompositions) -> Decompositions:

@@ -36,16 +36,16 @@ CALLS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_a_refused_operator_in_a_graph(name: str, dynamic: bool) -> None:
     function, args = CALLS[name]
-    with pytest.raises((RuntimeError, IndexError)) as theirs:
+    with pytest.raises((RuntimeError, IndexError)) as expected:
         function(*args)
     compiled = torch.compile(function, dynamic=dynamic, fullgraph=True)
     for _ in range(2):
-        with pytest.raises(type(theirs.value)) as ours:
+        with pytest.raises(type(expected.value)) as actual:
             compiled(*(x.to("tpu") for x in args))
-        assert type(ours.value) is type(theirs.value)
+        assert type(actual.value) is type(expected.value)
         # With a padded size the CPU may choose another kernel, which has a different name.
         if not dynamic:
-            assert _words(ours.value) == _words(theirs.value)
+            assert _words(actual.value) == _words(expected.value)
 
 
 def _words(error: BaseException) -> str:
@@ -59,9 +59,9 @@ def test_a_decomposed_operator_that_is_accepted_is_decomposed() -> None:
         return functional.gelu(x.softmax(0)).std() + functional.smooth_l1_loss(x, x.relu())
 
     x = torch.randn(4, 5)
-    ours, theirs = x.to("tpu").requires_grad_(), x.clone().requires_grad_()
-    loss(ours).backward()
+    device_x, cpu_x = x.to("tpu").requires_grad_(), x.clone().requires_grad_()
+    loss(device_x).backward()
     (
-        functional.gelu(theirs.softmax(0)).std() + functional.smooth_l1_loss(theirs, theirs.relu())
+        functional.gelu(cpu_x.softmax(0)).std() + functional.smooth_l1_loss(cpu_x, cpu_x.relu())
     ).backward()
-    torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
+    torch.testing.assert_close(device_x.grad.cpu(), cpu_x.grad)

@@ -33,7 +33,7 @@ class GraphSignature:
         nodes = list(graph.graph.nodes)
         self.inputs = [node for node in nodes if node.op == "placeholder"]
         self.metas = [node.meta.get("val") for node in self.inputs]
-        self._places = places = {node: place for place, node in enumerate(self.inputs)}
+        self._places = places = {node: index for index, node in enumerate(self.inputs)}
         self.written: dict[int, Node] = {}
         self._copies: dict[Node, int] = {}
         for node in nodes:
@@ -81,10 +81,10 @@ class GraphSignature:
 
     def argument(self, node: Node) -> int | None:
         """Return the index of the argument that the output is, after all writes, or None."""
-        place = self._places.get(node)
-        if place is not None and place in self.written:
+        index = self._places.get(node)
+        if index is not None and index in self.written:
             return None  # the value before the write
-        return self._copies.get(node, place)
+        return self._copies.get(node, index)
 
     def family(self, node: Node) -> list[Node]:
         """Return the nodes that share an output's storage, or an empty list if it shares none.
@@ -103,8 +103,8 @@ class GraphSignature:
             elif node in self.outputs and node.op != "placeholder":
                 fixed |= _symbols((meta,))
         return frozenset(
-            place
-            for place, meta in enumerate(self.metas)
+            index
+            for index, meta in enumerate(self.metas)
             if isinstance(meta, torch.SymInt | torch.SymFloat) and not _symbols((meta,)) & fixed
         )
 
@@ -127,12 +127,12 @@ def _families(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[Node, list[
     for node in nodes:
         if isinstance(node.meta.get("val"), torch.Tensor):
             first.setdefault(_storage(node), node)
-    found: dict[int, list[Node]] = {}
+    by_storage: dict[int, list[Node]] = {}
     for output in dict.fromkeys(o for o in outputs if isinstance(o, Node)):
         if isinstance(output.meta.get("val"), torch.Tensor) and output.op != "placeholder":
-            found.setdefault(_storage(output), []).append(output)
+            by_storage.setdefault(_storage(output), []).append(output)
     families: dict[Node, list[Node]] = {}
-    for storage, sharing in found.items():
+    for storage, sharing in by_storage.items():
         if len(sharing) > 1:
             owner = first[storage]
             family = [owner, *(node for node in sharing if _is_part(node, owner))]

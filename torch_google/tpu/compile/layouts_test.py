@@ -24,12 +24,12 @@ def test_convolutions_keep_channels_where_they_are(
     x.requires_grad_()
     device_model, moved = copy.deepcopy(model).to("tpu"), x.detach().to("tpu").requires_grad_()
     assert moved.stride() == x.stride()
-    wanted, eager = model(x), device_model(moved)
+    expected, eager = model(x), device_model(moved)
     actual = torch.compile(device_model)(moved)
-    assert (actual.stride(), eager.stride()) == (wanted.stride(), wanted.stride())
-    torch.testing.assert_close(actual.cpu(), wanted, atol=1e-4, rtol=1e-4)
+    assert (actual.stride(), eager.stride()) == (expected.stride(), expected.stride())
+    torch.testing.assert_close(actual.cpu(), expected, atol=1e-4, rtol=1e-4)
     actual.sum().backward()
-    wanted.sum().backward()
+    expected.sum().backward()
     assert moved.grad is not None
     assert x.grad is not None
     assert moved.grad.stride() == x.grad.stride()

@@ -36,15 +36,15 @@ def parse(mode: str | None, options: Mapping[str, Any] | None) -> Options:
     """Return the options. Raises ValueError with the valid choices for a wrong mode or option."""
     if mode is not None and mode not in MODES:
         raise ValueError(f"tpu: torch.compile has no mode {mode!r}. Use one of: {', '.join(MODES)}")
-    given = dict(options or {})
-    if unknown := sorted(set(given) - names()):
+    values = dict(options or {})
+    if unknown := sorted(set(values) - names()):
         raise ValueError(
             f"tpu: torch.compile has no option {', '.join(unknown)} for the backend 'tpu'. "
             f"Use some of: {', '.join(sorted(names()))}"
         )
-    if isinstance(given.get("buckets"), list | tuple):
-        given["buckets"] = tuple(given["buckets"])
-    chosen = Options(**given)
+    if isinstance(values.get("buckets"), list | tuple):
+        values["buckets"] = tuple(values["buckets"])
+    chosen = Options(**values)
     if not isinstance(chosen.donate, bool):
         raise _wrong("donate", chosen.donate, "True or False")
     if not isinstance(chosen.buckets, bool) and not _are_rising(chosen.buckets):
@@ -74,5 +74,5 @@ def _are_rising(sizes: Any) -> bool:
     )
 
 
-def _wrong(name: str, value: Any, wanted: str) -> ValueError:
-    return ValueError(f"tpu: torch.compile: option {name}={value!r}. Use {wanted}")
+def _wrong(name: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"tpu: torch.compile: option {name}={value!r}. Use {expected}")

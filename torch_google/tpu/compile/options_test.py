@@ -32,7 +32,7 @@ def test_every_mode_is_one_program(cache: None, mode: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "wanted"),
+    ("options", "expected"),
     [
         ({"buckets": []}, "buckets="),
         ({"buckets": [8, 4]}, "buckets="),
@@ -44,8 +44,8 @@ def test_every_mode_is_one_program(cache: None, mode: str) -> None:
         ({"depth": 1}, "no option depth"),
     ],
 )
-def test_what_is_refused(options: dict[str, Any], wanted: str) -> None:
-    with pytest.raises(ValueError, match=wanted):
+def test_what_is_refused(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValueError, match=expected):
         parse(None, options)
 
 

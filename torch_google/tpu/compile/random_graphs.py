@@ -51,17 +51,17 @@ def _attention(x: torch.Tensor, y: torch.Tensor, a: int, b: int) -> torch.Tensor
 
 def _scatter(x: torch.Tensor, y: torch.Tensor, a: int, b: int) -> torch.Tensor:
     dim = _dim(x, a)
-    at = _places(x, dim) // 2
+    index = _places(x, dim) // 2
     if b % 2:
-        return torch.zeros_like(x).index_add(dim, at, x)
+        return torch.zeros_like(x).index_add(dim, index, x)
     shape = [1] * x.dim()
     shape[dim] = -1
-    return torch.zeros_like(x).scatter_add(dim, at.view(shape).expand(x.shape), x)
+    return torch.zeros_like(x).scatter_add(dim, index.view(shape).expand(x.shape), x)
 
 
 def _put(x: torch.Tensor, y: torch.Tensor, a: int, b: int) -> torch.Tensor:
-    at = torch.arange(x.shape[0], device=x.device)
-    return torch.zeros_like(x).index_put((at - 1,), x, accumulate=True)
+    index = torch.arange(x.shape[0], device=x.device)
+    return torch.zeros_like(x).index_put((index - 1,), x, accumulate=True)
 
 
 STEPS: dict[str, _Function] = {
@@ -144,27 +144,27 @@ def inputs(first: int, second: int) -> list[torch.Tensor]:
 def possible(steps: Sequence[GraphStep]) -> list[GraphStep]:
     """Return the steps that are valid for any sizes."""
     pools = [inputs(11, 13), inputs(7, 5), inputs(2, 3)]
-    kept = []
+    valid = []
     for step in steps:
         try:
             results = [step.run(pool) for pool in pools]
         except (RuntimeError, IndexError, ValueError):
             continue
         if all(0 < one.numel() < 20000 and one.dim() < 5 for one in results):
-            kept.append(step)
+            valid.append(step)
             for pool, one in zip(pools, results, strict=True):
                 pool.append(one)
-    return kept
+    return valid
 
 
 def function(steps: Sequence[GraphStep]) -> Callable[..., Any]:
     """Return a function of `inputs` that returns the value of each step."""
 
-    def run(*given: torch.Tensor) -> list[torch.Tensor]:
-        values = list(given)
+    def run(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        values = list(tensors)
         for step in steps:
             values.append(step.run(values))
         # The multiplication copies: views of one tensor would share their storage.
-        return [made * 1 for made in values[len(given) :]]
+        return [value * 1 for value in values[len(tensors) :]]
 
     return run

@@ -58,21 +58,21 @@ def check(steps: Sequence[GraphStep], sizes_of_calls: Sequence[tuple[int, int]] 
     torch.tpu.reset_metrics()
     compiled = torch.compile(run, fullgraph=True, backend="tpu")
     for sizes in sizes_of_calls:
-        theirs = [x.requires_grad_() for x in inputs(*sizes)]
-        ours = [x.detach().to("tpu").requires_grad_() for x in theirs]
-        for x, dims in zip(ours, ((0, 1), (0,), (0,), (0, 1)), strict=True):
+        cpu_inputs = [x.requires_grad_() for x in inputs(*sizes)]
+        device_inputs = [x.detach().to("tpu").requires_grad_() for x in cpu_inputs]
+        for x, dims in zip(device_inputs, ((0, 1), (0,), (0,), (0, 1)), strict=True):
             for dim in dims:
                 torch._dynamo.maybe_mark_dynamic(x, dim)
-        wanted, actual = run(*theirs), compiled(*ours)
-        for step, a, b in zip(steps, wanted, actual, strict=True):
+        expected, actual = run(*cpu_inputs), compiled(*device_inputs)
+        for step, a, b in zip(steps, expected, actual, strict=True):
             assert b.shape == a.shape, step
             assert b.stride() == a.stride() or a.numel() < 2, step
             torch.testing.assert_close(
                 b.detach().cpu(), a.detach(), rtol=1e-3, atol=1e-4, equal_nan=True
             )
-        _backward(wanted, theirs)
-        _backward(actual, ours)
-        for x, y in zip(theirs, ours, strict=True):
+        _backward(expected, cpu_inputs)
+        _backward(actual, device_inputs)
+        for x, y in zip(cpu_inputs, device_inputs, strict=True):
             assert (x.grad is None) == (y.grad is None)
             if x.grad is not None and y.grad is not None:
                 torch.testing.assert_close(

@@ -40,8 +40,8 @@ def partition(joint: GraphModule, split: Callable[[], _Graphs]) -> _Graphs:
     with joint.graph.inserting_before(first):
         key = joint.graph.call_function(random_key, (), {"device": example.device})
     key.meta["val"] = _fake_key(example)
-    for place, node in enumerate(nodes):
-        node.kwargs = {**node.kwargs, ARGUMENT: (key, place)}
+    for position, node in enumerate(nodes):
+        node.kwargs = {**node.kwargs, ARGUMENT: (key, position)}
         # Partitioners save the generator state for operators that they recognise as random.
         node.target = _RandomOp(node.target)
     joint.recompile()
@@ -84,14 +84,14 @@ def _refuse_drawn_again(joint: GraphModule) -> None:
     """
     backward: set[Node] = set()
     for node in joint.graph.nodes:
-        given = node.all_input_nodes
+        inputs = node.all_input_nodes
         if node.op == "placeholder":
             if str(node.target).startswith("tangents"):
                 backward.add(node)
-        elif any(each in backward for each in given):
+        elif any(each in backward for each in inputs):
             backward.add(node)
             if isinstance(node.target, HigherOrderOperator) and any(
-                _draws(joint, each) for each in given
+                _draws(joint, each) for each in inputs
             ):
                 raise NotImplementedError(
                     f"tpu: torch.compile: the gradient of {node.target.name()} would draw other "

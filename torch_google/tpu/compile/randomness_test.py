@@ -44,8 +44,8 @@ def test_what_a_checkpoint_recomputes_is_what_was() -> None:
     x = torch.rand(4, 32, device="tpu", requires_grad=True)
     y = function(x)
     y.sum().backward()
-    kept = (y != 0) * 2.0
-    expected = (torch.cos(x @ weight) * kept) @ weight.t()
+    mask = (y != 0) * 2.0
+    expected = (torch.cos(x @ weight) * mask) @ weight.t()
     assert x.grad is not None
     torch.testing.assert_close(x.grad.cpu(), expected.detach().cpu())
 

@@ -118,9 +118,9 @@ def test_the_compile_cache_tells_padded_programs_of_other_shapes_apart(tmp_path:
         for shape in ((5, 2, 6), (5, 3, 4)):
             torch._dynamo.reset()
             x = torch.randn(shape)
-            given = x.to("tpu")
-            torch._dynamo.mark_dynamic(given, 0)
-            actual = torch.compile(lambda x: x.softmax(-1))(given)
+            device_x = x.to("tpu")
+            torch._dynamo.mark_dynamic(device_x, 0)
+            actual = torch.compile(lambda x: x.softmax(-1))(device_x)
             torch.testing.assert_close(actual.cpu(), x.softmax(-1))
     finally:
         torch.tpu.set_compile_cache(None)
@@ -138,10 +138,10 @@ def test_the_compile_cache_tells_programs_with_other_numbers_of_a_size_apart(
         for function in functions:
             torch._dynamo.reset()
             x = torch.randn(5, 2)
-            given = x.to("tpu").requires_grad_()
-            torch._dynamo.mark_dynamic(given, 0)
-            torch.compile(function)(given).sum().backward()
-            assert given.grad is not None
-            torch.testing.assert_close(given.grad.cpu(), function(torch.ones_like(x)))
+            device_x = x.to("tpu").requires_grad_()
+            torch._dynamo.mark_dynamic(device_x, 0)
+            torch.compile(function)(device_x).sum().backward()
+            assert device_x.grad is not None
+            torch.testing.assert_close(device_x.grad.cpu(), function(torch.ones_like(x)))
     finally:
         torch.tpu.set_compile_cache(None)

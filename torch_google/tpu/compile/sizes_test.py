@@ -45,15 +45,15 @@ def test_the_number_of_programs_is_bounded() -> None:
 
 
 def test_gradients_of_symbolic_sizes() -> None:
-    theirs = nn.Linear(3, 3)
-    ours = deepcopy(theirs).to("tpu")
-    compiled = torch.compile(ours, dynamic=True)
+    model = nn.Linear(3, 3)
+    device_model = deepcopy(model).to("tpu")
+    compiled = torch.compile(device_model, dynamic=True)
     for size in (2, 5, 3):
         x = torch.rand(size, 3)
-        theirs(x).sum().backward()
+        model(x).sum().backward()
         compiled(x.to("tpu")).sum().backward()
-    assert ours.weight.grad is not None
-    torch.testing.assert_close(ours.weight.grad.cpu(), theirs.weight.grad)
+    assert device_model.weight.grad is not None
+    torch.testing.assert_close(device_model.weight.grad.cpu(), model.weight.grad)
 
 
 def test_other_numbers_do_not_compile_again() -> None:

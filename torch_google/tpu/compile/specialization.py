@@ -58,9 +58,9 @@ class _ViewResult:
         if base.dtype != self.dtype:
             usable = base.nbytes // self.dtype.itemsize * self.dtype.itemsize
             base = base[: usable // base.itemsize].view(self.dtype)
-        seen = base.as_strided(self.sizes, self.strides, self.offset)
-        seen = seen.conj() if self.conj else seen
-        return torch._neg_view(seen) if self.neg else seen
+        view = base.as_strided(self.sizes, self.strides, self.offset)
+        view = view.conj() if self.conj else view
+        return torch._neg_view(view) if self.neg else view
 
 
 class Specialization:
@@ -82,16 +82,16 @@ class Specialization:
             for adapter, value in zip(self._adapters, args, strict=True)
         ]
         self._inputs = [
-            place
-            for place, adapter in enumerate(self._adapters)
-            if adapter is not None or place in signature.numbers
+            index
+            for index, adapter in enumerate(self._adapters)
+            if adapter is not None or index in signature.numbers
         ]
         self._all = len(self._inputs) == len(args)
         self._written = list(signature.written)
         self._donated = [
-            place
-            for place in self._written
-            if options.donate and signature.metas[place].device == signature.device
+            index
+            for index in self._written
+            if options.donate and signature.metas[index].device == signature.device
         ]
         # The program's outputs after the written values, each with the nodes that it is built from.
         self._made: list[tuple[TensorSpec, list[Node]]] = []
@@ -108,23 +108,23 @@ class Specialization:
         # Check before any random state is consumed or argument donated: a failed program loses
         # both.
         adapter.check_room(self._signature.device, self._needs)
-        for place in self._donated:
-            if getrefcount(arrays[place]) > OWNERS or adapter.is_shared(args[place]):
-                arrays[place] = arrays[place].copy()
+        for index in self._donated:
+            if getrefcount(arrays[index]) > OWNERS or adapter.is_shared(args[index]):
+                arrays[index] = arrays[index].copy()
                 adapter.count("copy")
-        given = arrays if self._all else [arrays[place] for place in self._inputs]
+        inputs = arrays if self._all else [arrays[index] for index in self._inputs]
         if self._signature.random:
-            given = [*given, *adapter.draw(self._signature.device)]
+            inputs = [*inputs, *adapter.draw(self._signature.device)]
         try:
-            outputs = self._run(*given)
+            outputs = self._run(*inputs)
         except RuntimeError as error:  # which JAX's errors derive from
             adapter.explain(error)
         adapter.count("call")
         count = len(self._written)
-        for place, array in zip(self._written, outputs[:count], strict=True):
-            own = self._adapters[place]
+        for index, array in zip(self._written, outputs[:count], strict=True):
+            own = self._adapters[index]
             assert own is not None
-            own.store(args[place], array)
+            own.store(args[index], array)
         tensors = iter(self._give(outputs[count:]))
         return [
             args[result.place]
@@ -140,9 +140,9 @@ class Specialization:
         if not isinstance(output, Node):
             return output
         meta = output.meta.get("val")
-        place = self._signature.argument(output)
-        if place is not None:
-            return _ArgumentResult(place)
+        index = self._signature.argument(output)
+        if index is not None:
+            return _ArgumentResult(index)
         if not isinstance(meta, torch.Tensor):
             return self._symbols.concrete(meta)
         sizes = self._symbols.sizes(meta.shape)
@@ -178,24 +178,24 @@ class Specialization:
             (
                 adapter_of(device),
                 positions,
-                adapter_of(device).plan([self._made[at][0] for at in positions]),
+                adapter_of(device).plan([self._made[position][0] for position in positions]),
             )
             for device, positions in devices.items()
         ]
 
     def _give(self, arrays: Sequence[jax.Array]) -> list[Any]:
         """Return new tensors in the order of the results, whatever their devices."""
-        given: dict[int, list[torch.Tensor]] = {}
+        by_position: dict[int, list[torch.Tensor]] = {}
         for adapter, positions, plan in self._givers:
-            tensors = adapter.give([arrays[at] for at in positions], plan)
+            tensors = adapter.give([arrays[position] for position in positions], plan)
             if len(self._givers) == 1 and not self._shared:
                 return tensors
-            for at, tensor in zip(positions, tensors, strict=True):
-                given.setdefault(at, []).append(tensor)
+            for position, tensor in zip(positions, tensors, strict=True):
+                by_position.setdefault(position, []).append(tensor)
         return [
-            given[result.position].pop(0)
+            by_position[result.position].pop(0)
             if isinstance(result, _NewResult)
-            else result.of(given[result.position][0])
+            else result.of(by_position[result.position][0])
             for result in self._results
             if isinstance(result, _NewResult | _ViewResult)
         ]
@@ -205,13 +205,13 @@ class Specialization:
         adapter = signature.adapter()
         sharding = adapter.sharding(signature.device)
         specs = [
-            arrays[place]
-            if place in signature.numbers
-            else jax.ShapeDtypeStruct(arrays[place].shape, arrays[place].dtype, sharding=sharding)
-            for place in self._inputs
+            arrays[index]
+            if index in signature.numbers
+            else jax.ShapeDtypeStruct(arrays[index].shape, arrays[index].dtype, sharding=sharding)
+            for index in self._inputs
         ]
         specs += [0, 0] if signature.random else []
-        donated = tuple(self._inputs.index(place) for place in self._donated)
+        donated = tuple(self._inputs.index(index) for index in self._donated)
 
         def trace(function: Callable[..., tuple[Any, ...]]) -> jax.stages.Traced:
             jitted = jax.jit(function, donate_argnums=donated, out_shardings=sharding)
@@ -223,8 +223,8 @@ class Specialization:
             quicker = reordered(traced.jaxpr) if on_cpu else None
             return (traced if quicker is None else trace(quicker)).lower()
 
-        baked = [value for place, value in enumerate(self._args) if place not in self._inputs]
-        kept = (
+        baked = [value for index, value in enumerate(self._args) if index not in self._inputs]
+        details = (
             specs,
             self._layouts,
             baked,
@@ -237,27 +237,27 @@ class Specialization:
         adapter.count("compile")
         # Operators of other libraries may change under the same name, so the lowered text is their
         # key.
-        key = fingerprint(signature.graph, kept) if is_ours(signature.graph) else None
+        key = fingerprint(signature.graph, details) if is_ours(signature.graph) else None
         return adapter.compile("torch.compile", lower, key, signature.device)
 
-    def _function(self, *given: Any) -> tuple[Any, ...]:
+    def _function(self, *inputs: Any) -> tuple[Any, ...]:
         signature = self._signature
         key = None
         if signature.random:
-            key = jax.random.fold_in(jax.random.key(given[-2]), given[-1])
+            key = jax.random.fold_in(jax.random.key(inputs[-2]), inputs[-1])
         values = list(self._args)
-        for place, array in zip(self._inputs, given, strict=False):
-            adapter = self._adapters[place]
-            values[place] = array if adapter is None else adapter.read(array, self._layouts[place])
+        for index, array in zip(self._inputs, inputs, strict=False):
+            adapter = self._adapters[index]
+            values[index] = array if adapter is None else adapter.read(array, self._layouts[index])
         evaluation = Evaluation(signature.graph, self._symbols, key)
         evaluation.run(values)
         written = []
-        for place, node in signature.written.items():
-            adapter = self._adapters[place]
+        for index, node in signature.written.items():
+            adapter = self._adapters[index]
             assert adapter is not None
             written.append(
                 adapter.write(
-                    given[self._inputs.index(place)], evaluation.values[node], self._layouts[place]
+                    inputs[self._inputs.index(index)], evaluation.values[node], self._layouts[index]
                 )
             )
         fresh = [self._packed(evaluation, result, nodes) for result, nodes in self._made]

@@ -85,9 +85,9 @@ class _SymbolicProgram:
     def shape(self, meta: torch.Tensor) -> tuple[Any, ...]:
         return tuple(self._number(expr_of(size)) for size in meta.shape)
 
-    def function(self, *given: Any) -> list[Any]:
-        key = given[-1] if self.random else None
-        values: dict[Node, Any] = dict(zip(self._given, given, strict=False))
+    def function(self, *inputs: Any) -> list[Any]:
+        key = inputs[-1] if self.random else None
+        values: dict[Node, Any] = dict(zip(self._given, inputs, strict=False))
         values |= {node: constant(tensor) for node, tensor in self._constants.items()}
         for position, node in enumerate(self._nodes):
             if node.op == "call_function":
@@ -98,7 +98,7 @@ class _SymbolicProgram:
             for spec in self._program.graph_signature.output_specs
         ]
         results = map_arg(self._nodes[-1].args[0], lambda node: values[node])
-        return [one for one, kept in zip(results, is_output, strict=True) if kept]
+        return [one for one, selected in zip(results, is_output, strict=True) if selected]
 
     def _call(self, node: Node, position: int, values: Mapping[Node, Any], key: Any) -> Any:
         meta = node.meta.get("val")
@@ -154,8 +154,8 @@ class _SymbolicProgram:
 def _count(args: Sequence[Any], length: Any) -> jax.Array:
     """Lower arange to a given length: its lowering needs the ends as numbers to find the length."""
     start, step = (0, 1) if len(args) == 1 else (args[0], args[2] if len(args) > 2 else 1)
-    whole = isinstance(start, int) and isinstance(step, int)
-    places = jax.numpy.arange(length, dtype=jax.numpy.int64 if whole else jax.numpy.float64)
+    is_integer = isinstance(start, int) and isinstance(step, int)
+    places = jax.numpy.arange(length, dtype=jax.numpy.int64 if is_integer else jax.numpy.float64)
     return start + places * step
 
 

@@ -14,12 +14,12 @@ Symbolic = torch.SymInt | torch.SymFloat | torch.SymBool
 class Symbols:
     """The values of the symbols of a graph's inputs in one call.
 
-    `metas` are the fake values of the inputs, `given` their actual values.
+    `metas` are the fake values of the inputs, `values` their actual values.
     """
 
-    def __init__(self, metas: Sequence[Any], given: Sequence[Any]) -> None:
+    def __init__(self, metas: Sequence[Any], values: Sequence[Any]) -> None:
         self._values: dict[Any, int] = {}
-        for meta, value in zip(metas, given, strict=True):
+        for meta, value in zip(metas, values, strict=True):
             if isinstance(meta, torch.SymInt):
                 self._learn(meta, value)
             elif isinstance(meta, torch.Tensor):

@@ -84,9 +84,9 @@ def compile_step(
         for group, written in zip(optimizer.param_groups, changes, strict=True):
             _update(group, written)
         after = _fractions(optimizer)
-        for place, numbers in before.items():
-            if after.get(place) != numbers:
-                raise _changed(place)
+        for owner, numbers in before.items():
+            if after.get(owner) != numbers:
+                raise _changed(owner)
         return result
 
     return run
@@ -197,14 +197,14 @@ def _fractions(optimizer: torch.optim.Optimizer) -> dict[str, list[float]]:
     held: list[Any] = []
     for value in optimizer.state.values():
         held += value.values() if isinstance(value, dict) else [value]
-    found = {"its state": [value for value in held if isinstance(value, float)]}
+    fractions = {"its state": [value for value in held if isinstance(value, float)]}
     for name, value in _own(optimizer)[0].items():
         leaves: list[Any] = []
         for leaf in pytree.tree_leaves(value):
-            whole = isinstance(leaf, torch.Tensor) or not hasattr(leaf, "__dict__")
-            leaves += [leaf] if whole else pytree.tree_leaves(list(vars(leaf).values()))
-        found[f"its own {name!r}"] = [leaf for leaf in leaves if isinstance(leaf, float)]
-    return {place: numbers for place, numbers in found.items() if numbers}
+            is_leaf = isinstance(leaf, torch.Tensor) or not hasattr(leaf, "__dict__")
+            leaves += [leaf] if is_leaf else pytree.tree_leaves(list(vars(leaf).values()))
+        fractions[f"its own {name!r}"] = [leaf for leaf in leaves if isinstance(leaf, float)]
+    return {owner: numbers for owner, numbers in fractions.items() if numbers}
 
 
 def _written(before: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
@@ -227,10 +227,10 @@ def _update(group: dict[str, Any], written: dict[str, Any]) -> None:
             raise _changed(f"{name!r} of its group")
 
 
-def _changed(what: str) -> ValueError:
+def _changed(owner: str) -> ValueError:
     # torch's graphs return a non-integer number with its value at compile time.
     return ValueError(
-        f"tpu: compile_step: the optimizer has changed {what}, a number that one program cannot "
+        f"tpu: compile_step: the optimizer has changed {owner}, a number that one program cannot "
         "return. This step is done; from now on use torch.compile(loss) and optimizer.step()"
     )
 

@@ -299,8 +299,8 @@ def _five_steps(
         return weight.square().sum()
 
     step = compile_step(loss, optimizer) if device == "tpu" else None
-    for at in range(5):
-        before(optimizer, at)
+    for turn in range(5):
+        before(optimizer, turn)
         _take(step, optimizer, loss)
     return weight.tolist(), optimizer
 
@@ -319,13 +319,13 @@ def _tensors(parameters: Any) -> optim.Optimizer:
     ids=["numbers", "tensors", "a method", "a kind of torch's"],
 )
 def test_an_optimizer_with_attributes_of_its_own(make: Make) -> None:
-    def nothing(optimizer: Any, at: int) -> None:
+    def nothing(optimizer: Any, turn: int) -> None:
         pass
 
-    (theirs, reference), (ours, optimizer) = (
+    (expected, reference), (actual, optimizer) = (
         _five_steps(make, device, nothing) for device in ("cpu", "tpu")
     )
-    assert ours == pytest.approx(theirs, rel=1e-4)
+    assert actual == pytest.approx(expected, rel=1e-4)
     assert getattr(optimizer, "note", None) == getattr(reference, "note", None)
     for name in ("calls", "scale", "limit", "total", "listed", "named", "latest"):
         mine, its = (getattr(each, name, None) for each in (optimizer, reference))
@@ -334,8 +334,8 @@ def test_an_optimizer_with_attributes_of_its_own(make: Make) -> None:
 
 @pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
 def test_attributes_that_others_change() -> None:
-    def change(optimizer: Any, at: int) -> None:
-        optimizer.scale = (at + 1) / 4
+    def change(optimizer: Any, turn: int) -> None:
+        optimizer.scale = (turn + 1) / 4
 
     results = [
         _five_steps(lambda p: _Scaled(p, scale=2.0), device, change)[0] for device in ("cpu", "tpu")
@@ -368,7 +368,7 @@ class _Halving(_Signs):
 
 @pytest.mark.skipif(V2_6, reason="v2.6 cannot trace backward")
 @pytest.mark.parametrize(
-    ("place", "what"),
+    ("holder", "owner"),
     [
         ("state", "its state"),
         ("attribute", "its own 'rate'"),
@@ -376,13 +376,15 @@ class _Halving(_Signs):
         ("inner", "its own 'inner'"),
     ],
 )
-def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(place: str, what: str) -> None:
+def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(
+    holder: str, owner: str
+) -> None:
     weight = nn.Parameter(torch.zeros(3, device="tpu"))
     held = {"rate": 1.0, "named": {"rate": 1.0}, "inner": _Rate()}
-    step = compile_step(lambda: weight.sum(), _Halving([weight], place=place, **held))
-    if place == "state":
+    step = compile_step(lambda: weight.sum(), _Halving([weight], place=holder, **held))
+    if holder == "state":
         step()  # creates it
-    with pytest.raises(ValueError, match=f"has changed {what}, a number that one program"):
+    with pytest.raises(ValueError, match=f"has changed {owner}, a number that one program"):
         step()
 
 
@@ -396,7 +398,7 @@ def test_an_optimizer_that_changes_a_fraction_of_its_own_is_refused(place: str, 
         ),
         (
             lambda p: optim.AdamW(p, lr=0.1),
-            [{"betas": (0.9 - at / 100, 0.999), "lr": 0.1 / (at + 1)} for at in range(5)],
+            [{"betas": (0.9 - turn / 100, 0.999), "lr": 0.1 / (turn + 1)} for turn in range(5)],
         ),
     ],
 )

@@ -12,20 +12,20 @@ from torch_google.tpu import _C
 
 def check(function: Callable[..., Any], *args: torch.Tensor, calls: int = 2) -> None:
     """Call `function` on the CPU and compiled on the device, and compare results and arguments."""
-    ours = [arg.to("tpu") for arg in args]
+    device_args = [arg.to("tpu") for arg in args]
     compiled = torch.compile(function, fullgraph=True)
     for _ in range(calls):
-        expected, actual = function(*args), compiled(*ours)
+        expected, actual = function(*args), compiled(*device_args)
         alike(actual, expected)
-        alike(ours, args)
+        alike(device_args, args)
 
 
-def alike(found: Any, expected: Any) -> None:
+def alike(actual: Any, expected: Any) -> None:
     if isinstance(expected, torch.Tensor):
-        assert found.stride() == expected.stride()
-        torch.testing.assert_close(found.cpu(), expected)
+        assert actual.stride() == expected.stride()
+        torch.testing.assert_close(actual.cpu(), expected)
     else:
-        for mine, its in zip(found, expected, strict=True):
+        for mine, its in zip(actual, expected, strict=True):
             alike(mine, its)
 
 
@@ -71,11 +71,11 @@ def test_views_are_written_where_they_lie() -> None:
         return x * 2
 
     base = torch.zeros(4, 4)
-    ours = base.to("tpu")
+    device_base = base.to("tpu")
     compiled = torch.compile(function, fullgraph=True)
-    alike(compiled(ours[1:3, ::2]), function(base[1:3, ::2]))
-    alike(compiled(ours.t()[1:]), function(base.t()[1:]))
-    alike(ours, base)
+    alike(compiled(device_base[1:3, ::2]), function(base[1:3, ::2]))
+    alike(compiled(device_base.t()[1:]), function(base.t()[1:]))
+    alike(device_base, base)
 
 
 def test_arguments_that_overlap() -> None:
@@ -84,11 +84,11 @@ def test_arguments_that_overlap() -> None:
         return x + y
 
     base = torch.arange(6.0)
-    ours = base.to("tpu")
+    device_base = base.to("tpu")
     compiled = torch.compile(function, fullgraph=True)
-    alike(compiled(ours[:4], ours[2:]), function(base[:4], base[2:]))
-    alike(compiled(ours, ours), function(base, base))
-    alike(ours, base)
+    alike(compiled(device_base[:4], device_base[2:]), function(base[:4], base[2:]))
+    alike(compiled(device_base, device_base), function(base, base))
+    alike(device_base, base)
 
 
 def test_a_result_may_be_the_argument() -> None:
@@ -106,13 +106,13 @@ def test_results_share_storage_as_they_do_without_a_compiler() -> None:
         return y.t(), y[0], x.view(-1), y.expand(2, *y.shape), x[1]
 
     x = torch.rand(3, 4)
-    ours = x.to("tpu")
-    expected, actual = function(x), torch.compile(function, fullgraph=True)(ours)
+    device_x = x.to("tpu")
+    expected, actual = function(x), torch.compile(function, fullgraph=True)(device_x)
     for results in (expected, actual):
         results[2].add_(1)
         results[0].mul_(3)
     alike(actual, expected)
-    alike(ours, x)
+    alike(device_x, x)
 
 
 @pytest.mark.parametrize("sizes", [(0, 3), (2, 0), ()], ids=str)
@@ -126,10 +126,10 @@ def test_numbers_on_the_cpu_beside_tensors_of_the_device() -> None:
         return x * scale
 
     x, scale = torch.rand(3), torch.tensor(1.0)
-    ours, its = x.to("tpu"), scale.clone()
+    device_x, its = x.to("tpu"), scale.clone()
     compiled = torch.compile(function)
     for _ in range(3):
-        alike(compiled(ours, its), function(x, scale))
+        alike(compiled(device_x, its), function(x, scale))
         alike(its, scale)
 
 
@@ -164,11 +164,13 @@ def test_complex_numbers_that_are_conjugated_lazily() -> None:
 def test_a_gradient_that_is_conjugated_lazily() -> None:
     values, grad = torch.tensor([1 + 2j, 3 - 1j]), torch.tensor([1j, 2 + 1j])
     function = torch.compile(lambda z: z * z)
-    ours, theirs = values.to("tpu").requires_grad_(), values.clone().requires_grad_()
+    device_values, cpu_values = values.to("tpu").requires_grad_(), values.clone().requires_grad_()
     for lazily in (False, True):
-        given = grad.to("tpu").conj() if lazily else grad.to("tpu")
-        (actual,) = torch.autograd.grad(function(ours), ours, given)
-        (expected,) = torch.autograd.grad(theirs * theirs, theirs, grad.conj() if lazily else grad)
+        device_grad = grad.to("tpu").conj() if lazily else grad.to("tpu")
+        (actual,) = torch.autograd.grad(function(device_values), device_values, device_grad)
+        (expected,) = torch.autograd.grad(
+            cpu_values * cpu_values, cpu_values, grad.conj() if lazily else grad
+        )
         torch.testing.assert_close(actual.cpu(), expected)
 
 
@@ -194,13 +196,13 @@ def test_results_of_several_dtypes_share_storage(
 ) -> None:
     compiled = torch.compile(function, fullgraph=True, dynamic=dynamic)
     for size in (3, 4) if dynamic else (3,):
-        for place in range(len(function(torch.ones(size)))):
+        for index in range(len(function(torch.ones(size)))):
             x = torch.rand(size)
             expected, actual = function(x), compiled(x.to("tpu"))
             alike(actual, expected)
             for results in (expected, actual):
-                results[place].zero_()
+                results[index].zero_()
             alike(actual, expected)
-            for own, theirs in zip(actual, expected, strict=True):
-                assert own.is_conj() == theirs.is_conj()
-                assert own.is_neg() == theirs.is_neg()
+            for own, cpu_result in zip(actual, expected, strict=True):
+                assert own.is_conj() == cpu_result.is_conj()
+                assert own.is_neg() == cpu_result.is_neg()

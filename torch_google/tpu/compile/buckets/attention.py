@@ -18,8 +18,8 @@ from torch_google.tpu.lowerings.opmath import is_zero
 def attention(call: RuleCall) -> Any:
     q, k, v = _operands(call, *call.args[:3])
     bias, _ = _bias(call, q, k, call.args[3])
-    given = [cleared(call.scope, x) for x in (q, k, v)]
-    out, lse, seed, offset = call.lower(*given, bias, *call.args[4:], **call.kwargs)
+    inputs = [cleared(call.scope, x) for x in (q, k, v)]
+    out, lse, seed, offset = call.lower(*inputs, bias, *call.args[4:], **call.kwargs)
     assert lse is not None
     dims = (*q.dims[:2], call.own(1)[2])
     if is_padded(q.dims[2]) and lse.size:  # torch has infinity in the rows up to a multiple of 32
@@ -67,7 +67,7 @@ def _operands(
 
 
 def _bias(
-    call: RuleCall, q: PaddedArray, k: PaddedArray, given: PaddedArray | None
+    call: RuleCall, q: PaddedArray, k: PaddedArray, bias: PaddedArray | None
 ) -> tuple[Any, tuple[Dim, ...] | None]:
     """Return a bias or mask that hides padded keys, and the dims of the bias's gradient.
 
@@ -77,15 +77,15 @@ def _bias(
     real = valid(scope, k, [2])
     if real is not None:
         real = real.reshape(-1)  # no more dimensions than the bias has
-    if given is None:
+    if bias is None:
         return real, None
-    lead = 4 - len(given.dims)
+    lead = 4 - len(bias.dims)
     target_dims = (q.dims[0], q.dims[1], q.dims[2], k.dims[2])[lead:]
     dims = tuple(
-        () if own == () else theirs for own, theirs in zip(given.dims, target_dims, strict=True)
+        () if own == () else target for own, target in zip(bias.dims, target_dims, strict=True)
     )
     # An infinity in a padded row makes that row's weights NaN, and with them every key's gradient.
-    fitted = cleared(scope, redim(scope, given, dims))
+    fitted = cleared(scope, redim(scope, bias, dims))
     if real is None:
         return fitted, dims
     if fitted.dtype == jnp.bool_:

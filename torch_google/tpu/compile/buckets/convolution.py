@@ -29,8 +29,8 @@ def convolution_backward(call: RuleCall) -> Any:
         require(call.op.name(), x.dims[2:])
     x = _in_front(call, x)
     grad = _in_front(call, redim(call.scope, grad, (x.dims[0], *grad.dims[1:])))
-    given = [cleared(call.scope, grad), cleared(call.scope, x)]
-    to_x, *rest = call.lower(*given, *call.args[2:])
+    inputs = [cleared(call.scope, grad), cleared(call.scope, x)]
+    to_x, *rest = call.lower(*inputs, *call.args[2:])
     return [
         None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
@@ -67,13 +67,13 @@ def windows(call: RuleCall) -> Any:
 def windows_backward(call: RuleCall) -> Any:
     grad, x, *others = call.args
     batch = _images(call, x)
-    given = [
+    inputs = [
         redim(call.scope, value, (*x.dims[:batch], *value.dims[batch:]))
         if isinstance(value, PaddedArray)
         else value
         for value in (grad, x, *others)
     ]
-    return [PaddedArray(call.lower(*given, **call.kwargs)[0], x.dims)]
+    return [PaddedArray(call.lower(*inputs, **call.kwargs)[0], x.dims)]
 
 
 def _in_front(call: RuleCall, x: PaddedArray) -> PaddedArray:

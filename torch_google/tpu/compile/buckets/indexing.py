@@ -95,8 +95,8 @@ def scatter(call: RuleCall) -> Any:
     x = _beside(call.scope, x, index, axis)
     if isinstance(source, PaddedArray):
         source = _beside(call.scope, source, index, None)
-    at = _nowhere(call.scope, index, x.array.shape[axis])
-    return [same(x, call.lower(x, axis, at, source, *others, **call.kwargs)[0])]
+    indices = _nowhere(call.scope, index, x.array.shape[axis])
+    return [same(x, call.lower(x, axis, indices, source, *others, **call.kwargs)[0])]
 
 
 @rule("aten::index.Tensor", "aten::_unsafe_index.Tensor")
@@ -114,18 +114,20 @@ def index_put(call: RuleCall) -> Any:
         return _masked(call, x, indices[0], values)
     x, items, outside, dims = _indexed(call, x, indices)
     if outside is not None:  # indices from padding are past the end, where writes are dropped
-        first = next(at for at, item in enumerate(items) if not isinstance(item, slice))
+        first = next(position for position, item in enumerate(items) if not isinstance(item, slice))
         moved = jnp.where(outside, x.array.shape[first], items[first])
         items = (*items[:first], moved, *items[first + 1 :])
     lead = len(dims) - len(values.dims)
-    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(values.dims))
-    given = redim(call.scope, values, target_dims).array.astype(x.array.dtype)
+    target_dims = tuple(
+        () if own == () else dims[lead + position] for position, own in enumerate(values.dims)
+    )
+    updates = redim(call.scope, values, target_dims).array.astype(x.array.dtype)
     target = x.array.at[items]
     if not call.argument("accumulate"):
-        return [same(x, target.set(given, mode="drop"))]
+        return [same(x, target.set(updates, mode="drop"))]
     if x.array.dtype == jnp.bool_:
-        return [same(x, target.max(given, mode="drop"))]
-    return [same(x, target.add(given, mode="drop"))]
+        return [same(x, target.max(updates, mode="drop"))]
+    return [same(x, target.add(updates, mode="drop"))]
 
 
 def _masked(call: RuleCall, x: PaddedArray, mask: PaddedArray, values: PaddedArray) -> Any:
@@ -141,11 +143,11 @@ def _indexed(
     call: RuleCall, x: PaddedArray, indices: Any
 ) -> tuple[PaddedArray, tuple[Any, ...], Any, tuple[Dim, ...]]:
     """Return x, its indices, the mask of padded indices, and the result's dims."""
-    given = [at for at, item in enumerate(indices) if item is not None]
-    tensors = [indices[at] for at in given]
+    indexed_axes = [position for position, item in enumerate(indices) if item is not None]
+    tensors = [indices[position] for position in indexed_axes]
     if any(item.array.dtype in (jnp.bool_, jnp.uint8) for item in tensors):
         raise PaddingRefusal("a mask for an index")
-    for axis in given:
+    for axis in indexed_axes:
         x = leading(call.scope, x, axis)
     lead, alike = aligned(call.scope, tensors)
     rank = len(lead)
@@ -156,14 +158,14 @@ def _indexed(
             real = real.reshape((1,) * (rank - real.ndim) + real.shape)
             outside = ~real if outside is None else outside | ~real
     items: list[Any] = [slice(None)] * len(x.dims)
-    for axis, item in zip(given, alike, strict=True):
+    for axis, item in zip(indexed_axes, alike, strict=True):
         array = item.array
         if is_padded(x.dims[axis]):
             array = jnp.where(array < 0, array + call.scope.real(x.dims[axis]), array)
         items[axis] = array
-    rest = [dim for axis, dim in enumerate(x.dims) if axis not in given]
-    together = given == list(range(given[0], given[-1] + 1))
-    ahead = given[0] if together else 0
+    rest = [dim for axis, dim in enumerate(x.dims) if axis not in indexed_axes]
+    together = indexed_axes == list(range(indexed_axes[0], indexed_axes[-1] + 1))
+    ahead = indexed_axes[0] if together else 0
     return x, tuple(items), outside, (*rest[:ahead], *lead, *rest[ahead:])
 
 
@@ -175,13 +177,13 @@ def _nowhere(scope: SizeScope, index: PaddedArray, end: int) -> jax.Array:
 
 def _beside(scope: SizeScope, x: PaddedArray, index: PaddedArray, axis: int | None) -> PaddedArray:
     """Return x with its other dimensions padded like those of an index."""
-    for at, (own, theirs) in enumerate(zip(x.dims, index.dims, strict=True)):
-        if at == axis:
-            x = leading(scope, x, at)
-        elif own != theirs:
-            if len(own) > 1 or len(theirs) > 1:
+    for position, (own, index_dim) in enumerate(zip(x.dims, index.dims, strict=True)):
+        if position == axis:
+            x = leading(scope, x, position)
+        elif own != index_dim:
+            if len(own) > 1 or len(index_dim) > 1:
                 raise PaddingRefusal("an index that is padded in another way")
-            if width(own) < width(theirs):
-                grown = jnp.take(x.array, jnp.arange(width(theirs)), at, mode="clip")
-                x = PaddedArray(grown, (*x.dims[:at], theirs, *x.dims[at + 1 :]))
+            if width(own) < width(index_dim):
+                grown = jnp.take(x.array, jnp.arange(width(index_dim)), position, mode="clip")
+                x = PaddedArray(grown, (*x.dims[:position], index_dim, *x.dims[position + 1 :]))
     return x

@@ -24,9 +24,9 @@ def slice_(call: RuleCall) -> Any:
     if call.scope.dim(_whole(call, axis)) == target_dim:
         return [x]
     x = leading(call.scope, x, axis)
-    at = _places(call, call.scope.real(x.dims[axis]), target_dim)
+    positions = _places(call, call.scope.real(x.dims[axis]), target_dim)
     dims = (*x.dims[:axis], target_dim, *x.dims[axis + 1 :])
-    return [PaddedArray(_gathered(x.array, at, axis), dims, x.uniform)]
+    return [PaddedArray(_gathered(x.array, positions, axis), dims, x.uniform)]
 
 
 @rule("aten::slice_scatter")
@@ -59,9 +59,11 @@ def select(call: RuleCall) -> Any:
     x, dim, index = call.args
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis)
-    at = _from_front(index, call.scope.real(x.dims[axis]))
+    position = _from_front(index, call.scope.real(x.dims[axis]))
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
-    return [PaddedArray(jax.lax.dynamic_index_in_dim(x.array, at, axis, keepdims=False), dims)]
+    return [
+        PaddedArray(jax.lax.dynamic_index_in_dim(x.array, position, axis, keepdims=False), dims)
+    ]
 
 
 @rule("aten::select_backward")
@@ -71,8 +73,10 @@ def select_backward(call: RuleCall) -> Any:
     own = call.own()[axis]
     dims = (*grad.dims[:axis], own, *grad.dims[axis:])
     zeros = jnp.zeros([width(part) for part in dims], grad.array.dtype)
-    at = _from_front(index, call.scope.real(own))
-    return [PaddedArray(jax.lax.dynamic_update_index_in_dim(zeros, grad.array, at, axis), dims)]
+    position = _from_front(index, call.scope.real(own))
+    return [
+        PaddedArray(jax.lax.dynamic_update_index_in_dim(zeros, grad.array, position, axis), dims)
+    ]
 
 
 @rule("aten::select_scatter")
@@ -81,9 +85,9 @@ def select_scatter(call: RuleCall) -> Any:
     axis = axis_of(x, dim)
     x = leading(call.scope, x, axis)
     source = redim(call.scope, source, (*x.dims[:axis], *x.dims[axis + 1 :]))
-    at = _from_front(index, call.scope.real(x.dims[axis]))
-    given = source.array.astype(x.array.dtype)
-    return [same(x, jax.lax.dynamic_update_index_in_dim(x.array, given, at, axis))]
+    position = _from_front(index, call.scope.real(x.dims[axis]))
+    updates = source.array.astype(x.array.dtype)
+    return [same(x, jax.lax.dynamic_update_index_in_dim(x.array, updates, position, axis))]
 
 
 @rule(
@@ -101,9 +105,9 @@ def split(call: RuleCall) -> Any:
     parts = []
     for meta in call.metas:
         own = call.scope.dim(meta.shape[axis])
-        at = start + jnp.arange(width(own))
+        positions = start + jnp.arange(width(own))
         dims = (*x.dims[:axis], own, *x.dims[axis + 1 :])
-        parts.append(PaddedArray(_gathered(x.array, at, axis), dims))
+        parts.append(PaddedArray(_gathered(x.array, positions, axis), dims))
         start = start + call.scope.real(own)
     return parts
 
@@ -114,8 +118,8 @@ def unbind(call: RuleCall) -> Any:
     axis = axis_of(x, call.argument("dim"))
     dims = (*x.dims[:axis], *x.dims[axis + 1 :])
     return [
-        PaddedArray(jax.lax.index_in_dim(x.array, at, axis, keepdims=False), dims)
-        for at in range(len(call.metas))
+        PaddedArray(jax.lax.index_in_dim(x.array, position, axis, keepdims=False), dims)
+        for position in range(len(call.metas))
     ]
 
 
@@ -125,10 +129,12 @@ def cat(call: RuleCall) -> Any:
     rank = len(call.metas[0].shape)
     axis = call.argument("dim") % rank
     # An empty one-dimensional tensor affects only the dtype.
-    kept = [x for x in tensors if len(x.dims) == rank]
-    given = common(*(x.array for x in tensors))
-    arrays = [array for array, x in zip(given, tensors, strict=True) if len(x.dims) == rank]
-    parts = [PaddedArray(array, x.dims, x.uniform) for array, x in zip(arrays, kept, strict=True)]
+    same_rank = [x for x in tensors if len(x.dims) == rank]
+    promoted = common(*(x.array for x in tensors))
+    arrays = [array for array, x in zip(promoted, tensors, strict=True) if len(x.dims) == rank]
+    parts = [
+        PaddedArray(array, x.dims, x.uniform) for array, x in zip(arrays, same_rank, strict=True)
+    ]
     parts = [leading(call.scope, part, axis) for part in parts]
     others = [
         PaddedArray(jnp.take(p.array, 0, axis, mode="clip"), _without(p, axis)) for p in parts
@@ -167,18 +173,18 @@ def stack(call: RuleCall) -> Any:
 def pad(call: RuleCall) -> Any:
     x, widths = call.args[:2]
     value = convert(call.argument("value"), call.metas[0].dtype)
-    for at in range(0, len(widths), 2):
-        axis = len(x.dims) - 1 - at // 2
-        before, after = widths[at], widths[at + 1]
+    for offset in range(0, len(widths), 2):
+        axis = len(x.dims) - 1 - offset // 2
+        before, after = widths[offset], widths[offset + 1]
         if isinstance(before, int) and isinstance(after, int) and before == after == 0:
             continue
         own = call.scope.dim(call.metas[0].shape[axis])
         x = leading(call.scope, x, axis)
-        place = jnp.arange(width(own)) - before
+        positions = jnp.arange(width(own)) - before
         shape = [1] * len(x.dims)
         shape[axis] = width(own)
-        inside = (place >= 0) & (place < call.scope.real(x.dims[axis]))
-        array = jnp.where(inside.reshape(shape), _gathered(x.array, place, axis), value)
+        inside = (positions >= 0) & (positions < call.scope.real(x.dims[axis]))
+        array = jnp.where(inside.reshape(shape), _gathered(x.array, positions, axis), value)
         x = PaddedArray(array, (*x.dims[:axis], own, *x.dims[axis + 1 :]))
     return [x]
 
@@ -188,13 +194,13 @@ def _whole(call: RuleCall, axis: int) -> Any:
     return expression(call.args[0].dims[axis])
 
 
-def _places(call: RuleCall, size: Any, wanted: Dim) -> jax.Array:
+def _places(call: RuleCall, size: Any, target_dim: Dim) -> jax.Array:
     """Return the indices that a slice takes, followed by those of padding."""
     names = {argument.name for argument in call.op._schema.arguments}
     start = call.argument("start")
     step = call.argument("step") if "step" in names else 1
     first = _within(0 if start is None else start, size)
-    return first + jnp.arange(width(wanted)) * step
+    return first + jnp.arange(width(target_dim)) * step
 
 
 def _within(start: Any, size: Any) -> Any:
@@ -211,8 +217,8 @@ def _from_front(index: Any, size: Any) -> Any:
     return jnp.where(index < 0, index + size, index)
 
 
-def _gathered(array: jax.Array, at: jax.Array, axis: int) -> jax.Array:
-    return jnp.take(array, at, axis=axis, mode="clip")
+def _gathered(array: jax.Array, positions: jax.Array, axis: int) -> jax.Array:
+    return jnp.take(array, positions, axis=axis, mode="clip")
 
 
 def _written(
@@ -220,10 +226,10 @@ def _written(
 ) -> PaddedArray:
     """Return x with a slice replaced by the real elements of a source."""
     dim = source.dims[axis]
-    at = _places(call, size, dim)
+    positions = _places(call, size, dim)
     real = jnp.arange(width(dim)) < call.scope.real(dim)
-    at = jnp.where(real, at, x.array.shape[axis])
-    index = (*[slice(None)] * axis, at)
+    positions = jnp.where(real, positions, x.array.shape[axis])
+    index = (*[slice(None)] * axis, positions)
     return same(x, x.array.at[index].set(source.array.astype(x.array.dtype), mode="drop"))
 
 

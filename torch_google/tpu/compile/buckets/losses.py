@@ -74,8 +74,8 @@ def each_backward(call: RuleCall) -> Any:
     if reduction == MEAN:
         count = jnp.asarray(call.scope.count(dims), arguments[0].array.dtype)
         arguments[0] = PaddedArray(arguments[0].array / count, arguments[0].dims)
-    how = NONE if reduction == NONE else SUM
-    return [PaddedArray(call.lower(*_reducing(call, arguments, how))[0], dims)]
+    lowered_reduction = NONE if reduction == NONE else SUM
+    return [PaddedArray(call.lower(*_reducing(call, arguments, lowered_reduction))[0], dims)]
 
 
 def _padded_arguments(call: RuleCall) -> tuple[tuple[Dim, ...], list[Any]]:

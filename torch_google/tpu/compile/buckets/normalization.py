@@ -30,15 +30,15 @@ def rows_backward(call: RuleCall) -> Any:
     lead = len(x.dims) - len(shape)
     grad = redim(call.scope, grad, x.dims)
     require(call.op.name(), x.dims[lead:])
-    given = []
+    statistics = []
     for value in others:
         if isinstance(value, PaddedArray) and len(value.dims) == len(x.dims):  # a statistic per row
             value = redim(call.scope, value, (*x.dims[:lead], *value.dims[lead:]))
-            given.append(cleared(call.scope, value))
+            statistics.append(cleared(call.scope, value))
         else:
-            given.append(value)
+            statistics.append(value)
     inner = list(x.array.shape[lead:])
-    to_x, *rest = call.lower(cleared(call.scope, grad), cleared(call.scope, x), inner, *given)
+    to_x, *rest = call.lower(cleared(call.scope, grad), cleared(call.scope, x), inner, *statistics)
     return [
         None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
@@ -49,9 +49,9 @@ def rows_backward(call: RuleCall) -> Any:
 def groups(call: RuleCall) -> Any:
     x = call.args[0]
     require(call.op.name(), x.dims[1:])
-    given = list(call.args)
-    given[3] = x.array.shape[0]
-    out, *statistics = call.lower(*given)
+    args = list(call.args)
+    args[3] = x.array.shape[0]
+    out, *statistics = call.lower(*args)
     return [PaddedArray(out, x.dims), *(like(x.dims[:1], array) for array in statistics)]
 
 
@@ -61,8 +61,8 @@ def groups_backward(call: RuleCall) -> Any:
     require(call.op.name(), x.dims[1:])
     grad = redim(call.scope, grad, x.dims)
     mean, rstd = (redim(call.scope, s, (x.dims[0], *s.dims[1:])) for s in (mean, rstd))
-    given = [cleared(call.scope, value) for value in (grad, x, mean, rstd)]
-    to_x, *rest = call.lower(*given, weight, x.array.shape[0], *others)
+    inputs = [cleared(call.scope, value) for value in (grad, x, mean, rstd)]
+    to_x, *rest = call.lower(*inputs, weight, x.array.shape[0], *others)
     return [
         None if to_x is None else PaddedArray(to_x, x.dims),
         *(None if array is None else like((), array) for array in rest),
@@ -108,28 +108,28 @@ def batch(call: RuleCall) -> Any:
 
 @rule("aten::native_batch_norm_backward")
 def batch_backward(call: RuleCall) -> Any:
-    (dims, (grad, x)), given = aligned(call.scope, call.args[:2]), call.argument
+    (dims, (grad, x)), argument = aligned(call.scope, call.args[:2]), call.argument
     require(call.op.name(), dims[1:2])
     axes, column = _axes(x)
     wide, input_ = opmath(filled(call.scope, grad, axes, 0)), opmath(filled(call.scope, x, axes, 0))
-    if given("train"):
-        mean, rstd = opmath(given("save_mean").array), opmath(given("save_invstd").array)
+    if argument("train"):
+        mean, rstd = opmath(argument("save_mean").array), opmath(argument("save_invstd").array)
     else:
-        mean, var = opmath(given("running_mean").array), opmath(given("running_var").array)
-        rstd = jax.lax.rsqrt(var + jnp.asarray(given("eps")).astype(var.dtype))
+        mean, var = opmath(argument("running_mean").array), opmath(argument("running_var").array)
+        rstd = jax.lax.rsqrt(var + jnp.asarray(argument("eps")).astype(var.dtype))
     normal = (input_ - mean.reshape(column)) * rstd.reshape(column)
     total, slope = wide.sum(axes), (wide * normal).sum(axes)
-    weight = given("weight")
+    weight = argument("weight")
     factor = rstd if weight is None else rstd * opmath(weight.array)
     to_x = wide
-    if given("train"):
+    if argument("train"):
         count = jnp.asarray(call.scope.count(dims[axis] for axis in axes), wide.dtype)
         to_x = wide - (total / count).reshape(column) - normal * (slope / count).reshape(column)
     results = call.cast(
         [
             value if requested else None
             for value, requested in zip(
-                (to_x * factor.reshape(column), slope, total), given("output_mask"), strict=True
+                (to_x * factor.reshape(column), slope, total), argument("output_mask"), strict=True
             )
         ]
     )

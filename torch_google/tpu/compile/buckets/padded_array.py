@@ -91,14 +91,14 @@ def compacted(scope: SizeScope, x: PaddedArray) -> jax.Array:
     rows = x.array.reshape(-1, block)
     count = rows.shape[0]
     rest = jnp.arange(count, dtype=_index_type(count))
-    at = jnp.zeros_like(rest)
+    positions = jnp.zeros_like(rest)
     stride = 1
     for extent in reversed(extents):
         real = jnp.maximum(jnp.asarray(scope.value(extent.expr), rest.dtype), 1)
-        at = at + rest % real * stride
+        positions = positions + rest % real * stride
         rest = rest // real
         stride *= extent.size
-    return jnp.take(rows, at, axis=0, mode="clip").reshape(-1)
+    return jnp.take(rows, positions, axis=0, mode="clip").reshape(-1)
 
 
 def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedArray:
@@ -112,8 +112,8 @@ def unpacked(scope: SizeScope, flat: jax.Array, dims: Sequence[Dim]) -> PaddedAr
     if not any(extent.padded for extent in extents[1:]):
         return PaddedArray(flat.reshape(shape), tuple(dims))
     rows = flat.reshape(-1, block)
-    at = _place(scope, tuple(extents), tuple(extent.size for extent in extents))[0]
-    taken = jnp.take(rows, at.reshape(-1), axis=0, mode="clip")
+    positions = _place(scope, tuple(extents), tuple(extent.size for extent in extents))[0]
+    taken = jnp.take(rows, positions.reshape(-1), axis=0, mode="clip")
     return PaddedArray(taken.reshape(shape), tuple(dims))
 
 
@@ -134,19 +134,19 @@ def _place(
 ) -> tuple[jax.Array, Any]:
     count = math.prod(sizes)
     kind = _index_type(count)
-    at = jnp.zeros(tuple(sizes), kind)
+    positions = jnp.zeros(tuple(sizes), kind)
     inside: Any = None
     stride: Any = 1
     for axis in reversed(range(len(extents))):
         extent = extents[axis]
         own = jax.lax.broadcasted_iota(kind, tuple(sizes), axis)
-        at = at + own * stride
+        positions = positions + own * stride
         real = scope.value(extent.expr)
         if extent.padded:
             real = jnp.asarray(real, kind)
             inside = own < real if inside is None else inside & (own < real)
         stride = stride * real
-    return at.reshape(-1), None if inside is None else inside.reshape(-1)
+    return positions.reshape(-1), None if inside is None else inside.reshape(-1)
 
 
 def _rows(extents: Sequence[Extent]) -> tuple[list[Extent], int]:

@@ -35,10 +35,10 @@ def evaluate(
     Raises PaddingRefusal, with the reason, if an operator would see padding.
     """
     values: dict[Node, Any] = {}
-    given = iter(inputs)
+    remaining = iter(inputs)
     for position, node in enumerate(graph.graph.nodes):
         if node.op == "placeholder":
-            values[node] = next(given)
+            values[node] = next(remaining)
         elif node.op == "get_attr":
             attribute = operator.attrgetter(str(node.target))(graph)
             values[node] = _constant(attribute)

@@ -66,9 +66,11 @@ def pointwise(call: RuleCall) -> Any:
     """Compute on operands with the same padding. torch tags most of these operators."""
     operands = [x for x in (*call.args, *call.kwargs.values()) if isinstance(x, PaddedArray)]
     dims, alike = aligned(call.scope, operands)
-    given = iter(alike)
-    args = [next(given) if isinstance(x, PaddedArray) else x for x in call.args]
-    kwargs = {n: next(given) if isinstance(x, PaddedArray) else x for n, x in call.kwargs.items()}
+    remaining = iter(alike)
+    args = [next(remaining) if isinstance(x, PaddedArray) else x for x in call.args]
+    kwargs = {
+        n: next(remaining) if isinstance(x, PaddedArray) else x for n, x in call.kwargs.items()
+    }
     results = call.lower(*args, **kwargs)
     uniform = all(x.uniform or not x.dims for x in operands)
     return [None if array is None else PaddedArray(array, dims, uniform) for array in results]
@@ -139,14 +141,14 @@ def aligned(
         ]
         # Ignore dimensions of uniform operands. Prefer the factors of a product to an extent of the
         # product, because matrix products and reductions have factors.
-        candidates.sort(key=lambda found: (found[0], -len(found[1])))
+        candidates.sort(key=lambda candidate: (candidate[0], -len(candidate[1])))
         dims.append(candidates[0][1] if candidates else ())
     return tuple(dims), [_alike(scope, x, dims) for x in operands]
 
 
 def _alike(scope: SizeScope, x: PaddedArray, dims: Sequence[Dim]) -> PaddedArray:
     lead = len(dims) - len(x.dims)
-    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(x.dims))
+    target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(x.dims))
     for own, other in zip(x.dims, target_dims, strict=True):
         if own != other and not (is_padded(own) or is_padded(other)):
             raise PaddingRefusal("operands of other sizes")

@@ -30,8 +30,8 @@ def count(call: RuleCall) -> Any:
     dims = call.own()
     dtype = call.metas[0].dtype
     # Use the lowering's type: integers, or wide floats if an argument has a fraction.
-    whole = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
-    places = jnp.arange(width(dims[0]), dtype=jnp.int64 if whole else jnp.float64)
+    is_integer = not (dtype.is_floating_point and (_fraction(start) or _fraction(step)))
+    places = jnp.arange(width(dims[0]), dtype=jnp.int64 if is_integer else jnp.float64)
     return [PaddedArray(convert(start + places * step, dtype), dims)]
 
 

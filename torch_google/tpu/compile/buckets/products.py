@@ -37,8 +37,8 @@ def _factors(
     if a.dims[-1] != inner or a.dims[:batch] != b.dims[:batch]:
         shared = a.dims[-1] if len(a.dims[-1]) >= len(inner) else inner
         a = redim(scope, a, (*a.dims[:-1], shared))
-        at = len(b.dims) - 2 if len(b.dims) > 1 else 0
-        b = redim(scope, b, (*a.dims[:batch], *b.dims[batch:at], shared, *b.dims[at + 1 :]))
+        axis = len(b.dims) - 2 if len(b.dims) > 1 else 0
+        b = redim(scope, b, (*a.dims[:batch], *b.dims[batch:axis], shared, *b.dims[axis + 1 :]))
     left = filled(scope, a, [len(a.dims) - 1], 0)
     right = filled(scope, b, [max(len(b.dims) - 2, 0)], 0)
     rows = a.dims[:-1]
@@ -49,7 +49,7 @@ def _factors(
 def _spread(scope: SizeScope, c: PaddedArray, dims: tuple[Dim, ...]) -> jax.Array:
     """Return the added term, broadcast to a product's dimensions."""
     lead = len(dims) - len(c.dims)
-    target_dims = tuple(() if own == () else dims[lead + at] for at, own in enumerate(c.dims))
+    target_dims = tuple(() if own == () else dims[lead + axis] for axis, own in enumerate(c.dims))
     return redim(scope, c, target_dims).array
 
 

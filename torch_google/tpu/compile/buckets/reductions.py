@@ -70,13 +70,13 @@ def norm(call: RuleCall) -> Any:
 @rule("aten::mean", "aten::mean.dim")
 def mean(call: RuleCall) -> Any:
     x = call.args[0]
-    axes, kept = axes_of(call, x)
+    axes, keepdim = axes_of(call, x)
     if not any(extent.padded for axis in axes for extent in x.dims[axis]):
         return _reduced(call, 0)
     dtype = wide(call.metas[0].dtype)
-    total = jnp.sum(convert(filled(call.scope, x, axes, 0), dtype), tuple(axes), keepdims=kept)
+    total = jnp.sum(convert(filled(call.scope, x, axes, 0), dtype), tuple(axes), keepdims=keepdim)
     count = call.scope.count(x.dims[axis] for axis in axes)
-    return [_result(call, x, total / jnp.asarray(count, total.dtype), axes, kept)]
+    return [_result(call, x, total / jnp.asarray(count, total.dtype), axes, keepdim)]
 
 
 @rule("aten::var.correction", "aten::std.correction")
@@ -85,7 +85,7 @@ def variance(call: RuleCall) -> Any:
     x = call.args[0]
     if jnp.iscomplexobj(x.array):
         raise PaddingRefusal(f"{call.op.name()} of complex numbers")
-    axes, kept = axes_of(call, x)
+    axes, keepdim = axes_of(call, x)
     over = tuple(axes)
     work = convert(filled(call.scope, x, axes, 0), wide(call.metas[0].dtype))
     count = call.scope.count(x.dims[axis] for axis in axes)
@@ -93,15 +93,15 @@ def variance(call: RuleCall) -> Any:
     off = filled(call.scope, PaddedArray(work - middle, x.dims), axes, 0)
     correction = call.argument("correction")
     freedom = count - (1 if correction is None else correction)
-    spread = jnp.square(off).sum(over, keepdims=kept) / jnp.maximum(
+    spread = jnp.square(off).sum(over, keepdims=keepdim) / jnp.maximum(
         jnp.asarray(freedom, work.dtype), 0
     )
     if "std" in call.op.name():
         spread = jnp.sqrt(spread)
-    results = [_result(call, x, spread, axes, kept)]
+    results = [_result(call, x, spread, axes, keepdim)]
     if len(call.metas) == 2:
-        middle = middle if kept else jnp.squeeze(middle, over)
-        results.append(_result(call, x, middle, axes, kept, 1))
+        middle = middle if keepdim else jnp.squeeze(middle, over)
+        results.append(_result(call, x, middle, axes, keepdim, 1))
     return results
 
 
@@ -117,8 +117,8 @@ def softmax(call: RuleCall) -> Any:
 def softmax_backward(call: RuleCall) -> Any:
     dims, (grad, out) = aligned(call.scope, call.args[:2])
     axis = axis_of(out, call.args[2])
-    given = [filled(call.scope, x, [axis], 0) if x.dims else x.array for x in (grad, out)]
-    return [PaddedArray(call.lower(*given, axis, *call.args[3:])[0], dims)]
+    inputs = [filled(call.scope, x, [axis], 0) if x.dims else x.array for x in (grad, out)]
+    return [PaddedArray(call.lower(*inputs, axis, *call.args[3:])[0], dims)]
 
 
 @rule("aten::cumsum", "aten::cumprod", "aten::logcumsumexp", "aten::cummax", "aten::cummin")
@@ -141,8 +141,8 @@ def ordered(call: RuleCall) -> Any:
     results = []
     for array in call.lower(*call.args, **call.kwargs):
         assert array is not None
-        kept = array.ndim == len(x.dims)
-        own = call.scope.dims(array.shape[axis : axis + 1]) if kept else ()
+        keepdim = array.ndim == len(x.dims)
+        own = call.scope.dims(array.shape[axis : axis + 1]) if keepdim else ()
         results.append(PaddedArray(array, (*x.dims[:axis], *own, *x.dims[axis + 1 :])))
     return results
 
@@ -151,9 +151,9 @@ def axes_of(call: RuleCall, x: PaddedArray) -> tuple[list[int], bool]:
     """Return the axes of a reduction, and whether it keeps them with size 1."""
     names = {argument.name for argument in call.op._schema.arguments}
     dim = call.argument("dim") if "dim" in names else None
-    kept = bool(call.argument("keepdim")) if "keepdim" in names else False
+    keepdim = bool(call.argument("keepdim")) if "keepdim" in names else False
     listed = [dim] if isinstance(dim, int) else list(dim or range(len(x.dims)))
-    return (sorted(axis_of(x, axis) for axis in listed) if x.dims else []), kept
+    return (sorted(axis_of(x, axis) for axis in listed) if x.dims else []), keepdim
 
 
 def least(x: jax.Array) -> Any:
@@ -174,23 +174,32 @@ def _end(x: jax.Array, infinity: float, name: str) -> Any:
     return getattr(jnp.iinfo(x.dtype), name)
 
 
-def _reduced(call: RuleCall, identity: Any, given: PaddedArray | None = None) -> list[PaddedArray]:
-    x: PaddedArray = call.args[0] if given is None else given
-    axes, kept = axes_of(call, x)
+def _reduced(
+    call: RuleCall, identity: Any, operand: PaddedArray | None = None
+) -> list[PaddedArray]:
+    x: PaddedArray = call.args[0] if operand is None else operand
+    axes, keepdim = axes_of(call, x)
     if len(call.metas) == 2 or "arg" in call.op.name():
         for axis in axes:
             x = leading(call.scope, x, axis)
     array = filled(call.scope, x, axes, identity)
     return [
-        _result(call, x, result, axes, kept, at)
-        for at, result in enumerate(call.lower(array, *call.args[1:], **call.kwargs))
+        _result(call, x, result, axes, keepdim, position)
+        for position, result in enumerate(call.lower(array, *call.args[1:], **call.kwargs))
     ]
 
 
 def _result(
-    call: RuleCall, x: PaddedArray, array: Any, axes: Sequence[int], kept: bool, at: int = 0
+    call: RuleCall,
+    x: PaddedArray,
+    array: Any,
+    axes: Sequence[int],
+    keepdim: bool,
+    position: int = 0,
 ) -> PaddedArray:
     dims: list[Dim] = [
-        () if axis in axes else dim for axis, dim in enumerate(x.dims) if kept or axis not in axes
+        () if axis in axes else dim
+        for axis, dim in enumerate(x.dims)
+        if keepdim or axis not in axes
     ]
-    return PaddedArray(array.astype(call.dtype(at)), tuple(dims))
+    return PaddedArray(array.astype(call.dtype(position)), tuple(dims))

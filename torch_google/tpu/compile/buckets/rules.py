@@ -36,10 +36,10 @@ class RuleCall:
 
     def argument(self, name: str) -> Any:
         """Return an argument by its name in the schema."""
-        for at, argument in enumerate(self.op._schema.arguments):
+        for position, argument in enumerate(self.op._schema.arguments):
             if argument.name == name:
-                if at < len(self.args):
-                    return self.args[at]
+                if position < len(self.args):
+                    return self.args[position]
                 return self.kwargs.get(name, argument.default_value)
         raise PaddingRefusal(f"{self.op.name()} without an argument {name}")
 
@@ -53,10 +53,10 @@ class RuleCall:
         Padded arguments are passed as their arrays.
         """
         lowering = lowering_of(self.op)
-        given, named = bare(args), bare(kwargs)
+        positional, named = bare(args), bare(kwargs)
         if lowering is None:
-            return tuple(self.cast(self._composite(given, named)))
-        results = run(lowering, self.op, given, named, _ANY, self.key)
+            return tuple(self.cast(self._composite(positional, named)))
+        results = run(lowering, self.op, positional, named, _ANY, self.key)
         return tuple(self.cast(results if isinstance(results, list | tuple) else [results]))
 
     def cast(self, results: Sequence[Any]) -> list[jax.Array | None]:
@@ -68,19 +68,19 @@ class RuleCall:
             for result, meta in zip(results, self.metas, strict=True)
         ]
 
-    def own(self, at: int = 0) -> tuple[Dim, ...]:
+    def own(self, position: int = 0) -> tuple[Dim, ...]:
         """Return a result's dimensions, of one extent each."""
-        return self.scope.dims(self.metas[at].shape)
+        return self.scope.dims(self.metas[position].shape)
 
-    def dtype(self, at: int = 0) -> Any:
+    def dtype(self, position: int = 0) -> Any:
         """Return the dtype of a result."""
-        return dtypes.to_jax(self.metas[at].dtype)
+        return dtypes.to_jax(self.metas[position].dtype)
 
     def _composite(self, args: Any, kwargs: Any) -> Sequence[Any]:
         leaves, structure = jax.tree.flatten((args, kwargs), is_leaf=lambda leaf: leaf is None)
         metas = [_standin(leaf) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]
-        given, named = jax.tree.unflatten(structure, metas)
-        program = lower_op(self.op, given, named)
+        positional, named = jax.tree.unflatten(structure, metas)
+        program = lower_op(self.op, positional, named)
         if program.random or program.host_shape:
             raise PaddingRefusal(self.op.name())
         return program([leaf for leaf in leaves if isinstance(leaf, jax.Array)])

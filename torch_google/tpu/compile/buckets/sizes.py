@@ -163,17 +163,17 @@ class SizeScope:
     def expect(self, dims: Iterable[Dim], sizes: Iterable[Any]) -> None:
         """Set dimensions equal to a fake tensor's sizes. Raises PaddingRefusal if that fails."""
         for dim, size in zip(dims, sizes, strict=True):
-            own, theirs = expression(dim), self.expr(size)
-            if own == theirs or sympy.expand(own - theirs) == 0:
+            own, expected = expression(dim), self.expr(size)
+            if own == expected or sympy.expand(own - expected) == 0:
                 continue
-            if own.is_Integer and theirs.is_Integer:
-                raise PaddingRefusal(f"a size of {own} where torch has {theirs}")
-            self._equal.add((own, theirs))
+            if own.is_Integer and expected.is_Integer:
+                raise PaddingRefusal(f"a size of {own} where torch has {expected}")
+            self._equal.add((own, expected))
 
     def holds(self, values: Mapping[Any, int]) -> bool:
         """Return whether all recorded assumptions hold for these values of the symbols."""
         return all(0 <= number(e.expr, values) <= e.size for e in self._extents) and all(
-            number(ours, values) == number(theirs, values) for ours, theirs in self._equal
+            number(actual, values) == number(expected, values) for actual, expected in self._equal
         )
 
 

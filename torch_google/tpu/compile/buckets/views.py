@@ -74,8 +74,8 @@ def expand(call: RuleCall) -> Any:
     sizes = call.metas[0].shape
     lead = len(sizes) - len(x.dims)
     dims = [
-        x.dims[at - lead] if at >= lead and x.dims[at - lead] != () else call.scope.dim(size)
-        for at, size in enumerate(sizes)
+        x.dims[axis - lead] if axis >= lead and x.dims[axis - lead] != () else call.scope.dim(size)
+        for axis, size in enumerate(sizes)
     ]
     shape = tuple(_width(dim) for dim in dims)
     return [PaddedArray(jnp.broadcast_to(x.array, shape), tuple(dims), x.uniform)]
@@ -90,11 +90,11 @@ def repeat(call: RuleCall) -> Any:
     dims: list[Dim] = []
     spread: list[int] = []
     shape: list[int] = []
-    for at, count in enumerate(times):
-        size = array.shape[at]
+    for axis, count in enumerate(times):
+        size = array.shape[axis]
         # In row-major order, the repeats precede the dimension itself.
-        repeats = (call.scope.extent(_size_of(count, call, at, own)),)
-        dims.append((*repeats, *own[at]))
+        repeats = (call.scope.extent(_size_of(count, call, axis, own)),)
+        dims.append((*repeats, *own[axis]))
         shape += [1, size]
         spread += [repeats[0].size, size]
     repeated = jnp.broadcast_to(array.reshape(shape), spread)
@@ -130,11 +130,11 @@ def leading(scope: SizeScope, x: PaddedArray, axis: int) -> PaddedArray:
     return redim(scope, x, _single(scope, x.dims, axis))
 
 
-def _size_of(count: Any, call: RuleCall, at: int, own: Sequence[Dim]) -> sympy.Expr:
+def _size_of(count: Any, call: RuleCall, axis: int, own: Sequence[Dim]) -> sympy.Expr:
     if isinstance(count, int):
         return sympy.Integer(count)
-    total = call.scope.expr(call.metas[0].shape[at])
-    return sympy.cancel(total / sympy.Mul(*(extent.expr for extent in own[at])))
+    total = call.scope.expr(call.metas[0].shape[axis])
+    return sympy.cancel(total / sympy.Mul(*(extent.expr for extent in own[axis])))
 
 
 def _permuted(x: PaddedArray, axes: Sequence[int]) -> PaddedArray:
@@ -162,29 +162,29 @@ def _regrouped(extents: Sequence[Extent], sizes: Sequence[sympy.Expr]) -> tuple[
             if not rest or remaining == 0:
                 return None
             next_one = rest.pop()
-            taken, left = _split(next_one, remaining)
+            taken, leftover = _split(next_one, remaining)
             if taken is None:
                 return None
             dim.append(taken)
-            if left is not None:
-                rest.append(left)
+            if leftover is not None:
+                rest.append(leftover)
             remaining = sympy.cancel(remaining / taken.expr)
         dims.append(tuple(dim))
     return None if rest else tuple(dims)
 
 
-def _split(extent: Extent, wanted: sympy.Expr) -> tuple[Extent | None, Extent | None]:
+def _split(extent: Extent, target: sympy.Expr) -> tuple[Extent | None, Extent | None]:
     """Return the part of an extent that a dimension takes, and the rest for the next one."""
-    if extent.expr == wanted:
+    if extent.expr == target:
         return extent, None
     if extent.expr == 0:
         return None, None
-    times = sympy.cancel(wanted / extent.expr)
+    times = sympy.cancel(target / extent.expr)
     if _is_whole(times):
         return extent, None
-    inner = sympy.cancel(extent.expr / wanted)
+    inner = sympy.cancel(extent.expr / target)
     if inner.is_Integer and inner > 0 and extent.size % int(inner) == 0:
-        return Extent(wanted, extent.size // int(inner)), Extent(inner, int(inner))
+        return Extent(target, extent.size // int(inner)), Extent(inner, int(inner))
     return None, None
 
 
