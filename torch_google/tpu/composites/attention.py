@@ -29,10 +29,10 @@ def _attention(
 ) -> torch.Tensor:
     tensors = [t for t in (query, key, value, attn_mask) if t is not None]
     if not _is_plain(query, key, value, enable_gqa) or (is_causal and attn_mask is not None):
-        how: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
+        options: dict[str, Any] = {"scale": scale, "enable_gqa": enable_gqa}
         formula = DispatchKey.CompositeImplicitAutograd
         result: torch.Tensor = _OP._op_dk(
-            formula, query, key, value, attn_mask, dropout_p, is_causal, **how
+            formula, query, key, value, attn_mask, dropout_p, is_causal, **options
         )
         return result
     results = torch.ops.aten._scaled_dot_product_efficient_attention.default(

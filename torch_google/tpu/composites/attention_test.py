@@ -22,25 +22,27 @@ def on_device(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to("tpu").requires_grad_(tensor.requires_grad)
 
 
-def agree(given: list[torch.Tensor], mask: torch.Tensor | None = None, **how: Any) -> None:
+def agree(
+    cpu_tensors: list[torch.Tensor], mask: torch.Tensor | None = None, **options: Any
+) -> None:
     actual = []
     for move in (on_device, lambda t: t):
-        tensors = [move(t) for t in given]
+        tensors = [move(t) for t in cpu_tensors]
         bias = None if mask is None else move(mask)
-        out = attend(*tensors, attn_mask=bias, **how)
+        out = attend(*tensors, attn_mask=bias, **options)
         learned = [*tensors, bias] if bias is not None and bias.requires_grad else tensors
         actual.append([out, *torch.autograd.grad(out.pow(2).sum(), learned)])
-    for ours, theirs in zip(*actual, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-5)
+    for device_result, cpu_result in zip(*actual, strict=True):
+        torch.testing.assert_close(device_result.cpu(), cpu_result, rtol=1e-4, atol=1e-5)
         # For these the CPU only has the formula; in v2.6 this includes shared heads.
-        shared = V2_6 and "enable_gqa" in how
+        shared = V2_6 and "enable_gqa" in options
         if not shared and (bias is None or not bias.requires_grad):
-            assert ours.stride() == theirs.stride()
+            assert device_result.stride() == cpu_result.stride()
 
 
-@pytest.mark.parametrize("how", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
-def test_plain(how: dict[str, Any]) -> None:
-    agree(inputs(), **how)
+@pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}], ids=str)
+def test_plain(options: dict[str, Any]) -> None:
+    agree(inputs(), **options)
 
 
 def test_masks() -> None:

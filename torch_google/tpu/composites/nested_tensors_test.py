@@ -36,9 +36,9 @@ def _nested(device: str, layout: torch.layout) -> torch.Tensor:
 
 
 def _agree(call: Callable[[str], Any]) -> None:
-    theirs, ours = (pytree.tree_leaves(call(device)) for device in ("cpu", "tpu"))
-    assert {value.device.type for value in ours} == {"tpu"}
-    torch.testing.assert_close([value.cpu() for value in ours], theirs)
+    expected, actual = (pytree.tree_leaves(call(device)) for device in ("cpu", "tpu"))
+    assert {value.device.type for value in actual} == {"tpu"}
+    torch.testing.assert_close([value.cpu() for value in actual], expected)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug"])

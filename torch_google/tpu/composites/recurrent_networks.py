@@ -42,9 +42,15 @@ class _Network:
         for layer in range(self.num_layers):
             outs = []
             for reverse in (False, True) if self.bidirectional else (False,):
-                at = len(h_last)
+                index = len(h_last)
                 out, h, c = _layer(
-                    self.kind, reverse, lengths, x, hx[at], cx if cx is None else cx[at], weights
+                    self.kind,
+                    reverse,
+                    lengths,
+                    x,
+                    hx[index],
+                    cx if cx is None else cx[index],
+                    weights,
                 )
                 outs.append(out)
                 h_last.append(h)
@@ -56,11 +62,11 @@ class _Network:
 
     def _weights(self, params: Sequence[_Tensor], projects: bool) -> Iterator[list[_Maybe]]:
         """Yield both weights, both biases and the projection for each layer and direction."""
-        given = iter(params)
+        remaining = iter(params)
         for _ in range(self.num_layers * (2 if self.bidirectional else 1)):
-            one: list[_Maybe] = [next(given), next(given)]
-            one += [next(given), next(given)] if self.has_biases else [None, None]
-            one.append(next(given) if projects else None)
+            one: list[_Maybe] = [next(remaining), next(remaining)]
+            one += [next(remaining), next(remaining)] if self.has_biases else [None, None]
+            one.append(next(remaining) if projects else None)
             yield one
 
 
@@ -87,11 +93,11 @@ def _of_packed(
     places = torch.arange(int(batch_sizes[0]))
     live = places < batch_sizes[:, None]
     rows = (starts[:, None] + torch.where(live, places, 0)).reshape(-1).to(data.device)
-    kept = live.reshape(-1).nonzero().reshape(-1).to(data.device)
+    positions = live.reshape(-1).nonzero().reshape(-1).to(data.device)
     padded = data.index_select(0, rows).reshape(*live.shape, data.shape[-1])
     network = _Network(kind, has_biases, num_layers, dropout, train, bidirectional)
     out, h, c = network.run(padded, hx, cx, params, live.sum(0).to(data.device))
-    out = out.flatten(0, 1).index_select(0, kept)
+    out = out.flatten(0, 1).index_select(0, positions)
     return (out, h) if c is None else (out, h, c)
 
 
@@ -140,20 +146,20 @@ class _Layer(torch.autograd.Function):
         b_hh: _Maybe,
         w_hr: _Maybe,
     ) -> _Results:
-        given = (x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr)
+        tensors = (x, hx, cx, w_ih, w_hh, b_ih, b_hh, w_hr)
         states, h, c, gates, cells = torch.ops.torch_google.recurrent_layer(
-            *given, lengths, kind, reverse
+            *tensors, lengths, kind, reverse
         )
         ctx.kind, ctx.reverse = kind, reverse
-        ctx.save_for_backward(*given, lengths, states, gates, cells)
+        ctx.save_for_backward(*tensors, lengths, states, gates, cells)
         return states, h, c
 
     @staticmethod
     def backward(ctx: Any, *grads: _Tensor) -> Any:
-        *given, lengths, states, gates, cells = ctx.saved_tensors
-        x, hx, cx, w_ih, w_hh, b_ih, _, w_hr = given
+        *inputs, lengths, states, gates, cells = ctx.saved_tensors
+        x, hx, cx, w_ih, w_hh, b_ih, _, w_hr = inputs
         if torch.is_grad_enabled():
-            return None, None, None, *_differentiable(ctx, grads, given, lengths)
+            return None, None, None, *_differentiable(ctx, grads, inputs, lengths)
         gradients = torch.ops.torch_google.recurrent_layer_backward(
             *grads,
             *(x, hx, cx, w_ih, w_hh, b_ih, w_hr, lengths),
@@ -165,25 +171,25 @@ class _Layer(torch.autograd.Function):
             None,
             *(
                 None if tensor is None else grad
-                for tensor, grad in zip(given, gradients, strict=True)
+                for tensor, grad in zip(inputs, gradients, strict=True)
             ),
         )
 
 
 def _differentiable(
-    ctx: Any, grads: Sequence[_Tensor], given: Sequence[_Maybe], lengths: _Maybe
+    ctx: Any, grads: Sequence[_Tensor], inputs: Sequence[_Maybe], lengths: _Maybe
 ) -> list[_Maybe]:
     """Return the gradients through differentiable operators, step by step."""
     # Make views, so that tensors that share history or are passed twice get separate gradients.
-    given = [t.view_as(t) if t is not None and t.requires_grad else t for t in given]
-    differentiable = [t for t in given if t is not None and t.requires_grad]
-    states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *given)
-    pairs = [(states, grads[0]), (h, grads[1])] + ([(c, grads[2])] if given[2] is not None else [])
+    inputs = [t.view_as(t) if t is not None and t.requires_grad else t for t in inputs]
+    differentiable = [t for t in inputs if t is not None and t.requires_grad]
+    states, h, c = _steps(ctx.kind, ctx.reverse, lengths, *inputs)
+    pairs = [(states, grads[0]), (h, grads[1])] + ([(c, grads[2])] if inputs[2] is not None else [])
     outs, seeds = zip(*pairs, strict=True)
     gradients = iter(
         torch.autograd.grad(outs, differentiable, seeds, create_graph=True, allow_unused=True)
     )
-    return [next(gradients) if t is not None and t.requires_grad else None for t in given]
+    return [next(gradients) if t is not None and t.requires_grad else None for t in inputs]
 
 
 def _steps(
@@ -227,18 +233,18 @@ def _lowered_precision(
 ) -> tuple[_Tensor, _Tensor, _Maybe, list[_Tensor]]:
     """Return input, states, cells and weights, in autocast's dtype if it is enabled."""
     states = [hx] if isinstance(hx, torch.Tensor) else list(hx)
-    given = [x, *states, *params]
+    tensors = [x, *states, *params]
     if torch.is_autocast_enabled("tpu"):
         dtype = torch.get_autocast_dtype("tpu")
-        given = [t.to(dtype) if t.is_floating_point() else t for t in given]
-    elif any(t.dtype != x.dtype for t in given):
-        kinds = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in given}))
+        tensors = [t.to(dtype) if t.is_floating_point() else t for t in tensors]
+    elif any(t.dtype != x.dtype for t in tensors):
+        dtype_names = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in tensors}))
         raise RuntimeError(
-            f"tpu: a recurrent network whose input, state and weights are of {kinds}. "
+            f"tpu: a recurrent network whose input, state and weights are of {dtype_names}. "
             "Give them one dtype, or use torch.autocast('tpu')"
         )
-    cells = given[2] if len(states) == 2 else None
-    return given[0], given[1], cells, given[1 + len(states) :]
+    cells = tensors[2] if len(states) == 2 else None
+    return tensors[0], tensors[1], cells, tensors[1 + len(states) :]
 
 
 def _transformed() -> bool:

@@ -13,9 +13,9 @@ T, B, F, H = 4, 3, 5, 6
 
 def pair(network: torch.nn.Module) -> tuple[torch.nn.Module, torch.nn.Module]:
     """Return a CPU network and its copy on the device."""
-    ours = type(network)(**network.made_with).to("tpu")
-    ours.load_state_dict(network.state_dict())
-    return network, ours
+    device_network = type(network)(**network.made_with).to("tpu")
+    device_network.load_state_dict(network.state_dict())
+    return network, device_network
 
 
 def network(kind: str, **options: Any) -> torch.nn.Module:
@@ -32,9 +32,9 @@ def gradients(module: torch.nn.Module, x: torch.Tensor, outs: Any) -> list[torch
     return [*leaves, *torch.autograd.grad(total, [x, *module.parameters()])]
 
 
-def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
-    assert len(ours) == len(theirs)
-    for one, other in zip(ours, theirs, strict=True):
+def same(actual: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
         assert one.stride() == other.stride()
 
@@ -52,15 +52,15 @@ def same(ours: list[torch.Tensor], theirs: list[torch.Tensor]) -> None:
     ids=str,
 )
 def test_sequences(kind: str, options: dict[str, Any]) -> None:
-    theirs, ours = pair(network(kind, **options))
+    cpu_network, device_network = pair(network(kind, **options))
     x = torch.randn(T, B, F, requires_grad=True)
     y = x.detach().to("tpu").requires_grad_()
-    same(gradients(ours, y, ours(y)), gradients(theirs, x, theirs(x)))
+    same(gradients(device_network, y, device_network(y)), gradients(cpu_network, x, cpu_network(x)))
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_packed_sequences_from_a_given_state(kind: str) -> None:
-    theirs, ours = pair(network(kind, bidirectional=True))
+    cpu_network, device_network = pair(network(kind, bidirectional=True))
     lengths = torch.tensor([2, 4, 3])
 
     def run(module: torch.nn.Module, x: torch.Tensor, state: torch.Tensor) -> list[torch.Tensor]:
@@ -72,19 +72,19 @@ def test_packed_sequences_from_a_given_state(kind: str) -> None:
 
     x, state = torch.randn(T, B, F, requires_grad=True), torch.randn(2, B, H)
     y = x.detach().to("tpu").requires_grad_()
-    same(run(ours, y, state.to("tpu")), run(theirs, x, state))
+    same(run(device_network, y, state.to("tpu")), run(cpu_network, x, state))
 
 
 @pytest.mark.parametrize("kind", ["LSTMCell", "GRUCell", "RNNCell"])
 def test_cells(kind: str) -> None:
-    theirs, ours = pair(network(kind))
+    cpu_network, device_network = pair(network(kind))
     x = torch.randn(B, F, requires_grad=True)
     y = x.detach().to("tpu").requires_grad_()
-    same(gradients(ours, y, ours(y)), gradients(theirs, x, theirs(x)))
+    same(gradients(device_network, y, device_network(y)), gradients(cpu_network, x, cpu_network(x)))
 
 
 def test_second_gradients() -> None:
-    theirs, ours = pair(network("LSTM", proj_size=2))
+    cpu_network, device_network = pair(network("LSTM", proj_size=2))
 
     def run(module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
         (first,) = torch.autograd.grad(module(x)[0].pow(2).sum(), x, create_graph=True)
@@ -92,14 +92,14 @@ def test_second_gradients() -> None:
 
     x = torch.randn(2, B, F, requires_grad=True)
     y = x.detach().to("tpu").requires_grad_()
-    for one, other in zip(run(ours, y), run(theirs, x), strict=True):
+    for one, other in zip(run(device_network, y), run(cpu_network, x), strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 def test_gradients_with_a_graph_of_inputs_made_from_each_other(kind: str) -> None:
-    theirs, ours = pair(network(kind, input_size=H, num_layers=2))
-    for module in (theirs, ours):
+    cpu_network, device_network = pair(network(kind, input_size=H, num_layers=2))
+    for module in (cpu_network, device_network):
         module.weight_hh_l0 = module.weight_hh_l1 = module.weight_ih_l0
 
     def run(module: torch.nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
@@ -112,47 +112,50 @@ def test_gradients_with_a_graph_of_inputs_made_from_each_other(kind: str) -> Non
 
     x = torch.randn(2, B, H, requires_grad=True)
     y = x.detach().to("tpu").requires_grad_()
-    for one, other in zip(run(ours, y), run(theirs, x), strict=True):
+    for one, other in zip(run(device_network, y), run(cpu_network, x), strict=True):
         torch.testing.assert_close(one.cpu(), other, rtol=1e-4, atol=1e-5)
 
 
 def test_dropout_lies_between_layers() -> None:
-    ours = network("GRU", num_layers=2, dropout=0.5).to("tpu")
+    device_network = network("GRU", num_layers=2, dropout=0.5).to("tpu")
     x = torch.randn(T, B, F, device="tpu")
-    assert not torch.equal(ours(x)[0], ours(x)[0])
-    torch.testing.assert_close(ours(x)[1][0], ours(x)[1][0])  # no dropout before the first layer
-    ours.eval()
-    torch.testing.assert_close(ours(x)[0], ours(x)[0])
+    assert not torch.equal(device_network(x)[0], device_network(x)[0])
+    # no dropout before the first layer
+    torch.testing.assert_close(device_network(x)[1][0], device_network(x)[1][0])
+    device_network.eval()
+    torch.testing.assert_close(device_network(x)[0], device_network(x)[0])
 
 
 def test_a_layer_is_one_program_forward_and_one_backward() -> None:
-    ours = network("LSTM").to("tpu")
+    device_network = network("LSTM").to("tpu")
     x = torch.randn(20, B, F, device="tpu", requires_grad=True)
     before = torch.tpu.metrics().operators
-    ours(x)[0].sum().backward()
+    device_network(x)[0].sum().backward()
     assert torch.tpu.metrics().operators - before < 40  # rather than a dozen for each of 20 steps
 
 
 def test_autocast_and_inference() -> None:
-    theirs, ours = pair(network("LSTM"))
+    cpu_network, device_network = pair(network("LSTM"))
     x = torch.randn(T, B, F)
     with torch.autocast("tpu"):
-        out, _ = ours(x.to("tpu"))
+        out, _ = device_network(x.to("tpu"))
     assert out.dtype == torch.bfloat16
-    torch.testing.assert_close(out.cpu().float(), theirs(x)[0], rtol=5e-2, atol=5e-2)
+    torch.testing.assert_close(out.cpu().float(), cpu_network(x)[0], rtol=5e-2, atol=5e-2)
     with torch.inference_mode():
-        torch.testing.assert_close(ours(x.to("tpu"))[0].cpu(), theirs(x)[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(
+            device_network(x.to("tpu"))[0].cpu(), cpu_network(x)[0], rtol=1e-4, atol=1e-5
+        )
 
 
 def test_dtypes_that_differ_are_refused() -> None:
-    ours = network("GRU").to("tpu")
+    device_network = network("GRU").to("tpu")
     with pytest.raises((RuntimeError, ValueError), match="dtype|same type|the type"):
-        ours(torch.randn(T, B, F, device="tpu", dtype=torch.float64))
+        device_network(torch.randn(T, B, F, device="tpu", dtype=torch.float64))
 
 
 def test_under_torch_func() -> None:
-    theirs, ours = pair(network("GRU"))
+    cpu_network, device_network = pair(network("GRU"))
     x = torch.randn(2, B, F)
-    actual = torch.func.grad(lambda one: ours(one)[0].pow(2).sum())(x.to("tpu"))
-    expected = torch.func.grad(lambda one: theirs(one)[0].pow(2).sum())(x)
+    actual = torch.func.grad(lambda one: device_network(one)[0].pow(2).sum())(x.to("tpu"))
+    expected = torch.func.grad(lambda one: cpu_network(one)[0].pow(2).sum())(x)
     torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-5)

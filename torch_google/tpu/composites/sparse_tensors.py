@@ -115,9 +115,9 @@ def bmm(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
             f"bmm: {list(one.shape)} and {list(other.shape)} cannot be multiplied. Give a second "
             f"batch of [{batch}, {columns}, any]"
         )
-    at, row, column = one._indices().unbind(0)
+    matrix, row, column = one._indices().unbind(0)
     flat = _sparse_coo_tensor(
-        torch.stack([at * rows + row, at * columns + column]),
+        torch.stack([matrix * rows + row, matrix * columns + column]),
         one._values(),
         (batch * rows, batch * columns),
     )
@@ -151,9 +151,9 @@ def mask(tensor: torch.Tensor, where: torch.Tensor) -> torch.Tensor:
     _must_be_sparse(where, "sparse_mask(tensor, sparse)")
     if tensor.is_sparse:
         tensor = coalesce(tensor)
-        at, matches = _matches(_places(where), _places(tensor))
+        positions, matches = _matches(_places(where), _places(tensor))
         values = tensor._values().new_zeros(where._nnz(), *tensor._values().shape[1:])
-        values = values.index_copy(0, at, tensor._values().index_select(0, matches))
+        values = values.index_copy(0, positions, tensor._values().index_select(0, matches))
     else:
         rows = tensor.reshape(-1, *tensor.shape[where.sparse_dim() :])
         values = rows.index_select(0, _places(where))
@@ -169,9 +169,11 @@ def mask_projection(
     """
     tensor = coalesce(tensor)
     where = where if accumulate_matches else coalesce(where)
-    _, at = _matches(_places(where), _places(tensor))
-    values = tensor._values().index_select(0, at)
-    return coalesce(_sparse_coo_tensor(tensor._indices().index_select(1, at), values, tensor.shape))
+    _, positions = _matches(_places(where), _places(tensor))
+    values = tensor._values().index_select(0, positions)
+    return coalesce(
+        _sparse_coo_tensor(tensor._indices().index_select(1, positions), values, tensor.shape)
+    )
 
 
 def sum_backward(grad: torch.Tensor, tensor: torch.Tensor, dim: Sequence[int]) -> torch.Tensor:
@@ -299,22 +301,24 @@ def _intersection(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         raise RuntimeError(
             f"mul: expected sparse tensors of one shape, but {list(one.shape)} != {list(other.shape)}"
         )
-    kept, at = _matches(_places(one), _places(other))
-    values = one._values().index_select(0, kept) * other._values().index_select(0, at)
+    one_positions, other_positions = _matches(_places(one), _places(other))
+    values = one._values().index_select(0, one_positions) * other._values().index_select(
+        0, other_positions
+    )
     return _sparse_coo_tensor(
-        one._indices().index_select(1, kept), values, one.shape, coalesced=True
+        one._indices().index_select(1, one_positions), values, one.shape, coalesced=True
     )
 
 
 def _matches(
-    wanted: torch.Tensor, sorted_places: torch.Tensor
+    places: torch.Tensor, sorted_places: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the indices of the wanted positions that exist, and their indices among the sorted."""
-    if not (wanted.shape[0] and sorted_places.shape[0]):
-        return wanted[:0], wanted[:0]
-    near = torch.searchsorted(sorted_places, wanted).clamp(max=sorted_places.shape[0] - 1)
-    kept = (sorted_places.index_select(0, near) == wanted).nonzero().reshape(-1)
-    return kept, near.index_select(0, kept)
+    if not (places.shape[0] and sorted_places.shape[0]):
+        return places[:0], places[:0]
+    near = torch.searchsorted(sorted_places, places).clamp(max=sorted_places.shape[0] - 1)
+    matched = (sorted_places.index_select(0, near) == places).nonzero().reshape(-1)
+    return matched, near.index_select(0, matched)
 
 
 def _product(one: torch.Tensor, dense: torch.Tensor) -> torch.Tensor:
@@ -340,8 +344,8 @@ def _put(tensor: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
     return tensor.copy_(result.to_dense() if result.is_sparse else result)
 
 
-def _must_be_sparse(tensor: torch.Tensor, wanted: str) -> None:
+def _must_be_sparse(tensor: torch.Tensor, alternative: str) -> None:
     if not tensor.is_sparse:
         raise NotImplementedError(
-            f"tpu: expected a sparse tensor, found a dense one. Use {wanted}, or to_dense()"
+            f"tpu: expected a sparse tensor, found a dense one. Use {alternative}, or to_dense()"
         )

@@ -21,30 +21,30 @@ def matrix(seed: int = 0, *, dense_columns: int = 0) -> torch.Tensor:
     return torch.sparse_coo_tensor(indices, values, (4, 5, *[dense_columns] * bool(dense_columns)))
 
 
-def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
-    assert ours.layout == theirs.layout
-    assert ours.device.type == "tpu"
-    if theirs.is_sparse:
-        assert ours.is_coalesced() == theirs.is_coalesced()
-        assert ours.shape == theirs.shape
-        ours, theirs = ours.coalesce(), theirs.coalesce()
-        assert torch.equal(ours.indices().cpu(), theirs.indices())
-        ours, theirs = ours.values(), theirs.values()
-    torch.testing.assert_close(ours.cpu(), theirs)
+def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    assert actual.layout == expected.layout
+    assert actual.device.type == "tpu"
+    if expected.is_sparse:
+        assert actual.is_coalesced() == expected.is_coalesced()
+        assert actual.shape == expected.shape
+        actual, expected = actual.coalesce(), expected.coalesce()
+        assert torch.equal(actual.indices().cpu(), expected.indices())
+        actual, expected = actual.values(), expected.values()
+    torch.testing.assert_close(actual.cpu(), expected)
 
 
 def test_made_moved_and_coalesced() -> None:
-    theirs = matrix()
-    indices, values = theirs._indices().to("tpu"), theirs._values().to("tpu")
-    same(torch.sparse_coo_tensor(indices, values, (4, 5)), theirs)
-    same(theirs.to("tpu").coalesce(), theirs.coalesce())
+    cpu_matrix = matrix()
+    indices, values = cpu_matrix._indices().to("tpu"), cpu_matrix._values().to("tpu")
+    same(torch.sparse_coo_tensor(indices, values, (4, 5)), cpu_matrix)
+    same(cpu_matrix.to("tpu").coalesce(), cpu_matrix.coalesce())
     same(matrix(dense_columns=2).to("tpu").coalesce(), matrix(dense_columns=2).coalesce())
-    assert torch.equal(theirs.to("tpu").cpu().to_dense(), theirs.to_dense())
-    same(theirs.to("tpu").to_dense(), theirs.to_dense())
-    same(theirs.to_dense().to("tpu").to_sparse(), theirs.to_dense().to_sparse())
-    same(theirs.to_dense().to("tpu").to_sparse(1), theirs.to_dense().to_sparse(1))
+    assert torch.equal(cpu_matrix.to("tpu").cpu().to_dense(), cpu_matrix.to_dense())
+    same(cpu_matrix.to("tpu").to_dense(), cpu_matrix.to_dense())
+    same(cpu_matrix.to_dense().to("tpu").to_sparse(), cpu_matrix.to_dense().to_sparse())
+    same(cpu_matrix.to_dense().to("tpu").to_sparse(1), cpu_matrix.to_dense().to_sparse(1))
     same(torch.zeros(2, 3, device="tpu").to_sparse(), torch.zeros(2, 3).to_sparse())
-    assert "nnz=5" in repr(theirs.to("tpu"))
+    assert "nnz=5" in repr(cpu_matrix.to("tpu"))
 
 
 @pytest.mark.parametrize(
@@ -110,21 +110,21 @@ def test_operands_of_two_dtypes(name: str, pair: str) -> None:
 
 
 def _as_on_the_cpu(name: str, one: torch.Tensor, other: Any) -> None:
-    theirs = _outcome(name, one.clone(), other)
+    expected = _outcome(name, one.clone(), other)
     moved = other.to("tpu") if isinstance(other, torch.Tensor) else other
-    ours = _outcome(name, one.to("tpu"), moved)
-    if isinstance(theirs, Exception):
+    actual = _outcome(name, one.to("tpu"), moved)
+    if isinstance(expected, Exception):
         # The CPU lacks kernels for some sparse bool tensors, and keeps the dtype of a broadcast
         # one.
-        if "not implemented for 'Bool'" in str(theirs):
+        if "not implemented for 'Bool'" in str(expected):
             return
-        if name == "mul" and "dtype of values" in str(theirs):
+        if name == "mul" and "dtype of values" in str(expected):
             return
-        assert type(ours) is type(theirs), f"{theirs!r} was expected, but was {ours!r}"
+        assert type(actual) is type(expected), f"{expected!r} was expected, but was {actual!r}"
         return
-    assert not isinstance(ours, Exception), ours
-    assert (ours.layout, ours.dtype) == (theirs.layout, theirs.dtype)
-    torch.testing.assert_close(ours.to_dense().cpu(), theirs.to_dense())
+    assert not isinstance(actual, Exception), actual
+    assert (actual.layout, actual.dtype) == (expected.layout, expected.dtype)
+    torch.testing.assert_close(actual.to_dense().cpu(), expected.to_dense())
 
 
 def _outcome(name: str, one: torch.Tensor, other: Any) -> torch.Tensor | Exception:
@@ -155,8 +155,8 @@ def test_gradients_of_products() -> None:
         out = torch.sparse.addmm(bias, sparse, dense, beta=0.5, alpha=2)
         out = out + torch.sparse.mm(sparse, dense) + torch.sparse.sum(sparse, 1).to_dense()[:, None]
         actual.append([out, *torch.autograd.grad(out.pow(2).sum(), [values, dense, bias])])
-    for theirs, ours in zip(*actual, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
+    for cpu_result, device_result in zip(*actual, strict=True):
+        torch.testing.assert_close(device_result.cpu(), cpu_result)
 
 
 @pytest.mark.parametrize("dense", [True, False])
@@ -165,8 +165,8 @@ def test_gradients_of_a_mask(dense: bool, coalesced: bool) -> None:
     actual = []
     for device in ("cpu", "tpu"):
         where = matrix().coalesce() if coalesced else matrix()
-        made = matrix(1).to_dense() if dense else matrix(1).coalesce()
-        tensor = made.to(device).requires_grad_()
+        cpu_tensor = matrix(1).to_dense() if dense else matrix(1).coalesce()
+        tensor = cpu_tensor.to(device).requires_grad_()
         masked = tensor.sparse_mask(where.to(device))
         (grad,) = torch.autograd.grad(masked.to_dense().pow(2).sum(), [tensor])
         actual.append(grad.to_dense())

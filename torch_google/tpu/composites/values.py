@@ -46,8 +46,8 @@ def _is_asked(values: torch.Tensor) -> bool:
     )
 
 
-def _error(op: OpOverload, words: str) -> RuntimeError:
-    return RuntimeError(f"{errors.caller()}: {op.name()}: {words}")
+def _error(op: OpOverload, message: str) -> RuntimeError:
+    return RuntimeError(f"{errors.caller()}: {op.name()}: {message}")
 
 
 _ATEN = torch.ops.aten
