@@ -19,9 +19,9 @@ def test_batches_through_pinned_memory() -> None:
     where = {"pin_memory_device": "tpu"} if V2_6 else {}
     for inputs, labels in DataLoader(dataset(), batch_size=4, pin_memory=True, **where):
         assert inputs.is_pinned()
-        there = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
+        moved = inputs.to("tpu", non_blocking=True), labels.to("tpu", non_blocking=True)
         inputs.zero_()  # the transfer has copied it, regardless of non_blocking
-        sums.append([tensor.sum().item() for tensor in there])
+        sums.append([tensor.sum().item() for tensor in moved])
     assert sums == [[66.0, 6], [210.0, 22]]
 
 

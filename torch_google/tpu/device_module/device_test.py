@@ -58,14 +58,14 @@ def test_the_surface_of_other_devices() -> None:
 
 
 def test_properties() -> None:
-    found = torch.tpu.get_device_properties("tpu:0")
-    assert found.name == torch.tpu.get_device_name() == platform.device(0).device_kind
-    assert found.platform == platform.name()
-    assert found.process_index == 0
-    assert torch.tpu.get_device_capability(0)["name"] == found.name
-    if found.platform == "cpu":
-        assert found.total_memory is not None
-        assert found.coords is None
+    properties = torch.tpu.get_device_properties("tpu:0")
+    assert properties.name == torch.tpu.get_device_name() == platform.device(0).device_kind
+    assert properties.platform == platform.name()
+    assert properties.process_index == 0
+    assert torch.tpu.get_device_capability(0)["name"] == properties.name
+    if properties.platform == "cpu":
+        assert properties.total_memory is not None
+        assert properties.coords is None
     with pytest.raises(ValueError, match="no device tpu:99; this process has"):
         torch.tpu.get_device_properties(99)
     with pytest.raises(ValueError, match="expected a device of type tpu, found 'cpu'"):
@@ -90,8 +90,12 @@ def test_properties_that_pjrt_has(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(platform, "device", lambda index: Chip())
     monkeypatch.setattr(platform, "name", lambda: "tpu")
-    found = torch.tpu.get_device_properties(0)
-    assert (found.coords, found.core_on_chip, found.total_memory) == ((0, 1, 2), 1, 100)
+    properties = torch.tpu.get_device_properties(0)
+    assert (properties.coords, properties.core_on_chip, properties.total_memory) == (
+        (0, 1, 2),
+        1,
+        100,
+    )
     assert torch.tpu.mem_get_info() == (70, 100)
     assert "pjrt bytes_in_use" in torch.tpu.memory_summary()
     monkeypatch.setattr(Chip, "memory_stats", lambda self: None)

@@ -20,11 +20,11 @@ def _as_before() -> Iterator[None]:
 
 
 def _elsewhere() -> list[str]:
-    seen: list[str] = []
-    thread = threading.Thread(target=lambda: seen.append(torch.tpu.get_eager_mode()))
+    modes: list[str] = []
+    thread = threading.Thread(target=lambda: modes.append(torch.tpu.get_eager_mode()))
     thread.start()
     thread.join()
-    return seen
+    return modes
 
 
 def test_a_thread_has_its_own_until_it_takes_that_of_the_process() -> None:
@@ -40,15 +40,15 @@ def test_a_thread_has_its_own_until_it_takes_that_of_the_process() -> None:
 
 def test_operators_and_backward_passes_run_in_it() -> None:
     x = torch.ones(3, device="tpu", requires_grad=True)
-    seen: list[str] = []
+    modes: list[str] = []
     y = x * 2
-    y.register_hook(lambda _: seen.append(torch.tpu.get_eager_mode()))
+    y.register_hook(lambda _: modes.append(torch.tpu.get_eager_mode()))
     torch.tpu.set_thread_eager_mode("debug")
     with pytest.raises(IndexError, match="index 3 is out of range"):
         x.detach()[torch.tensor([3]).to("tpu")]
     y.sum().backward()
     torch.tpu.set_thread_eager_mode(None)
-    assert seen == ["debug"]
+    assert modes == ["debug"]
     x.detach()[torch.tensor([3]).to("tpu")]  # the index is clamped
 
 

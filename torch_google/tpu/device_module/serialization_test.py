@@ -122,10 +122,10 @@ def test_a_resumed_optimizer_has_the_programs_of_the_first(mode: str) -> None:
     with torch.tpu.eager_mode(mode):
         for _ in range(3):
             step()
-        steps = {at: state["step"] for at, state in optimizer.state_dict()["state"].items()}
+        steps = {index: state["step"] for index, state in optimizer.state_dict()["state"].items()}
         state = through_a_file(optimizer.state_dict(), "tpu")
-        for at, count in steps.items():
-            state["state"][at]["step"] = count  # a CPU tensor, which was moved with the rest
+        for index, count in steps.items():
+            state["state"][index]["step"] = count  # a CPU tensor, which was moved with the rest
         optimizer.load_state_dict(state)
         before = torch.tpu.metrics()
         for _ in range(3):
@@ -172,16 +172,16 @@ def test_states_of_models_and_optimizers() -> None:
         {"model": model.state_dict(), "optimizer": optimizer.state_dict()}, "cpu"
     )
 
-    there = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
-    there.load_state_dict(state["model"])
-    their_optimizer = torch.optim.AdamW(there.parameters())
+    cpu_model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    cpu_model.load_state_dict(state["model"])
+    their_optimizer = torch.optim.AdamW(cpu_model.parameters())
     their_optimizer.load_state_dict(state["optimizer"])
-    for one, some, device in ((model, optimizer, "tpu"), (there, their_optimizer, "cpu")):
+    for one, some, device in ((model, optimizer, "tpu"), (cpu_model, their_optimizer, "cpu")):
         one.zero_grad()
         one(inputs.to(device)).square().sum().backward()
         some.step()
-    for ours, theirs in zip(model.parameters(), there.parameters(), strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
+    for parameter, cpu_parameter in zip(model.parameters(), cpu_model.parameters(), strict=True):
+        torch.testing.assert_close(parameter.cpu(), cpu_parameter)
 
 
 def test_a_state_takes_the_place_of_parameters_without_values() -> None:
@@ -208,10 +208,10 @@ def test_a_state_takes_the_place_of_parameters_without_values() -> None:
     ],
 )
 def test_print_says_the_same_and_the_device(tensor: torch.Tensor) -> None:
-    words = repr(tensor.to("tpu"))
-    assert "device='tpu:0'" in words
-    assert words.replace(", device='tpu:0'", "").split() == repr(tensor).split()
-    assert str(tensor.to("tpu")) == words
+    text = repr(tensor.to("tpu"))
+    assert "device='tpu:0'" in text
+    assert text.replace(", device='tpu:0'", "").split() == repr(tensor).split()
+    assert str(tensor.to("tpu")) == text
 
 
 def test_print_of_what_is_differentiated() -> None:
