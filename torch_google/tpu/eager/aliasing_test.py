@@ -56,16 +56,16 @@ def a_view(draw: st.DrawFn, tensor: torch.Tensor) -> tuple[str, tuple[Any, ...]]
 
 def overlaps(tensor: torch.Tensor) -> bool:
     places = torch.arange(tensor.untyped_storage().nbytes() // tensor.element_size())
-    seen = places.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten()
-    return len(seen.unique()) != len(seen)
+    positions = places.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset()).flatten()
+    return len(positions.unique()) != len(positions)
 
 
-def same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
-    assert ours.shape == theirs.shape
-    assert ours.stride() == theirs.stride()
-    assert ours.storage_offset() == theirs.storage_offset()
-    assert ours.dtype == theirs.dtype
-    torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-6, atol=0, equal_nan=True)
+def same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    assert actual.shape == expected.shape
+    assert actual.stride() == expected.stride()
+    assert actual.storage_offset() == expected.storage_offset()
+    assert actual.dtype == expected.dtype
+    torch.testing.assert_close(actual.cpu(), expected, rtol=1e-6, atol=0, equal_nan=True)
 
 
 def write(kind: str, target: torch.Tensor, number: int) -> None:
@@ -90,9 +90,9 @@ def write(kind: str, target: torch.Tensor, number: int) -> None:
 @given(st.data())
 def test_chains_of_views_and_writes(data: st.DataObject) -> None:
     shape = data.draw(st.sampled_from([(4, 6), (2, 3, 4), (12,), (5, 1, 3)]))
-    theirs = torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
-    ours = theirs.to("tpu")
-    pairs = [(ours, theirs)]
+    cpu_base = torch.arange(torch.Size(shape).numel(), dtype=torch.float32).reshape(shape)
+    device_base = cpu_base.to("tpu")
+    pairs = [(device_base, cpu_base)]
     for _ in range(data.draw(st.integers(1, 5))):
         mine, other = pairs[data.draw(st.integers(0, len(pairs) - 1))]
         method, args = data.draw(a_view(other))
@@ -123,11 +123,11 @@ def both(make: Any) -> tuple[torch.Tensor, torch.Tensor]:
     ],
 )
 def test_what_the_cpu_refuses(make: Any) -> None:
-    with pytest.raises(RuntimeError) as theirs:
+    with pytest.raises(RuntimeError) as expected:
         make("cpu")
-    with pytest.raises(RuntimeError) as ours:
+    with pytest.raises(RuntimeError) as actual:
         make("tpu")
-    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
 def test_fill_of_an_expanded_tensor() -> None:
@@ -191,9 +191,9 @@ def test_a_storage_keeps_the_bytes_behind_its_last_whole_element() -> None:
         storage = torch.UntypedStorage(10, device=device)
         numbers = torch.empty(0, device=device).set_(storage, 0, (2,))
         numbers * 1  # the first read
-        seen = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
-        seen.fill_(7)
-        return seen if dtype == seen.dtype else numbers * 1
+        storage_bytes = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, 0, (10,))
+        storage_bytes.fill_(7)
+        return storage_bytes if dtype == storage_bytes.dtype else numbers * 1
 
     same(*both(cut))
     for dtype in (torch.uint8, torch.float32):
@@ -245,21 +245,21 @@ def test_bytes_that_are_no_whole_number_of_elements(name: str) -> None:
     def kept(tensor: torch.Tensor) -> torch.Tensor:
         return tensor.cpu().clone()
 
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         base, view = ODD[name](device)
-        seen = [kept(view), kept(view + 1)]
+        tensors = [kept(view), kept(view + 1)]
         if name != "flags":
             view.add_(1)
-            seen.append(kept(base))
+            tensors.append(kept(base))
             view[1:].fill_(2)
         else:
             view[1:].zero_()
-        seen += [kept(base), kept(view), kept(base.clone())]
+        tensors += [kept(base), kept(view), kept(base.clone())]
         view.zero_()
-        found.append([*seen, kept(base)])
-    for theirs, ours in zip(*found, strict=True):
-        same(ours, theirs)
+        results.append([*tensors, kept(base)])
+    for expected, actual in zip(*results, strict=True):
+        same(actual, expected)
 
 
 def test_nothing_at_all() -> None:
@@ -280,18 +280,18 @@ def test_what_changes_sizes_in_place() -> None:
         lambda x: x.swapaxes_(0, 2),
     ]
     for change in changes:
-        theirs = torch.arange(12.0).reshape(3, 1, 4)
-        ours = theirs.to("tpu")
-        storage = ours.view(-1)
-        same(change(ours), change(theirs))
+        cpu_x = torch.arange(12.0).reshape(3, 1, 4)
+        device_x = cpu_x.to("tpu")
+        storage = device_x.view(-1)
+        same(change(device_x), change(cpu_x))
         storage.mul_(2)
-        theirs.mul_(2)
-        same(ours, theirs)
+        cpu_x.mul_(2)
+        same(device_x, cpu_x)
 
 
 def test_lazily_conjugated_and_negated() -> None:
-    theirs = torch.randn(3, 4, dtype=torch.complex64)
-    ours = theirs.to("tpu")
+    cpu_x = torch.randn(3, 4, dtype=torch.complex64)
+    device_x = cpu_x.to("tpu")
     views: list[Callable[[torch.Tensor], torch.Tensor]] = [
         lambda x: x.conj(),
         lambda x: x.conj().imag,
@@ -299,39 +299,39 @@ def test_lazily_conjugated_and_negated() -> None:
         torch._neg_view,
     ]
     for view in views:
-        same(view(ours), view(theirs))
-        same(view(ours).clone(), view(theirs).clone())
-        same(view(ours) + 1, view(theirs) + 1)
-        view(ours).mul_(3)
-        view(theirs).mul_(3)
-        same(ours, theirs)
-        view(ours).copy_(torch.ones((), device="tpu"))
-        view(theirs).copy_(torch.ones(()))
-        same(ours, theirs)
-    same(ours @ ours.mH, theirs @ theirs.mH)
-    assert ours[0, 0].conj().item() == theirs[0, 0].conj().item()
+        same(view(device_x), view(cpu_x))
+        same(view(device_x).clone(), view(cpu_x).clone())
+        same(view(device_x) + 1, view(cpu_x) + 1)
+        view(device_x).mul_(3)
+        view(cpu_x).mul_(3)
+        same(device_x, cpu_x)
+        view(device_x).copy_(torch.ones((), device="tpu"))
+        view(cpu_x).copy_(torch.ones(()))
+        same(device_x, cpu_x)
+    same(device_x @ device_x.mH, cpu_x @ cpu_x.mH)
+    assert device_x[0, 0].conj().item() == cpu_x[0, 0].conj().item()
 
 
 def test_empty_outs_lie_as_new_results() -> None:
     x = torch.randn(4, 3)
     for op, count in ((torch.linalg.qr, 2), (torch.geqrf, 2), (torch.cummax, 2), (torch.kron, 1)):
         dtypes = [torch.float32, torch.int64 if op is torch.cummax else torch.float32][:count]
-        found = []
+        results = []
         for device in ("cpu", "tpu"):
             outs = [torch.empty(0, dtype=dtype, device=device) for dtype in dtypes]
             more = {torch.cummax: (0,), torch.kron: (x.to(device),)}.get(op, ())
             op(x.to(device), *more, out=outs if count > 1 else outs[0])
-            found.append(outs)
-        for theirs, ours in zip(*found, strict=True):
-            same_but_for_rounding(ours, theirs)
+            results.append(outs)
+        for expected, actual in zip(*results, strict=True):
+            same_but_for_rounding(actual, expected)
 
 
 def test_numbers_for_tensors_where_something_is_written() -> None:
     x = torch.tensor([[1.0, -2.0], [0.0, 3.0]])
     out = torch.empty(0)
     for value in (-1.5, 2, True):
-        ours = x.to("tpu")
-        assert torch.equal(ours.copysign_(value).cpu(), x.clone().copysign_(value))
+        device_x = x.to("tpu")
+        assert torch.equal(device_x.copysign_(value).cpu(), x.clone().copysign_(value))
         spread = torch.zeros(2, 4, device="tpu")[:, ::2]
         torch.copysign(x.to("tpu"), value, out=spread)
         assert torch.equal(spread.cpu(), torch.copysign(x, value, out=out))
@@ -343,15 +343,15 @@ def test_empty_outs_of_kernels_that_copy_are_contiguous() -> None:
     torch.cholesky(matrix.to("tpu"), out=factor)
     assert factor.stride() == torch.cholesky(matrix, out=torch.empty(0)).stride() == (2, 1)
     x = torch.randn(10, 7, 6, dtype=torch.complex64)
-    ours, theirs = torch.empty(0, device="tpu"), torch.empty(0)
-    torch.fft.hfft(x.to("tpu"), n=10, dim=0, out=ours)
-    torch.fft.hfft(x, n=10, dim=0, out=theirs)
-    same_but_for_rounding(ours, theirs)
+    actual, expected = torch.empty(0, device="tpu"), torch.empty(0)
+    torch.fft.hfft(x.to("tpu"), n=10, dim=0, out=actual)
+    torch.fft.hfft(x, n=10, dim=0, out=expected)
+    same_but_for_rounding(actual, expected)
 
 
-def same_but_for_rounding(ours: torch.Tensor, theirs: torch.Tensor) -> None:
-    assert (ours.shape, ours.stride()) == (theirs.shape, theirs.stride())
-    torch.testing.assert_close(ours.cpu(), theirs)
+def same_but_for_rounding(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    assert (actual.shape, actual.stride()) == (expected.shape, expected.stride())
+    torch.testing.assert_close(actual.cpu(), expected)
 
 
 def test_a_lazy_clone_has_memory_of_its_own() -> None:
@@ -373,10 +373,10 @@ def test_is_set_to() -> None:
 
 def test_results_follow_the_strides_of_dimensions_of_one_element() -> None:
     for order in (torch.channels_last, torch.contiguous_format):
-        found = []
+        strides = []
         for device in ("cpu", "tpu"):
             one = torch.ones(10, 3, 1, 1, device=device).to(memory_format=order)
             other = torch.ones(3, 1, 1, device=device)
             results = (one + other, other + one, one * 5, one.clone())
-            found.append([one.stride(), *(result.stride() for result in results)])
-        assert found[0] == found[1]
+            strides.append([one.stride(), *(result.stride() for result in results)])
+        assert strides[0] == strides[1]

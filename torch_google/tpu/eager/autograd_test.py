@@ -27,12 +27,12 @@ def test_hooks_see_what_they_see_on_the_cpu() -> None:
 
 
 def watch(device: str) -> list[Any]:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
-    def note(what: str, *tensors: torch.Tensor | None) -> None:
+    def note(event: str, *tensors: torch.Tensor | None) -> None:
         for tensor in tensors:
             assert tensor is None or tensor.device.type == device
-            seen.append((what, None if tensor is None else [round(v, 3) for v in flat(tensor)]))
+            calls.append((event, None if tensor is None else [round(v, 3) for v in flat(tensor)]))
 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)).to(device)
@@ -50,7 +50,7 @@ def watch(device: str) -> list[Any]:
     result.grad_fn.register_hook(lambda into, out: note("node", *out))
     result.sum().backward()
     note("gradients", x.grad, *(parameter.grad for parameter in model.parameters()))
-    return seen
+    return calls
 
 
 def flat(tensor: torch.Tensor) -> list[float]:
@@ -84,7 +84,7 @@ def test_a_checkpoint_draws_the_same_numbers_again(reentrant: bool, cast: bool) 
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 32), nn.Dropout(0.5), nn.ReLU(), nn.Linear(32, 1)).to("tpu")
     x = given(5, 4).to("tpu").requires_grad_()
-    found = []
+    gradients = []
     for call in (model, functools.partial(checkpoint, model, use_reentrant=reentrant)):
         torch.manual_seed(7)
         x.grad = None
@@ -94,8 +94,8 @@ def test_a_checkpoint_draws_the_same_numbers_again(reentrant: bool, cast: bool) 
         result.float().sum().backward()
         assert torch.equal(torch.tpu.get_rng_state(), after)
         assert x.grad is not None
-        found.append(x.grad.cpu())
-    torch.testing.assert_close(*found)
+        gradients.append(x.grad.cpu())
+    torch.testing.assert_close(*gradients)
 
 
 def test_a_checkpoint_that_keeps_no_state_draws_others() -> None:
@@ -103,10 +103,10 @@ def test_a_checkpoint_that_keeps_no_state_draws_others() -> None:
     torch.manual_seed(7)
     result = checkpoint(nn.functional.dropout, x, use_reentrant=False, preserve_rng_state=False)
     assert isinstance(result, torch.Tensor)
-    kept = result.detach().cpu() != 0
+    mask = result.detach().cpu() != 0
     result.sum().backward()
     assert x.grad is not None
-    assert not torch.equal(x.grad.cpu() != 0, kept)
+    assert not torch.equal(x.grad.cpu() != 0, mask)
 
 
 def test_checkpoints_of_parts_and_by_operator() -> None:
@@ -115,8 +115,8 @@ def test_checkpoints_of_parts_and_by_operator() -> None:
     x = given(2, 4).to("tpu").requires_grad_()
     (expected,) = torch.autograd.grad(model(x).square().sum(), x)
     parts = checkpoint_sequential(model, 2, x, use_reentrant=False)
-    (found,) = torch.autograd.grad(parts.square().sum(), x)
-    torch.testing.assert_close(found, expected)
+    (gradient,) = torch.autograd.grad(parts.square().sum(), x)
+    torch.testing.assert_close(gradient, expected)
     saved: list[Any] = []
 
     def policy(context: Any, op: Any, *args: Any, **kwargs: Any) -> CheckpointPolicy:
@@ -128,8 +128,8 @@ def test_checkpoints_of_parts_and_by_operator() -> None:
     contexts = functools.partial(create_selective_checkpoint_contexts, policy)
     result = checkpoint(model, x, use_reentrant=False, context_fn=contexts)
     assert isinstance(result, torch.Tensor)
-    (found,) = torch.autograd.grad(result.square().sum(), x)
-    torch.testing.assert_close(found, expected)
+    (gradient,) = torch.autograd.grad(result.square().sum(), x)
+    torch.testing.assert_close(gradient, expected)
     assert len(saved) >= 4
 
 
@@ -191,22 +191,22 @@ def test_a_write_to_what_is_still_needed_is_found() -> None:
 def test_gradients_of_some_and_not_of_others(
     layer: Callable[[], nn.Module], sizes: tuple[int, ...]
 ) -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
         module = layer().to(device)
         inputs = 3 if isinstance(module, nn.MultiheadAttention) else 1
         inputs = 2 if isinstance(module, nn.Bilinear) else inputs
-        given = [torch.randn(sizes).to(device) for _ in range(inputs)]
-        leaves = [*module.parameters(), given[0]]
+        tensors = [torch.randn(sizes).to(device) for _ in range(inputs)]
+        leaves = [*module.parameters(), tensors[0]]
         gradients: list[torch.Tensor] = []
         # The input only, all parameters only, and each parameter only.
-        for wanted in (leaves[-1:], leaves[:-1], *([leaf] for leaf in leaves[:-1])):
+        for selected in (leaves[-1:], leaves[:-1], *([leaf] for leaf in leaves[:-1])):
             for leaf in leaves:
-                leaf.requires_grad_(any(leaf is one for one in wanted))
-            result = module(*given)
+                leaf.requires_grad_(any(leaf is one for one in selected))
+            result = module(*tensors)
             result = result[0] if isinstance(result, tuple) else result
-            gradients += torch.autograd.grad((result * result.sin()).sum(), wanted)
-        found.append(gradients)
-    for theirs, ours in zip(*found, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs, rtol=1e-4, atol=1e-4)
+            gradients += torch.autograd.grad((result * result.sin()).sum(), selected)
+        results.append(gradients)
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=1e-4, atol=1e-4)

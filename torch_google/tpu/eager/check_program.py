@@ -52,9 +52,9 @@ class CheckProgram:
         if not errors:
             return None
         results = jax.device_get(executable(*arguments))
-        for (kind, words), (failed, values) in zip(errors, results, strict=True):
+        for (kind, template), (failed, values) in zip(errors, results, strict=True):
             if failed:
-                return kind, words.format(*map(_number, values))
+                return kind, template.format(*map(_number, values))
         return None
 
     def _compiled(self) -> tuple[Any, list[_Error]]:

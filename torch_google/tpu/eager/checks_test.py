@@ -14,38 +14,40 @@ from torch.nn import functional
 
 # Each takes an index along a dimension of size three.
 FROM_0: dict[str, Callable[[Tensor], object]] = {
-    "embedding": lambda at: functional.embedding(at, _rows(at)),
-    "embedding_bag": lambda at: functional.embedding_bag(at, _rows(at), at * 0),
-    "embedding with max_norm": lambda at: functional.embedding(at, _rows(at), max_norm=1.0),
-    "gather": lambda at: _three(at).gather(0, at),
-    "index_select": lambda at: _rows(at).index_select(0, at),
-    "index_add": lambda at: _three(at).index_add(0, at, at),
-    "index_add_ to a view": lambda at: _rows(at).T[0].index_add_(0, at, at.float()),
-    "index_copy": lambda at: _three(at).index_copy(0, at, at),
-    "index_reduce": lambda at: _three(at).index_reduce(0, at, at, "prod"),
-    "scatter": lambda at: _three(at).scatter(0, at, at),
-    "scatter_ of a number": lambda at: _three(at).scatter_(0, at, 1),
-    "scatter of a number, added": lambda at: _three(at).scatter(0, at, 1, reduce="add"),
-    "scatter_add": lambda at: _three(at).scatter_add(0, at, at),
-    "scatter_reduce": lambda at: _three(at).scatter_reduce(0, at, at, "sum"),
-    "cross_entropy": lambda at: functional.cross_entropy(_rows(at)[:1], at),
-    "nll_loss of one row": lambda at: functional.nll_loss(_three(at).float(), at[0]),
-    "nll_loss of images": lambda at: functional.nll_loss(
-        torch.ones(1, 3, 2, 2, device=at.device), at.reshape(1, 1, 1).expand(1, 2, 2)
+    "embedding": lambda index: functional.embedding(index, _rows(index)),
+    "embedding_bag": lambda index: functional.embedding_bag(index, _rows(index), index * 0),
+    "embedding with max_norm": lambda index: functional.embedding(
+        index, _rows(index), max_norm=1.0
     ),
-    "multi_margin_loss": lambda at: functional.multi_margin_loss(_rows(at)[:1], at),
+    "gather": lambda index: _three(index).gather(0, index),
+    "index_select": lambda index: _rows(index).index_select(0, index),
+    "index_add": lambda index: _three(index).index_add(0, index, index),
+    "index_add_ to a view": lambda index: _rows(index).T[0].index_add_(0, index, index.float()),
+    "index_copy": lambda index: _three(index).index_copy(0, index, index),
+    "index_reduce": lambda index: _three(index).index_reduce(0, index, index, "prod"),
+    "scatter": lambda index: _three(index).scatter(0, index, index),
+    "scatter_ of a number": lambda index: _three(index).scatter_(0, index, 1),
+    "scatter of a number, added": lambda index: _three(index).scatter(0, index, 1, reduce="add"),
+    "scatter_add": lambda index: _three(index).scatter_add(0, index, index),
+    "scatter_reduce": lambda index: _three(index).scatter_reduce(0, index, index, "sum"),
+    "cross_entropy": lambda index: functional.cross_entropy(_rows(index)[:1], index),
+    "nll_loss of one row": lambda index: functional.nll_loss(_three(index).float(), index[0]),
+    "nll_loss of images": lambda index: functional.nll_loss(
+        torch.ones(1, 3, 2, 2, device=index.device), index.reshape(1, 1, 1).expand(1, 2, 2)
+    ),
+    "multi_margin_loss": lambda index: functional.multi_margin_loss(_rows(index)[:1], index),
 }
 WRAPS: dict[str, Callable[[Tensor], object]] = {
-    "index": lambda at: _three(at)[at],
-    "index behind a slice": lambda at: _rows(at)[:, at],
-    "index beside a mask": lambda at: torch.ones(2, 3, device=at.device)[
-        torch.tensor([False, True], device=at.device), at
+    "index": lambda index: _three(index)[index],
+    "index behind a slice": lambda index: _rows(index)[:, index],
+    "index beside a mask": lambda index: torch.ones(2, 3, device=index.device)[
+        torch.tensor([False, True], device=index.device), index
     ],
-    "index_put_": lambda at: _three(at).index_put_((at,), at),
-    "assignment": lambda at: _three(at).__setitem__(at, 1),
-    "index_fill": lambda at: _three(at).index_fill(0, at, 1),
-    "take": lambda at: _three(at).take(at),
-    "put_": lambda at: _three(at).put_(at, at),
+    "index_put_": lambda index: _three(index).index_put_((index,), index),
+    "assignment": lambda index: _three(index).__setitem__(index, 1),
+    "index_fill": lambda index: _three(index).index_fill(0, index, 1),
+    "take": lambda index: _three(index).take(index),
+    "put_": lambda index: _three(index).put_(index, index),
 }
 # Each takes a divisor.
 QUOTIENTS: dict[str, Callable[[Tensor], object]] = {
@@ -93,16 +95,16 @@ def test_an_index_out_of_range_is_an_error_that_names_it_and_the_line(name: str)
     work = FROM_0.get(name) or WRAPS[name]
     inside = [0, 2] if name in FROM_0 else [-3, -1, 0, 2]
     low = -1 if name in FROM_0 else -4
-    for at in inside:
-        work(torch.tensor([at]))  # the CPU accepts it
-        work(torch.tensor([at]).to("tpu"))
-    for at in (3, low, 2**40, -(2**40)):
+    for index in inside:
+        work(torch.tensor([index]))  # the CPU accepts it
+        work(torch.tensor([index]).to("tpu"))
+    for index in (3, low, 2**40, -(2**40)):
         with pytest.raises((IndexError, RuntimeError)):
-            work(torch.tensor([at]))
-        place = rf"{Path(__file__).name}:\d+: aten::\S+: (index|target) {at} is out of range"
+            work(torch.tensor([index]))
+        pattern = rf"{Path(__file__).name}:\d+: aten::\S+: (index|target) {index} is out of range"
         allowed = rf"for a size of 3. Use {low + 1} to 2$"
-        with pytest.raises(IndexError, match=f"{place} {allowed}"):
-            work(torch.tensor([at]).to("tpu"))
+        with pytest.raises(IndexError, match=f"{pattern} {allowed}"):
+            work(torch.tensor([index]).to("tpu"))
     work(torch.tensor([2]).to("tpu"))  # and continues
 
 
@@ -155,8 +157,8 @@ def test_what_is_ignored_may_be_any_number() -> None:
     for ignored in (-100, -1, 99):
         target = torch.tensor([0, ignored, 3]).to("tpu")
         loss = functional.cross_entropy(x, target, ignore_index=ignored)
-        wanted = functional.cross_entropy(x.cpu(), target.cpu(), ignore_index=ignored)
-        torch.testing.assert_close(loss.cpu(), wanted)
+        expected = functional.cross_entropy(x.cpu(), target.cpu(), ignore_index=ignored)
+        torch.testing.assert_close(loss.cpu(), expected)
         loss.backward()
     multilabel = torch.tensor([[1, -1, 0, 0]]).to("tpu")
     functional.multilabel_margin_loss(x[:1], multilabel)
@@ -198,8 +200,8 @@ def _backward(y: Tensor) -> None:
     y.sum().backward()
 
 
-def _gathered(x: Tensor, at: int) -> Tensor:
-    return x.gather(0, torch.tensor([at]).to("tpu"))
+def _gathered(x: Tensor, index: int) -> Tensor:
+    return x.gather(0, torch.tensor([index]).to("tpu"))
 
 
 def _line(function: Callable[..., object]) -> str:
@@ -210,10 +212,10 @@ def _line(function: Callable[..., object]) -> str:
 def test_an_error_of_a_backward_pass_names_the_line_that_asked_for_it() -> None:
     x = torch.ones(3, device="tpu", requires_grad=True)
     y = _gathered(x, 5)  # the index is clamped
-    words = r"aten::scatter_add\S*: index 5 is out of range"
+    message = r"aten::scatter_add\S*: index 5 is out of range"
     with (
         torch.tpu.eager_mode("debug"),
-        pytest.raises(IndexError, match=rf"{_line(_backward)} \(.* GatherBackward0\): {words}"),
+        pytest.raises(IndexError, match=rf"{_line(_backward)} \(.* GatherBackward0\): {message}"),
     ):
         _backward(y)
 

@@ -166,18 +166,19 @@ class _CallPlan:
         self._sources = call.sources()
         self._written = call.written()
         # If several written tensors share a storage, the first stands for all.
-        self._boxes = {self._bases[at][2]: at for at in reversed(self._written)}
+        self._boxes = {self._bases[index][2]: index for index in reversed(self._written)}
         self.name = call.op.name()
         self.random = random
         self.targets = tuple(
-            self._boxes[box] for box in dict.fromkeys(self._bases[at][2] for at in self._written)
+            self._boxes[box]
+            for box in dict.fromkeys(self._bases[index][2] for index in self._written)
         )
         valueless = {0} if call.op._schema.name in _OVERWRITING else set()
         self.inputs = tuple(
-            at
-            for at in range(len(call.tensors))
-            if (("tensor", at) in self._sources and at not in valueless)
-            or (at in self.targets and not self._overwrites(at))
+            index
+            for index in range(len(call.tensors))
+            if (("tensor", index) in self._sources and index not in valueless)
+            or (index in self.targets and not self._overwrites(index))
         )
 
     def compiled(
@@ -231,7 +232,7 @@ class _CallPlan:
         sharding = SingleDeviceSharding(platform.device(device))
         specs: list[Any] = [
             jax.ShapeDtypeStruct(shape, dtypes.to_jax(dtype), sharding=sharding)
-            for shape, dtype, _ in (self._bases[at] for at in self.inputs)
+            for shape, dtype, _ in (self._bases[index] for index in self.inputs)
         ]
         return specs + self._examples, sharding
 
@@ -241,12 +242,14 @@ class _CallPlan:
         if make is None:
             return
         leaves, structure = pytree.tree_flatten(self._arguments)
-        places = [at for at, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)]
+        places = [
+            index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor | Number)
+        ]
 
         def function(*values: Any) -> Checks:
             filled = list(leaves)
-            for at, value in zip(places, self._all_given(values), strict=True):
-                filled[at] = value
+            for index, value in zip(places, self._all_given(values), strict=True):
+                filled[index] = value
             args, kwargs = pytree.tree_unflatten(filled, structure)
             return make(*args, **kwargs)
 
@@ -269,49 +272,49 @@ class _CallPlan:
         if self.random:
             seed, offset = values[-2:]
             key = jax.random.fold_in(jax.random.key(seed), offset)
-        made = self._program(self._all_given(values), key)
+        results = self._program(self._all_given(values), key)
         new = dict(zip(self.inputs, values, strict=False))
-        for at, value in zip(self._written, made[self._plain() :], strict=True):
-            target = self._boxes[self._bases[at][2]]
-            new[target] = self._write(at, new.get(target), value)
+        for index, value in zip(self._written, results[self._plain() :], strict=True):
+            target = self._boxes[self._bases[index][2]]
+            new[target] = self._write(index, new.get(target), value)
         fresh = [
             value.transpose(natural(meta.shape, meta.stride()).order)
-            for value, meta in zip(made, self._program.metas[: self._plain()], strict=False)
+            for value, meta in zip(results, self._program.metas[: self._plain()], strict=False)
             if meta is not None
         ]
-        return tuple([new[at] for at in self.targets] + fresh)
+        return tuple([new[index] for index in self.targets] + fresh)
 
     def _plain(self) -> int:
         return len(self._program.metas) - len(self._written)
 
     def _overwrites(self, target: int) -> bool:
         shape, dtype, box = self._bases[target]
-        first = next(at for at in self._written if self._bases[at][2] == box)
+        first = next(index for index in self._written if self._bases[index][2] == box)
         return self._views[first].dtype == dtype and covers(self._views[first], math.prod(shape))
 
     def _all_given(self, values: Sequence[Any]) -> list[Any]:
         """Return the inputs of the pure operator, from the arguments of the program."""
         arrays = dict(zip(self.inputs, values, strict=False))
         numbers = values[len(self.inputs) :]
-        return [self._input_value(kind, at, arrays, numbers) for kind, at in self._sources]
+        return [self._input_value(kind, index, arrays, numbers) for kind, index in self._sources]
 
     def _input_value(
-        self, kind: str, at: int, arrays: dict[int, Any], numbers: Sequence[Any]
+        self, kind: str, index: int, arrays: dict[int, Any], numbers: Sequence[Any]
     ) -> Any:
         if kind == "constant":
-            return constant(self._constants[at])
+            return constant(self._constants[index])
         if kind == "number":
-            dtype = self._kinds[at]
-            return numbers[at] if dtype is None else jnp.asarray(numbers[at]).astype(dtype)
-        view = self._views[at]
-        if at in arrays:
-            value = read(arrays[at], view)
+            dtype = self._kinds[index]
+            return numbers[index] if dtype is None else jnp.asarray(numbers[index]).astype(dtype)
+        view = self._views[index]
+        if index in arrays:
+            value = read(arrays[index], view)
             return value if self._read_as is None else value.astype(self._read_as)
         return jnp.zeros(view.sizes, dtypes.to_jax(view.dtype))
 
-    def _write(self, at: int, base: Any, value: Any) -> jax.Array:
-        shape, dtype, _ = self._bases[at]
-        view = self._views[at]
+    def _write(self, index: int, base: Any, value: Any) -> jax.Array:
+        shape, dtype, _ = self._bases[index]
+        view = self._views[index]
         if base is None:
             base = jnp.zeros(shape, dtypes.to_jax(dtype))
         if jnp.iscomplexobj(value) and not view.dtype.is_complex:

@@ -33,6 +33,6 @@ def debug(op: str, function: Callable[..., Any], arguments: Sequence[Any]) -> An
         except (RuntimeError, ValueError, TypeError):
             raise RuntimeError(f"{where}: {errors.first_line(error)}") from error
     if wrong is not None:
-        kind, words = wrong
-        raise kind(f"{errors.caller()}: {op}: {words}")
+        kind, message = wrong
+        raise kind(f"{errors.caller()}: {op}: {message}")
     return results

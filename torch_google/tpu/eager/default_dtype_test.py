@@ -61,15 +61,15 @@ def test_a_trace_is_compiled_for_the_dtype_that_it_was_recorded_with(
 ) -> None:
     torch.tpu.set_compile_cache(tmp_path)
     torch.set_default_dtype(torch.float64)
-    wanted = _trace().cpu()
+    expected = _trace().cpu()
     _C.clear_programs()
     with torch.tpu.eager_mode("fused"):
         for _ in range(2):
             # The operators' programs come from the cache, so the fused program traces them.
             torch.set_default_dtype(torch.float64)
-            found = _trace()
+            actual = _trace()
             torch.set_default_dtype(torch.float32)
-            assert found.dtype == torch.float64
-            torch.testing.assert_close(found.cpu(), wanted, rtol=1e-14, atol=0)
+            assert actual.dtype == torch.float64
+            torch.testing.assert_close(actual.cpu(), expected, rtol=1e-14, atol=0)
             torch.tpu.wait_for_compiles()
     assert "default dtype was torch.float64, and its program cannot be traced now" in caplog.text

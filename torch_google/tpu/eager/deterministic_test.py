@@ -39,8 +39,8 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_new_tensors(make: Callable[..., torch.Tensor], dtype: torch.dtype) -> None:
-    ours, theirs = make(device="tpu", dtype=dtype), make(device="cpu", dtype=dtype)
-    assert torch.equal(as_bytes(ours), as_bytes(theirs))
+    actual, expected = make(device="tpu", dtype=dtype), make(device="cpu", dtype=dtype)
+    assert torch.equal(as_bytes(actual), as_bytes(expected))
 
 
 @pytest.mark.parametrize("dtype", _DTYPES)
@@ -50,14 +50,14 @@ def test_new_tensors(make: Callable[..., torch.Tensor], dtype: torch.dtype) -> N
 def test_resized_tensors(
     before: tuple[int, ...], after: tuple[int, ...], dtype: torch.dtype
 ) -> None:
-    found = []
+    contents = []
     for device in ("tpu", "cpu"):
         tensor = torch.zeros(before, dtype=dtype, device=device).resize_(after)
         storage = tensor.untyped_storage()
-        whole = torch.zeros(0, dtype=dtype, device=device)
-        whole.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
-        found.append(as_bytes(whole))
-    assert torch.equal(*found)
+        flat = torch.zeros(0, dtype=dtype, device=device)
+        flat.set_(storage, 0, (storage.nbytes() // dtype.itemsize,), (1,))
+        contents.append(as_bytes(flat))
+    assert torch.equal(*contents)
 
 
 def test_that_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:

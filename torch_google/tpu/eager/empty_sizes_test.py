@@ -28,11 +28,11 @@ def test_a_convolution_of_no_channels(name: str) -> None:
     convolve, sizes = _CONVOLUTIONS[name]
     results = []
     for device in ("cpu", "tpu"):
-        given = [torch.ones(size, device=device, requires_grad=True) for size in sizes]
-        result = convolve(*given)
-        results.append([result, *torch.autograd.grad(result.sum(), given)])
-    for theirs, ours in zip(*results, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
+        tensors = [torch.ones(size, device=device, requires_grad=True) for size in sizes]
+        result = convolve(*tensors)
+        results.append([result, *torch.autograd.grad(result.sum(), tensors)])
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual.cpu(), expected)
 
 
 @pytest.mark.parametrize("product", ["bmm", "baddbmm", "einsum"])

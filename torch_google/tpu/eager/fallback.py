@@ -20,9 +20,11 @@ from torch_google.tpu.runtime.transfer import host_view, storage_to_host
 def refusal(op: OpOverload, args: list[Any], cause: NotImplementedError) -> NotImplementedError:
     """Return the error for an operator without a lowering if fallback is off."""
     leaves = [leaf for leaf in pytree.tree_leaves(args) if isinstance(leaf, torch.Tensor)]
-    kinds = ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
+    dtype_names = (
+        ", ".join(str(leaf.dtype).removeprefix("torch.") for leaf in leaves) or "no tensors"
+    )
     return NotImplementedError(
-        f"tpu: {op.name()} ({kinds}) does not run on the device: {cause}. "
+        f"tpu: {op.name()} ({dtype_names}) does not run on the device: {cause}. "
         "To run it on the CPU: with torch.tpu.cpu_fallback()"
     )
 
@@ -34,7 +36,7 @@ def run(op: OpOverload, args: list[Any]) -> list[Any]:
     copies: list[tuple[torch.Tensor, torch.Tensor]] = []
     tensors = _tensors(args)
     device = tensors[0].device if tensors else torch.device("tpu", torch.tpu.current_device())
-    written = _tensors([args[at] for at in _written(op)])
+    written = _tensors([args[index] for index in _written(op)])
     uses = Counter(_storage(tensor) for tensor in tensors)
     # If a written storage is visible through other arguments, share its CPU copy among them.
     shared = {
@@ -96,8 +98,8 @@ _warned: set[str] = set()
 def _written(op: OpOverload) -> list[int]:
     """Return the positions of the arguments that an operator writes."""
     return [
-        at
-        for at, argument in enumerate(op._schema.arguments)
+        index
+        for index, argument in enumerate(op._schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
 

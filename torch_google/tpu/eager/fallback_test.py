@@ -25,7 +25,7 @@ _library.impl("add_", lambda x, y: x.copy_(x + y), "CPU")
 _library.impl("fill_and_read", lambda x, y: (x.fill_(_ONE), y.clone())[1], "CPU")
 _library.impl("fill_both_", lambda x, y: (x.fill_(1), y.fill_(2), None)[2], "CPU")
 _library.impl("fill_all_", lambda xs, y: [x.copy_(y) for x in xs].clear(), "CPU")
-ours = torch.ops.tpu_fallback_test
+ops = torch.ops.tpu_fallback_test
 
 
 @pytest.fixture(autouse=True)
@@ -36,28 +36,28 @@ def _allowed() -> Iterator[None]:
 
 # Each takes a tensor of six numbers and writes to some of them.
 OVERLAPS: dict[str, Callable[[torch.Tensor], Any]] = {
-    "a tensor twice": lambda x: ours.add_(x, x),
-    "views that overlap": lambda x: ours.add_(x[1:4], x[2:5]),
-    "a view and its whole": lambda x: ours.fill_and_read(x[1:4], x),
-    "a transposition": lambda x: ours.fill_and_read(x.view(2, 3).t()[1], x),
-    "another dtype": lambda x: ours.fill_and_read(x.view(torch.int32)[::2], x),
-    "conjugated": lambda x: ours.add_(torch.view_as_complex(x.view(3, 2)).conj(), x[:3]),
-    "two writes": lambda x: ours.fill_both_(x[:4], x[2:]),
-    "a list": lambda x: ours.fill_all_([x[:2], x[1:3]], x[4:]),
-    "no overlap": lambda x: ours.add_(x[:3], x[3:].clone()),
+    "a tensor twice": lambda x: ops.add_(x, x),
+    "views that overlap": lambda x: ops.add_(x[1:4], x[2:5]),
+    "a view and its whole": lambda x: ops.fill_and_read(x[1:4], x),
+    "a transposition": lambda x: ops.fill_and_read(x.view(2, 3).t()[1], x),
+    "another dtype": lambda x: ops.fill_and_read(x.view(torch.int32)[::2], x),
+    "conjugated": lambda x: ops.add_(torch.view_as_complex(x.view(3, 2)).conj(), x[:3]),
+    "two writes": lambda x: ops.fill_both_(x[:4], x[2:]),
+    "a list": lambda x: ops.fill_all_([x[:2], x[1:3]], x[4:]),
+    "no overlap": lambda x: ops.add_(x[:3], x[3:].clone()),
 }
 
 
 @pytest.mark.parametrize("name", OVERLAPS)
 def test_arguments_of_one_storage_are_one_memory(name: str) -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         x = torch.arange(6.0).to(device)
         result = OVERLAPS[name](x)
-        found.append([x.cpu(), None if result is None else result.cpu()])
-    assert found[1][0].tolist() == found[0][0].tolist()
-    if found[0][1] is not None:
-        assert torch.equal(found[1][1], found[0][1])
+        results.append([x.cpu(), None if result is None else result.cpu()])
+    assert results[1][0].tolist() == results[0][0].tolist()
+    if results[0][1] is not None:
+        assert torch.equal(results[1][1], results[0][1])
     assert sum(torch.tpu.metrics().fallbacks.values()) == 1
 
 
@@ -66,7 +66,7 @@ def test_what_is_only_read_stays_what_a_backward_pass_has_saved() -> None:
     x = torch.zeros(3, device="tpu")
     loss = (w * w).sum()
     version = w._version
-    assert ours.add_(x, w.detach()) is x
+    assert ops.add_(x, w.detach()) is x
     assert (x.tolist(), w._version) == ([1, 1, 1], version)
     loss.backward()
     assert w.grad is not None
@@ -76,14 +76,16 @@ def test_what_is_only_read_stays_what_a_backward_pass_has_saved() -> None:
 def test_the_first_fallback_of_an_operator_warns_and_no_later_one() -> None:
     fallback._warned.difference_update({"tpu_fallback_test::add_", "tpu_fallback_test::fill_both_"})
     x = torch.ones(2, device="tpu")
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(3):
-            ours.add_(x, x)
-            ours.fill_both_(x, x.clone())
-    told = [w for w in seen if "runs on the CPU, as cpu_fallback() allows" in str(w.message)]
-    assert [str(w.message).split()[1] for w in told] == [
+            ops.add_(x, x)
+            ops.fill_both_(x, x.clone())
+    fallback_warnings = [
+        w for w in caught if "runs on the CPU, as cpu_fallback() allows" in str(w.message)
+    ]
+    assert [str(w.message).split()[1] for w in fallback_warnings] == [
         "tpu_fallback_test::add_",
         "tpu_fallback_test::fill_both_",
     ]
-    assert {Path(w.filename).name for w in told} == {Path(__file__).name}
+    assert {Path(w.filename).name for w in fallback_warnings} == {Path(__file__).name}

@@ -24,7 +24,7 @@ def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
     """Return the operator's results, one for each return of its schema."""
     metrics.host_shapes()
     device = call.tensors[0].device.index
-    inputs = [_input_value(call, kind, at, device) for kind, at in call.sources()]
+    inputs = [_input_value(call, kind, index, device) for kind, index in call.sources()]
     outputs = program(inputs, None)
     if not call.op._schema.returns:  # a value check that has passed
         return []
@@ -39,8 +39,8 @@ def run(program: LoweredProgram, call: NormalizedCall) -> list[Any]:
         returns = call.op._schema.returns
         return [results] if len(returns) == 1 and "List" in str(returns[0].type) else results
     outs = []
-    for at, result in zip(call.written(), results, strict=True):
-        target = call.tensors[at]
+    for index, result in zip(call.written(), results, strict=True):
+        target = call.tensors[index]
         if target.dtype != result.dtype:
             raise RuntimeError(
                 f"{call.op.name()}: out= is {target.dtype}, but the result is {result.dtype}. "
@@ -98,10 +98,10 @@ def _positions(
     return positions
 
 
-def _input_value(call: NormalizedCall, kind: str, at: int, device: int) -> Any:
+def _input_value(call: NormalizedCall, kind: str, index: int, device: int) -> Any:
     if kind == "tensor":
-        return read(_C.value(call.tensors[at]), call.views[at])
-    number = call.numbers[at] if kind == "number" else call.constants[at]
+        return read(_C.value(call.tensors[index]), call.views[index])
+    number = call.numbers[index] if kind == "number" else call.constants[index]
     return number.value if isinstance(number, Number) else arrays.from_host(number, device)
 
 

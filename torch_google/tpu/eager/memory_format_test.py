@@ -50,15 +50,15 @@ def shuffled(x: torch.Tensor) -> torch.Tensor:
         shuffled,
     ],
 )
-@pytest.mark.parametrize("given", [LAST, torch.contiguous_format])
+@pytest.mark.parametrize("input_format", [LAST, torch.contiguous_format])
 @pytest.mark.parametrize("taken", [LAST, torch.contiguous_format])
 def test_channels_are_where_the_cpu_has_them(
     function: Callable[[torch.Tensor], torch.Tensor],
-    given: torch.memory_format,
+    input_format: torch.memory_format,
     taken: torch.memory_format,
 ) -> None:
     def strides(device: str) -> list[tuple[int, ...]]:
-        x = torch.rand(2, 4, 5, 6).to(memory_format=given).to(device).requires_grad_()
+        x = torch.rand(2, 4, 5, 6).to(memory_format=input_format).to(device).requires_grad_()
         out = function(x)
         (grad,) = torch.autograd.grad(out, x, torch.ones_like(out).to(memory_format=taken))
         return [out.stride(), grad.stride()]

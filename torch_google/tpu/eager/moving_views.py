@@ -58,8 +58,8 @@ class ViewBlock:
             dimensions.append(matching[0] if size > 1 else -1)
             if size > 1:
                 sizes[matching[0]] = size
-        for whole, size, step in zip(shape, sizes, steps, strict=True):
-            if view.offset // step % whole + size > whole:
+        for length, size, step in zip(shape, sizes, steps, strict=True):
+            if view.offset // step % length + size > length:
                 return None
         return ViewBlock(tuple(shape), tuple(sizes), tuple(dimensions))
 
@@ -73,23 +73,23 @@ class ViewBlock:
         return values.as_strided(sizes, [1 if d < 0 else steps[d] for d in self.dimensions])
 
 
-def run(op: OpOverload, call: NormalizedCall, words: Callable[[], str]) -> list[Any] | None:
+def run(op: OpOverload, call: NormalizedCall, describe: Callable[[], str]) -> list[Any] | None:
     """Return the results of a call whose views keep moving, or None to use a program.
 
-    `words` returns a description of the call without the offsets of its views.
+    `describe` returns a description of the call without the offsets of its views.
     """
     if op.namespace == "torch_google" or call.pure.dropped:
         return None  # the block operators themselves, and out= arguments, which may be resized
     blocks = [ViewBlock.of(view, base) for view, base in zip(call.views, call.bases, strict=True)]
-    stores = [call.bases[at][2] for at in call.written()]
+    stores = [call.bases[index][2] for index in call.written()]
     if not any(blocks) or len({*stores}) < len(stores):
         return None
-    seen = _places[words()]
+    counts = _places[describe()]
     places = tuple(view.offset for view in call.views)
-    if len(seen) > _COUNTED:
-        seen.clear()
-    seen[places] += 1
-    if len(seen) <= _MOST_PLACES or seen[places] >= _OFTEN:
+    if len(counts) > _COUNTED:
+        counts.clear()
+    counts[places] += 1
+    if len(counts) <= _MOST_PLACES or counts[places] >= _OFTEN:
         return None
     return _run(op, call, blocks)
 
@@ -97,16 +97,16 @@ def run(op: OpOverload, call: NormalizedCall, words: Callable[[], str]) -> list[
 def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None]) -> list[Any]:
     from torch_google.tpu.lowerings import view_blocks as _  # noqa: F401 - defines the operators
 
-    ours = torch.ops.torch_google
+    ops = torch.ops.torch_google
     values = [
-        block and ours.block(block.storage(tensor), block.sizes, tensor.storage_offset())
+        block and ops.block(block.storage(tensor), block.sizes, tensor.storage_offset())
         for block, tensor in zip(blocks, call.tensors, strict=True)
     ]
-    given = [
+    inputs = [
         tensor if block is None or value is None else block.seen(value, tensor.shape)
         for block, tensor, value in zip(blocks, call.tensors, values, strict=True)
     ]
-    rest = iter(given)
+    rest = iter(inputs)
 
     def replaced(leaf: Any) -> Any:
         if isinstance(leaf, Number):
@@ -119,11 +119,13 @@ def _run(op: OpOverload, call: NormalizedCall, blocks: Sequence[ViewBlock | None
         *(v for a, v in zip(arguments, filled, strict=True) if not a.kwarg_only),
         **{a.name: v for a, v in zip(arguments, filled, strict=True) if a.kwarg_only},
     )
-    for at in call.written():
-        block, value = blocks[at], values[at]
+    for index in call.written():
+        block, value = blocks[index], values[index]
         if block is not None:
-            ours.place_(block.storage(call.tensors[at]), value, call.tensors[at].storage_offset())
-    own = {id(mine): tensor for mine, tensor in zip(given, call.tensors, strict=True)}
+            ops.place_(
+                block.storage(call.tensors[index]), value, call.tensors[index].storage_offset()
+            )
+    own = {id(mine): tensor for mine, tensor in zip(inputs, call.tensors, strict=True)}
 
     def returned(leaf: Any) -> Any:
         return own.get(id(leaf), leaf)

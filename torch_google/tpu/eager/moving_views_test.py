@@ -34,8 +34,8 @@ def filled(device: str) -> torch.Tensor:
 @pytest.mark.parametrize("mode", ["strict", "fused"])
 def test_blocks_are_read_and_written_as_on_the_cpu(mode: str) -> None:
     with torch.tpu.eager_mode(mode):
-        found = filled("tpu").cpu()
-    torch.testing.assert_close(found, filled("cpu"))
+        actual = filled("tpu").cpu()
+    torch.testing.assert_close(actual, filled("cpu"))
 
 
 def test_a_block_that_moves_does_not_compile() -> None:
@@ -65,10 +65,10 @@ def test_a_place_that_comes_again_and_again_has_a_program() -> None:
 def test_gradients_flow_through_blocks_that_move() -> None:
     def gradient(device: str) -> torch.Tensor:
         leaf = torch.linspace(0, 1, 60, device=device).reshape(20, 3).requires_grad_()
-        made = leaf * 2
-        total = made.new_zeros(3)
+        doubled = leaf * 2
+        total = doubled.new_zeros(3)
         for step in range(20):
-            total = total + made[step].sin() * made[-step - 1]
+            total = total + doubled[step].sin() * doubled[-step - 1]
         total.sum().backward()
         assert leaf.grad is not None
         return leaf.grad.cpu()

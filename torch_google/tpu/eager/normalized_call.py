@@ -88,7 +88,7 @@ class NormalizedCall:
     def _read_as(self) -> torch.dtype | None:
         if self.op.name() not in _OF_ANOTHER_PRECISION:
             return None
-        own, target = (self.args[at].dtype for at in (0, self.pure.written[0]))
+        own, target = (self.args[index].dtype for index in (0, self.pure.written[0]))
         both = own.is_floating_point and target.is_floating_point
         return target if both and own != target else None
 
@@ -128,14 +128,14 @@ class NormalizedCall:
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
         resized = False
-        for at, meta in zip(self.written(), metas, strict=True):
-            out = self.tensors[at]
+        for index, meta in zip(self.written(), metas, strict=True):
+            out = self.tensors[index]
             if meta is None:
                 continue
-            if at not in outs:
+            if index not in outs:
                 self._refuse_other_shape(out, meta)
                 continue
-            sizes = self._sizes.get(at, meta.shape)
+            sizes = self._sizes.get(index, meta.shape)
             if out.shape != sizes:
                 out.resize_(sizes)
                 own = not self.op.name().startswith(_COPIES)
@@ -150,22 +150,22 @@ class NormalizedCall:
         outs = self._outs()
         metas = program.metas[self.plain(program) :]
         storages = {
-            self.bases[at][2]
-            for at, meta in zip(self.written(), metas, strict=True)
-            if at in outs and meta is not None
-            if self.tensors[at].shape != self._sizes.get(at, meta.shape)
+            self.bases[index][2]
+            for index, meta in zip(self.written(), metas, strict=True)
+            if index in outs and meta is not None
+            if self.tensors[index].shape != self._sizes.get(index, meta.shape)
         }
-        inputs = (at for at in range(len(self.tensors)) if at not in outs)
-        return {at for at in inputs if self.bases[at][2] in storages}
+        inputs = (index for index in range(len(self.tensors)) if index not in outs)
+        return {index for index in inputs if self.bases[index][2] in storages}
 
     def writes_input(self, inputs: set[int]) -> bool:
         """Return whether one of these inputs is a written tensor."""
-        targets = {id(self.tensors[at]) for at in self.written()}
-        return any(id(self.tensors[at]) in targets for at in inputs)
+        targets = {id(self.tensors[index]) for index in self.written()}
+        return any(id(self.tensors[index]) in targets for index in inputs)
 
     def of_copies(self, copied: set[int]) -> list[Any]:
         """Return the operator's results with these inputs copied before the write."""
-        copies = {id(self.tensors[at]): self.tensors[at].clone() for at in copied}
+        copies = {id(self.tensors[index]): self.tensors[index].clone() for index in copied}
 
         def one(leaf: Any) -> Any:
             if isinstance(leaf, Number):
@@ -227,21 +227,21 @@ class NormalizedCall:
 
     def written(self) -> list[int]:
         """Return the indices of the written tensors. Raises RuntimeError if one is on the CPU."""
-        sources = [source for at in self.pure.written for source in self._sources[at]]
+        sources = [source for index in self.pure.written for source in self._sources[index]]
         if any(kind != "tensor" for kind, _ in sources):
             raise RuntimeError(
                 f"{self.op.name()}: Expected all tensors to be on the same device, but the written "
                 "tensor is on the CPU, and other arguments or the generator are on tpu. Move one with "
                 ".to(), or pass a CPU generator"
             )
-        return [at for _, at in sources]
+        return [index for _, index in sources]
 
     def written_as(self, program: LoweredProgram) -> list[tuple[torch.Tensor, torch.dtype]]:
         """Return the written tensors, each with the dtype of the result computed for it."""
         metas = program.metas[self.plain(program) :]
         return [
-            (self.tensors[at], meta.dtype)
-            for at, meta in zip(self.written(), metas, strict=True)
+            (self.tensors[index], meta.dtype)
+            for index, meta in zip(self.written(), metas, strict=True)
             if meta is not None
         ]
 

@@ -67,8 +67,8 @@ def check(work: Callable[[Tensor, Any], Any], values: list[float]) -> None:
     host = torch.arange(1.0, 10.0).reshape(3, 3) / 4
     x = host.to("tpu")
     for value in values:
-        found, wanted = work(x, value), work(host, value)
-        torch.testing.assert_close(found, wanted, check_device=False, rtol=1e-4, atol=1e-5)
+        actual, expected = work(x, value), work(host, value)
+        torch.testing.assert_close(actual, expected, check_device=False, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -97,9 +97,9 @@ def test_so_are_those_of_random_operators() -> None:
         uniform = x.clone().uniform_(0, value)
         assert 0 <= uniform.min().item() <= uniform.max().item() < value
         assert abs(x.clone().normal_(value, value / 8).mean().item() - value) < value / 16
-        kept = functional.dropout(x, value / 8)
-        assert abs((kept == 0).sum().item() / 2000 - value / 8) < 0.05
-        torch.testing.assert_close(kept.max().item(), 1 / (1 - value / 8), rtol=1e-4, atol=1e-4)
+        result = functional.dropout(x, value / 8)
+        assert abs((result == 0).sum().item() / 2000 - value / 8) < 0.05
+        torch.testing.assert_close(result.max().item(), 1 / (1 - value / 8), rtol=1e-4, atol=1e-4)
         assert abs(x.clone().bernoulli_(value / 8).mean().item() - value / 8) < 0.05
 
     for value in VALUES[:FEW]:
@@ -143,8 +143,8 @@ def test_a_number_that_is_an_input_may_become_of_another_kind(name: str) -> None
         x = host.to("tpu")
         usual: list[Any] = VALUES[:FEW] if host.is_floating_point() else list(range(1, FEW))
         for value in (*usual, *ODD, *HUGE, *usual[:1]):
-            found, wanted = KINDS[name](x, value), KINDS[name](host, value)
-            torch.testing.assert_close(found, wanted, check_device=False, equal_nan=True)
+            actual, expected = KINDS[name](x, value), KINDS[name](host, value)
+            torch.testing.assert_close(actual, expected, check_device=False, equal_nan=True)
 
 
 _HUGE = 2**64 - 1
@@ -189,9 +189,9 @@ def test_a_program_has_the_complex_number_of_its_call(tmp_path: Path) -> None:
         computed()  # operator by operator: afterwards the cache has the operators' programs
         _C.clear_programs()
         with torch.tpu.eager_mode("fused"):
-            found = computed()
+            actual = computed()
             number.zero_()
-            torch.testing.assert_close(found.cpu(), expected)
+            torch.testing.assert_close(actual.cpu(), expected)
             torch.tpu.wait_for_compiles()
             number.fill_(2j)
             torch.testing.assert_close(computed().cpu(), expected)

@@ -77,8 +77,8 @@ def of_one(make: Callable[[Tensors], torch.Tensor], op: Callable[..., object]) -
     """Return a case that passes one tensor several times."""
 
     def case(t: Tensors) -> None:
-        made = make(t)
-        op(t, made)
+        argument = make(t)
+        op(t, argument)
 
     return case
 
@@ -182,14 +182,14 @@ def test_is_refused_or_warned_of_where_the_cpu_does(name: str) -> None:
 
 
 def _outcome(case: Case, device: str) -> tuple[str, bool]:
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             case(Tensors(device))
         except RuntimeError as error:
-            return str(error)[:60], _is_warned(said)
-    return "", _is_warned(said)
+            return str(error)[:60], _is_warned(caught)
+    return "", _is_warned(caught)
 
 
-def _is_warned(said: list[warnings.WarningMessage]) -> bool:
-    return any("on expanded tensors is deprecated" in str(warning.message) for warning in said)
+def _is_warned(caught: list[warnings.WarningMessage]) -> bool:
+    return any("on expanded tensors is deprecated" in str(warning.message) for warning in caught)

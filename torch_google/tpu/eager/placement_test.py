@@ -66,28 +66,28 @@ def test_without_values_then_there() -> None:
 
 def test_made_there() -> None:
     with torch.device("tpu"):
-        made = [torch.zeros(2), nn.Linear(2, 2).weight, torch.tensor([1]), torch.arange(2)]
+        tensors = [torch.zeros(2), nn.Linear(2, 2).weight, torch.tensor([1]), torch.arange(2)]
     torch.set_default_device("tpu")
     try:
-        made += [torch.ones(2), nn.Linear(2, 2).bias, torch.randn(2), torch.as_tensor([1.0])]
+        tensors += [torch.ones(2), nn.Linear(2, 2).bias, torch.randn(2), torch.as_tensor([1.0])]
     finally:
         torch.set_default_device(None)
-    assert {tensor.device.type for tensor in made} == {"tpu"}
+    assert {tensor.device.type for tensor in tensors} == {"tpu"}
     assert torch.ones(2).device.type == "cpu"
 
 
 def test_the_methods_that_are_named_after_the_device() -> None:
     x = torch.arange(3)
-    for there in (x.tpu(), x.tpu(0), x.tpu("tpu:0"), x.tpu(non_blocking=True), x.to("tpu")):
-        assert (there.is_tpu, there.tolist()) == (True, [0, 1, 2])
+    for moved in (x.tpu(), x.tpu(0), x.tpu("tpu:0"), x.tpu(non_blocking=True), x.to("tpu")):
+        assert (moved.is_tpu, moved.tolist()) == (True, [0, 1, 2])
     assert not x.is_tpu
     assert nn.Linear(2, 2).tpu().weight.is_tpu
     packed = nn.utils.rnn.pack_sequence([torch.ones(3, 2), torch.ones(2, 2)]).tpu()
     assert packed.is_tpu
     storage = x.untyped_storage()
-    there = storage.tpu()
-    assert (there.is_tpu, storage.is_tpu) == (True, False)
-    assert bytes(there.cpu()) == bytes(storage)
+    moved = storage.tpu()
+    assert (moved.is_tpu, storage.is_tpu) == (True, False)
+    assert bytes(moved.cpu()) == bytes(storage)
 
 
 @pytest.mark.skipif(V2_6, reason="torch.accelerator of v2.6 has less")
@@ -118,7 +118,7 @@ def test_what_numpy_cannot_have() -> None:
 
 
 def test_modules_in_channels_last() -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
         model = nn.Sequential(
@@ -135,5 +135,5 @@ def test_modules_in_channels_last() -> None:
         assert isinstance(weight, nn.Parameter)
         assert weight.is_contiguous(memory_format=torch.channels_last)
         assert weight.grad is not None
-        found.append([result.detach().cpu(), x.grad.cpu(), weight.grad.cpu()])
-    torch.testing.assert_close(*found)
+        results.append([result.detach().cpu(), x.grad.cpu(), weight.grad.cpu()])
+    torch.testing.assert_close(*results)

@@ -96,13 +96,13 @@ def scalars_are_inputs(op: OpOverload, args: Sequence[Any], *, forget: bool = Fa
         return False
     harmless = torch.Tag.pointwise in op.tags or op.name().startswith(_SCALAR_INPUTS)
     if not harmless or op.name().startswith(_BAKED):
-        seen = _baked[op.name()]
-        seen.update(
+        values = _baked[op.name()]
+        values.update(
             arg
             for arg, argument in zip(args, op._schema.arguments, strict=True)
             if isinstance(arg, int | float) and _is_number(argument)
         )
-        if len(seen) <= _MOST_BAKED:
+        if len(values) <= _MOST_BAKED:
             return False
         del _baked[op.name()]
     _known.add(op.name())
@@ -114,8 +114,8 @@ def _is_words(note: object) -> bool:
 
 
 def _is_number(argument: torch.Argument) -> bool:
-    kinds = ("number", "float", "Tensor")  # a number may stand for a tensor
-    return str(argument.type).removeprefix("Optional[").removesuffix("]") in kinds
+    type_names = ("number", "float", "Tensor")  # a number may stand for a tensor
+    return str(argument.type).removeprefix("Optional[").removesuffix("]") in type_names
 
 
 def _digest() -> str:

@@ -46,13 +46,13 @@ VALUES: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("name", VALUES)
 def test_values_that_the_host_looks_at_are_refused_as_on_the_cpu(name: str) -> None:
-    with pytest.raises(RuntimeError) as theirs:
+    with pytest.raises(RuntimeError) as expected:
         VALUES[name]("cpu")
-    with pytest.raises(RuntimeError) as ours:
+    with pytest.raises(RuntimeError) as actual:
         VALUES[name]("tpu")
     # The message may continue with the name of the CPU's function.
-    wanted = str(theirs.value).splitlines()[0].partition(" (while checking")[0]
-    assert str(ours.value).startswith(wanted)
+    message = str(expected.value).splitlines()[0].partition(" (while checking")[0]
+    assert str(actual.value).startswith(message)
 
 
 def test_a_negative_size_is_refused_in_torchs_words() -> None:
@@ -103,9 +103,9 @@ def test_what_is_said_of_a_program_is_not_hidden_by_what_the_cpu_says_of_zeros(
     a = torch.tensor([7, 8, 9, 10, 11]).to("tpu")
     _C.clear_programs()
     monkeypatch.setattr(compiler, "compiled", refuse)
-    with pytest.raises(type(refusal)) as said:
+    with pytest.raises(type(refusal)) as raised:
         a % a
-    assert str(said.value) == str(refusal)
+    assert str(raised.value) == str(refusal)
     monkeypatch.undo()
     assert (a % a).tolist() == [0] * 5
 
@@ -156,14 +156,14 @@ KINDS: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("name", KINDS)
 def test_kinds_are_refused_as_on_the_cpu(name: str) -> None:
-    with pytest.raises(RuntimeError) as theirs:
+    with pytest.raises(RuntimeError) as expected:
         KINDS[name]("cpu")
-    with pytest.raises(RuntimeError) as ours:
+    with pytest.raises(RuntimeError) as actual:
         KINDS[name]("tpu")
     if name == "out= an input of another size":
-        assert "cannot be resized" in str(ours.value)
+        assert "cannot be resized" in str(actual.value)
     else:
-        assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+        assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
 # Sums that torch's meta kernels broadcast and the CPU rejects: the sizes of all three tensors.
@@ -192,11 +192,11 @@ def _sum(op: str, variant: str, sizes: Sequence[tuple[int, ...]], device: str) -
 def test_a_product_is_not_broadcast_to_what_it_is_added_to(
     op: str, sizes: list[tuple[int, ...]], variant: str, mode: str
 ) -> None:
-    theirs, ours = (
+    expected, actual = (
         _outcome(op, variant, sizes, "cpu", "strict"),
         _outcome(op, variant, sizes, "tpu", mode),
     )
-    assert ours == theirs
+    assert actual == expected
 
 
 def _outcome(
@@ -232,14 +232,14 @@ DRAWS: dict[str, tuple[Callable[[torch.Tensor, int], Any], Callable[[torch.Tenso
 @pytest.mark.parametrize("name", DRAWS)
 def test_parameters_are_refused_when_numbers_are_inputs(name: str) -> None:
     draw, refused = DRAWS[name]
-    with pytest.raises(RuntimeError) as theirs:
+    with pytest.raises(RuntimeError) as expected:
         refused(torch.ones(5))
     x = torch.ones(5, device="tpu")
     for n in range(1, 20):
         draw(x, n)
-    with pytest.raises(RuntimeError) as ours:
+    with pytest.raises(RuntimeError) as actual:
         refused(x)
-    assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+    assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
     draw(x, 3)
 
 
@@ -320,13 +320,13 @@ FILLS |= {name: (_on(f, x), good, bad) for name, f, x, good, bad in _CONVERTING}
 @pytest.mark.parametrize("name", FILLS)
 def test_a_number_that_the_dtype_has_not_is_refused_as_on_the_cpu(name: str) -> None:
     fill, good, bad = FILLS[name]
-    with pytest.raises(RuntimeError, match="without overflow") as theirs:
+    with pytest.raises(RuntimeError, match="without overflow") as expected:
         fill("cpu", bad)
     for _ in range(2):
         assert torch.equal(fill("tpu", good).cpu(), fill("cpu", good))
-        with pytest.raises(RuntimeError) as ours:
+        with pytest.raises(RuntimeError) as actual:
             fill("tpu", bad)
-        assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+        assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
 def test_numbers_that_a_dtype_has_in_torchs_eyes_are_written() -> None:
@@ -358,14 +358,14 @@ def test_a_tensor_of_the_cpu_takes_no_indices_of_the_device() -> None:
 
 
 def test_classes_may_be_bytes() -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         x = torch.arange(12.0, device=device).view(3, 4).requires_grad_()
         target = torch.tensor([0, 1, 2], dtype=torch.uint8, device=device)
         loss = functional.nll_loss(x, target)
-        found.append([loss, *torch.autograd.grad(loss, [x])])
-    for theirs, ours in zip(*found, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs)
+        results.append([loss, *torch.autograd.grad(loss, [x])])
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(actual.cpu(), expected)
 
 
 @pytest.mark.parametrize("loss", [torch.nn.MultiMarginLoss(), torch.nn.MultiLabelMarginLoss()])

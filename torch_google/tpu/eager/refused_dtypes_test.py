@@ -79,14 +79,14 @@ DTYPES: dict[str, Callable[[str], Any]] = {
 @pytest.mark.parametrize("mode", _MODES)
 @pytest.mark.parametrize("name", DTYPES)
 def test_a_dtype_is_refused_as_on_the_cpu(name: str, mode: str) -> None:
-    with pytest.raises((RuntimeError, IndexError)) as theirs:
+    with pytest.raises((RuntimeError, IndexError)) as expected:
         DTYPES[name]("cpu")
     with torch.tpu.eager_mode(mode):
         for _ in range(2):
-            with pytest.raises(type(theirs.value)) as ours:
+            with pytest.raises(type(expected.value)) as actual:
                 DTYPES[name]("tpu")
-            assert type(ours.value) is type(theirs.value)
-            assert str(ours.value).splitlines()[0] == str(theirs.value).splitlines()[0]
+            assert type(actual.value) is type(expected.value)
+            assert str(actual.value).splitlines()[0] == str(expected.value).splitlines()[0]
 
 
 def test_a_fallback_does_not_hide_a_refusal() -> None:
@@ -145,8 +145,8 @@ def test_a_refused_call_leaves_tensors_of_the_cpu_alone() -> None:
 def test_a_trial_of_a_large_call_is_a_small_one(
     call: tuple[Any, list[Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    op, made = call
-    args = [value("tpu") if callable(value) else value for value in made]
+    op, arguments = call
+    args = [value("tpu") if callable(value) else value for value in arguments]
     if op is torch.ops.aten.convolution.default:
         weight = torch.ones(64, 64, 3, 3, device="tpu")
         args += [weight, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1]

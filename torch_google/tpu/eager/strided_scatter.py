@@ -40,8 +40,8 @@ def run(op: OpOverload, call: NormalizedCall) -> list[Any] | None:
     elements = x.untyped_storage().nbytes() // x.element_size()
     if not _needs_storage(op, call.views[0], elements):
         return None
-    whole = x.as_strided((elements,), (1,), 0).clone()
-    result = whole.as_strided(x.shape, x.stride(), x.storage_offset())
+    flat = x.as_strided((elements,), (1,), 0).clone()
+    result = flat.as_strided(x.shape, x.stride(), x.storage_offset())
     target = _VIEWS[op](result, *where)
     if target.shape != src.shape:
         return None  # torch's meta kernel refuses it

@@ -41,10 +41,13 @@ def test_a_result_lies_as_on_the_cpu(view: str, scatter: str, mode: str) -> None
         return out.detach(), grad
 
     with torch.tpu.eager_mode(mode):
-        found = run("tpu")
-    for ours, theirs in zip(found, run("cpu"), strict=True):
-        assert (ours.stride(), ours.storage_offset()) == (theirs.stride(), theirs.storage_offset())
-        torch.testing.assert_close(ours.cpu(), theirs)
+        results = run("tpu")
+    for actual, expected in zip(results, run("cpu"), strict=True):
+        assert (actual.stride(), actual.storage_offset()) == (
+            expected.stride(),
+            expected.storage_offset(),
+        )
+        torch.testing.assert_close(actual.cpu(), expected)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug", "compile"])

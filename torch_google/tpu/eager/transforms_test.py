@@ -37,12 +37,12 @@ def curve(x: torch.Tensor) -> torch.Tensor:
     ],
 )
 def test_transforms_of_functions(call: Callable[[torch.Tensor], Any]) -> None:
-    theirs, ours = call(given(3)), call(given(3).to("tpu"))
-    torch.testing.assert_close(ours, theirs, check_device=False)
+    expected, actual = call(given(3)), call(given(3).to("tpu"))
+    torch.testing.assert_close(actual, expected, check_device=False)
 
 
 @pytest.mark.parametrize(
-    ("call", "whole"),
+    ("call", "unbatched"),
     [
         (func.vmap(torch.mm), False),
         (func.vmap(torch.mm, in_dims=(0, None)), True),
@@ -53,9 +53,9 @@ def test_transforms_of_functions(call: Callable[[torch.Tensor], Any]) -> None:
         (func.vmap(lambda a, b: nn.functional.layer_norm(a @ b, (3,)), chunk_size=2), False),
     ],
 )
-def test_batches(call: Callable[..., Any], whole: bool) -> None:
+def test_batches(call: Callable[..., Any], unbatched: bool) -> None:
     a, b = given(4, 3, 3), given(4, 3, 3).flip(0)
-    b = b[0] if whole else b
+    b = b[0] if unbatched else b
     torch.testing.assert_close(call(a.to("tpu"), b.to("tpu")), call(a, b), check_device=False)
 
 
@@ -76,7 +76,7 @@ def test_gradients_of_each_sample() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Tanh(), nn.Flatten(), nn.Linear(32, 2))
     inputs = given(3, 1, 6, 6)
-    found = []
+    gradients = []
     for device in ("cpu", "tpu"):
         placed = copy.deepcopy(model).to(device)
         parameters = {n: p.detach() for n, p in placed.named_parameters()}
@@ -89,8 +89,8 @@ def test_gradients_of_each_sample() -> None:
             return result.square().sum()
 
         each = func.vmap(func.grad(loss), in_dims=(None, 0))
-        found.append(each(parameters, inputs.to(device)))
-    torch.testing.assert_close(found[1], found[0], check_device=False)
+        gradients.append(each(parameters, inputs.to(device)))
+    torch.testing.assert_close(gradients[1], gradients[0], check_device=False)
 
 
 def test_ensembles() -> None:
@@ -109,14 +109,14 @@ def test_ensembles() -> None:
 
 
 def test_forward_mode() -> None:
-    found = []
+    tangents = []
     for device in ("cpu", "tpu"):
         with torch.autograd.forward_ad.dual_level():
             dual = torch.autograd.forward_ad.make_dual(
                 given(3).to(device), torch.ones(3).to(device)
             )
-            found.append(torch.autograd.forward_ad.unpack_dual((dual * dual).exp()).tangent)
-    torch.testing.assert_close(found[1], found[0], check_device=False)
+            tangents.append(torch.autograd.forward_ad.unpack_dual((dual * dual).exp()).tangent)
+    torch.testing.assert_close(tangents[1], tangents[0], check_device=False)
 
 
 def test_derivatives_of_second_order() -> None:

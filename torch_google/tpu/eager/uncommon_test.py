@@ -118,11 +118,11 @@ CASES: dict[str, Callable[[str], Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_as_on_the_cpu(name: str) -> None:
-    expected, found = CASES[name]("cpu"), CASES[name]("tpu")
+    expected, actual = CASES[name]("cpu"), CASES[name]("tpu")
     if isinstance(expected, torch.Tensor):
-        expected, found = [expected], [found]
-    for ours, theirs in zip(found, expected, strict=True):
-        torch.testing.assert_close(ours.cpu(), theirs, equal_nan=True)
+        expected, actual = [expected], [actual]
+    for device_result, cpu_result in zip(actual, expected, strict=True):
+        torch.testing.assert_close(device_result.cpu(), cpu_result, equal_nan=True)
 
 
 REFUSED: dict[str, Callable[[str], Any]] = {
@@ -160,8 +160,8 @@ def test_norms_of_embeddings_become_inputs() -> None:
     for step in range(12):
         norm = 0.5 + step / 8
         expected = F.embedding(indices, torch.ones(4, 4), max_norm=norm)
-        found = F.embedding(indices.to("tpu"), torch.ones(4, 4).to("tpu"), max_norm=norm)
-        torch.testing.assert_close(found.cpu(), expected)
+        result = F.embedding(indices.to("tpu"), torch.ones(4, 4).to("tpu"), max_norm=norm)
+        torch.testing.assert_close(result.cpu(), expected)
 
 
 def test_draws_stay_off_the_ends() -> None:
@@ -176,5 +176,5 @@ def test_draws_stay_off_the_ends() -> None:
 
 
 def test_dropout_of_doubles_scales_by_a_double() -> None:
-    found = F.dropout(torch.ones(1000, dtype=torch.float64, device="tpu"), 0.1)
-    assert found.max().item() == 1 / 0.9
+    result = F.dropout(torch.ones(1000, dtype=torch.float64, device="tpu"), 0.1)
+    assert result.max().item() == 1 / 0.9

@@ -182,15 +182,15 @@ def test_debug_refuses_what_the_cpu_refuses_in_its_words(name: str) -> None:
     with torch.tpu.eager_mode("debug"):
         fine(_on("tpu"))
         for call in wrong:
-            with pytest.raises((RuntimeError, IndexError)) as theirs:
+            with pytest.raises((RuntimeError, IndexError)) as expected:
                 call(_on("cpu"))
-            with pytest.raises((RuntimeError, IndexError)) as ours:
+            with pytest.raises((RuntimeError, IndexError)) as actual:
                 call(_on("tpu"))
-            assert ours.type is theirs.type
+            assert actual.type is expected.type
             if name != "backward of losses":  # index errors have the format of checks_test.py
-                assert _first_line(theirs.value) in str(ours.value)
+                assert _first_line(expected.value) in str(actual.value)
             assert f"{Path(__file__).name}:{call.__code__.co_firstlineno}: aten::" in str(
-                ours.value
+                actual.value
             )
         fine(_on("tpu"))
 
@@ -207,12 +207,12 @@ def test_debug_refuses_what_the_cpu_refuses_in_its_words(name: str) -> None:
 def test_the_number_of_a_distribution_is_refused_in_each_mode(
     draw: Callable[[torch.Tensor, float], Any], mode: str
 ) -> None:
-    with pytest.raises(RuntimeError) as theirs:
+    with pytest.raises(RuntimeError) as expected:
         draw(torch.ones(2), 1.5)
     x = torch.ones(2, device="tpu")
     with (
         torch.tpu.eager_mode(mode),
-        pytest.raises(RuntimeError, match=re.escape(str(theirs.value))),
+        pytest.raises(RuntimeError, match=re.escape(str(expected.value))),
     ):
         draw(x, 1.5)
 

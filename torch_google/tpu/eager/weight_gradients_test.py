@@ -16,29 +16,29 @@ from torch_google.tpu.program import product_reordering
 @pytest.mark.parametrize("wide", ["out", "in"])
 @pytest.mark.parametrize("mode", ["strict", "fused", "compile"])
 def test_gradients_of_weights(mode: str, wide: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = []
+    products = []
 
     def product(*args: Any) -> Any:
-        made.append(args)
+        products.append(args)
         return original(*args)
 
     original = product_reordering._product
     monkeypatch.setattr(product_reordering, "_product", product)
     # Sizes that differ per mode, so that each mode compiles its programs.
     rows = {"strict": 320, "fused": 328, "compile": 336}[mode]
-    theirs = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)
-    ours = deepcopy(theirs).to("tpu")
-    x = torch.randn(2, rows, theirs.in_features)
-    theirs(x).square().mean().backward()
-    called = torch.compile(ours) if mode == "compile" else ours
+    layer = nn.Linear(128, 768) if wide == "out" else nn.Linear(768, 128)
+    device_layer = deepcopy(layer).to("tpu")
+    x = torch.randn(2, rows, layer.in_features)
+    layer(x).square().mean().backward()
+    called = torch.compile(device_layer) if mode == "compile" else device_layer
     with torch.tpu.eager_mode("fused" if mode == "fused" else "strict"):
         for _ in range(3):  # fused mode runs a new trace operator by operator
-            ours.zero_grad()
+            device_layer.zero_grad()
             called(x.to("tpu")).square().mean().backward()
             torch.tpu.wait_for_compiles()
-        for mine, its in zip(ours.parameters(), theirs.parameters(), strict=True):
+        for mine, its in zip(device_layer.parameters(), layer.parameters(), strict=True):
             assert mine.grad is not None
             assert its.grad is not None
             assert mine.grad.stride() == its.grad.stride()
             torch.testing.assert_close(mine.grad.cpu(), its.grad, rtol=1e-4, atol=1e-6)
-    assert made
+    assert products

@@ -30,10 +30,10 @@ def _reduced(
     """Return the result, or the first line of the error."""
     out = torch.zeros(sizes, dtype=target).to(device)
     try:
-        found: torch.Tensor = getattr(torch, name)(source.to(device), 0, out=out)
+        result: torch.Tensor = getattr(torch, name)(source.to(device), 0, out=out)
     except RuntimeError as error:
         return f"{type(error).__name__}: {error}".splitlines()[0]
-    return found.cpu()
+    return result.cpu()
 
 
 def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
@@ -50,31 +50,31 @@ def _tolerance(source: str, target: torch.dtype) -> dict[str, float]:
 def test_elements_are_cast_before_they_are_reduced(name: str, source: str) -> None:
     for target, empty in itertools.product(_TARGETS, (False, True)):
         sizes = (0,) if empty else _VALUES.shape[0 if name.startswith("cum") else 1 :]
-        theirs, ours = (
+        expected, actual = (
             _reduced(name, _SOURCES[source], tuple(sizes), target, on) for on in ("cpu", "tpu")
         )
-        if isinstance(theirs, str) or isinstance(ours, str):
-            assert ours == theirs, target
+        if isinstance(expected, str) or isinstance(actual, str):
+            assert actual == expected, target
         else:
-            torch.testing.assert_close(ours, theirs, **_tolerance(source, target))
+            torch.testing.assert_close(actual, expected, **_tolerance(source, target))
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
 @pytest.mark.parametrize("name", ["sum", "prod"])
 def test_a_reduction_of_all_in_every_mode(name: str, mode: str) -> None:
     values = torch.tensor([0.6, 0.7, 2.5])
-    theirs = getattr(torch, name)(values, 0, out=torch.zeros((), dtype=torch.int64))
+    expected = getattr(torch, name)(values, 0, out=torch.zeros((), dtype=torch.int64))
     with torch.tpu.eager_mode(mode):
         out = torch.zeros((), dtype=torch.int64, device="tpu")
-        assert getattr(torch, name)(values.to("tpu"), 0, out=out).item() == theirs.item()
+        assert getattr(torch, name)(values.to("tpu"), 0, out=out).item() == expected.item()
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float16])
 @pytest.mark.parametrize("name", ["cumsum_", "cumprod_"])
 def test_a_scan_in_place_has_the_dtype_of_its_tensor(name: str, dtype: torch.dtype) -> None:
     values = torch.tensor([3, 0, 200, 100, 7]).to(dtype)
-    theirs = getattr(values.clone(), name)(0)
-    assert torch.equal(getattr(values.to("tpu"), name)(0).cpu(), theirs)
+    expected = getattr(values.clone(), name)(0)
+    assert torch.equal(getattr(values.to("tpu"), name)(0).cpu(), expected)
 
 
 def test_a_dtype_that_is_given_counts() -> None:
@@ -92,17 +92,17 @@ def test_elements_are_rounded_to_half_precision_first(
     name: str, dtype: torch.dtype, mode: str
 ) -> None:
     def reduced(x: torch.Tensor) -> torch.Tensor:
-        found: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
-        return found
+        result: torch.Tensor = getattr(torch, name)(x, 0, dtype=dtype)
+        return result
 
     values = torch.tensor([2.5, -3.3])  # the rounded sum differs from the sum of the rounded values
-    theirs = reduced(values)
+    expected = reduced(values)
     if mode == "compile":
-        ours = torch.compile(reduced)(values.to("tpu"))
+        actual = torch.compile(reduced)(values.to("tpu"))
     else:
         with torch.tpu.eager_mode(mode):
-            ours = reduced(values.to("tpu"))
-            written = torch.zeros_like(ours)
+            actual = reduced(values.to("tpu"))
+            written = torch.zeros_like(actual)
             getattr(torch, name)(values.to("tpu"), 0, out=written)
-            assert torch.equal(written.cpu(), theirs)
-    assert torch.equal(ours.cpu(), theirs)
+            assert torch.equal(written.cpu(), expected)
+    assert torch.equal(actual.cpu(), expected)
