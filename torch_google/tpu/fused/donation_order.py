@@ -43,34 +43,34 @@ class DonationOrder:
         # For each step, a bit set of itself and the steps that it depends on.
         self._before: list[int] = []
         self._readers: dict[int, list[int]] = {}
-        for at, (compiled, wires) in enumerate(steps):
+        for index, (compiled, wires) in enumerate(steps):
             self._first_slots.append(len(self._step_of))
-            self._step_of += [at] * len(compiled.jaxpr.out_avals)
-            before = 1 << at
+            self._step_of += [index] * len(compiled.jaxpr.out_avals)
+            before = 1 << index
             for wire in wires:
                 if wire >= 0:
                     before |= self._before[self._step_of[wire]]
-                self._readers.setdefault(wire, []).append(at)
+                self._readers.setdefault(wire, []).append(index)
             self._before.append(before)
 
     def of(self, external: int, slot: int) -> list[int]:
         """Return a slot of each step that reads `external` and that `slot` does not depend on."""
         before = self._before[self._step_of[slot]]
         return [
-            self._first_slots[at]
-            for at in dict.fromkeys(self._reading(~external))
-            if not before >> at & 1
+            self._first_slots[index]
+            for index in dict.fromkeys(self._reading(~external))
+            if not before >> index & 1
         ]
 
     def _reading(self, wire: int) -> Iterator[int]:
-        for at in self._readers.get(wire, ()):
-            compiled, _ = self._steps[at]
+        for index in self._readers.get(wire, ()):
+            compiled, _ = self._steps[index]
             results = len(compiled.jaxpr.out_avals)
             if _is_layout(compiled.jaxpr.jaxpr):
-                for slot in range(self._first_slots[at], self._first_slots[at] + results):
+                for slot in range(self._first_slots[index], self._first_slots[index] + results):
                     yield from self._reading(slot)
             elif results:
-                yield at
+                yield index
 
 
 def behind(value: jax.Array, reads: Sequence[jax.Array]) -> jax.Array:

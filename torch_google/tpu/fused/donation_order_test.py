@@ -43,17 +43,17 @@ _PROGRAMS = {
 def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> None:
     steps: list[tuple[str, tuple[int, ...]]] = []
     makers: list[int] = []  # for each slot
-    for at in range(data.draw(st.integers(1, 10))):
+    for index in range(data.draw(st.integers(1, 10))):
         kind = data.draw(st.sampled_from(list(_KINDS)))
         wire = st.integers(-3, len(makers) - 1)
         steps.append((kind, (data.draw(wire), data.draw(wire))))
-        makers += [at] * _KINDS[kind][1]
+        makers += [index] * _KINDS[kind][1]
     assume(makers)
     external = data.draw(st.integers(0, 2))
     slot = data.draw(st.integers(0, len(makers) - 1))
 
-    def needs(at: int) -> set[int]:
-        return {at}.union(*(needs(makers[wire]) for wire in steps[at][1] if wire >= 0))
+    def needs(index: int) -> set[int]:
+        return {index}.union(*(needs(makers[wire]) for wire in steps[index][1] if wire >= 0))
 
     def is_or_shows(wire: int) -> bool:
         if wire < 0:
@@ -62,14 +62,14 @@ def test_late_reads_are_those_that_a_search_of_all_paths_finds(data: Any) -> Non
         return _KINDS[kind][2] and any(is_or_shows(each) for each in wires)
 
     expected = {
-        at
-        for at, (kind, wires) in enumerate(steps)
-        if at in makers and not _KINDS[kind][2] and any(is_or_shows(wire) for wire in wires)
+        index
+        for index, (kind, wires) in enumerate(steps)
+        if index in makers and not _KINDS[kind][2] and any(is_or_shows(wire) for wire in wires)
     } - needs(makers[slot])
     programs: Any = [(_PROGRAMS[kind], wires) for kind, wires in steps]
-    found = DonationOrder(programs).of(external, slot)
-    assert {makers[each] for each in found} == expected
-    assert len(found) == len(expected)
+    reads = DonationOrder(programs).of(external, slot)
+    assert {makers[each] for each in reads} == expected
+    assert len(reads) == len(expected)
 
 
 @given(
@@ -88,16 +88,16 @@ def test_the_value_is_the_same_bit_for_bit(
         elif kind in "bi":
             reads.append(jnp.full((2, 2), number > 0, bool if kind == "b" else jnp.int32))
         else:
-            kinds = {"f": jnp.float32, "c": jnp.complex64, "x": jnp.bfloat16}
-            reads.append(jnp.full((2, 1), number, kinds[kind]))
-    found = jax.jit(behind)(value, reads)
+            dtypes = {"f": jnp.float32, "c": jnp.complex64, "x": jnp.bfloat16}
+            reads.append(jnp.full((2, 1), number, dtypes[kind]))
+    actual = jax.jit(behind)(value, reads)
     bits = np.uint32 if dtype == jnp.float32 else np.uint16
     # The bits of a NaN may change, as in any computation.
     number = ~np.isnan(np.asarray(value, np.float32))
     np.testing.assert_array_equal(
-        np.asarray(found).view(bits)[number], np.asarray(value).view(bits)[number]
+        np.asarray(actual).view(bits)[number], np.asarray(value).view(bits)[number]
     )
-    assert np.isnan(np.asarray(found, np.float32))[~number].all()
+    assert np.isnan(np.asarray(actual, np.float32))[~number].all()
 
 
 def test_integers_have_no_order() -> None:
@@ -124,16 +124,16 @@ def test_a_step_copies_no_weight(optimizer: Any, monkeypatch: pytest.MonkeyPatch
     for device, trained in (("cpu", reference), ("tpu", model.to("tpu"))):
         steps = optimizer(trained.parameters(), lr=0.01)
         inputs = x.to(device)
-        found = []
+        device_losses = []
         with torch.tpu.eager_mode("fused"):
             for _ in range(6):
                 steps.zero_grad()
                 loss = nn.functional.mse_loss(trained(inputs), inputs)
                 loss.backward()
                 steps.step()
-                found.append(loss.item())
+                device_losses.append(loss.item())
                 torch.tpu.wait_for_compiles()
-        losses[device] = found
+        losses[device] = device_losses
     torch.testing.assert_close(
         torch.tensor(losses["tpu"]), torch.tensor(losses["cpu"]), rtol=1e-4, atol=1e-6
     )

@@ -42,11 +42,11 @@ def writable(a: torch.Tensor, b: torch.Tensor) -> bool:
 def run(steps: list[Step], device: str) -> list[list[float]]:
     base = torch.arange(16.0).reshape(4, 4) / 16
     tensors = [base.to(device), (base - 1).to(device), (base * base).to(device)]
-    seen = []
+    values = []
     for name, first, second, number in steps:
         a, b = tensors[first % len(tensors)], tensors[second % len(tensors)]
         if name == "read":
-            seen.append(a.flatten().tolist())
+            values.append(a.flatten().tolist())
         elif name == "drop":
             if len(tensors) > 2:
                 del tensors[first % len(tensors)]
@@ -56,7 +56,7 @@ def run(steps: list[Step], device: str) -> list[list[float]]:
         else:
             tensors.append(STEPS[name](a, b, number))
         del a, b
-    return seen + [tensor.flatten().tolist() for tensor in tensors]
+    return values + [tensor.flatten().tolist() for tensor in tensors]
 
 
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
@@ -76,7 +76,7 @@ def test_programs_give_the_same_in_every_mode(steps: list[Step]) -> None:
     expected = torch.tensor(run(steps, "cpu"))
     for mode in ("debug", "strict", "fused", "fused"):
         with torch.tpu.eager_mode(mode):
-            found = torch.tensor(run(steps, "tpu"))
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+            actual = torch.tensor(run(steps, "tpu"))
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
         # The second time, the fused programs are compiled.
         torch.tpu.wait_for_compiles()

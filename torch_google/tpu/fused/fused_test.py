@@ -84,18 +84,18 @@ def test_views_and_writes_in_one_trace() -> None:
 
 
 def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[int, list[int], list[int], int]] = []
+    fusions: list[tuple[int, list[int], list[int], int]] = []
     original = fusion.Fusion.__init__
 
     def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
-        seen.append((len(steps), list(kept), list(donated), pairs))
+        fusions.append((len(steps), list(kept), list(donated), pairs))
         original(self, device, steps, kept, donated, pairs)
 
     monkeypatch.setattr(fusion.Fusion, "__init__", spy)
     x = torch.rand(3, 5, device="tpu")
     y = torch.rand(3, 5, device="tpu")
     torch.tpu.synchronize()
-    seen.clear()
+    fusions.clear()
     a = x + y
     b = a.exp()
     c = b.sin()
@@ -104,14 +104,14 @@ def test_what_nobody_will_look_at_is_no_result(monkeypatch: pytest.MonkeyPatch) 
     torch.tpu.synchronize()
     # x and c are kept. The old x was overwritten and y is dead, so both buffers may be reused: x's
     # by x.
-    assert seen == [(4, [3, 2], [0, 1], 1)]
+    assert fusions == [(4, [3, 2], [0, 1], 1)]
     d = c + x
     e = d * 2
     f = e * 2
     g = f * 2
     del d, e, f, g
     torch.tpu.synchronize()
-    assert len(seen) == 1  # nothing was read
+    assert len(fusions) == 1  # nothing was read
 
 
 def test_donated_memory_is_nobody_elses() -> None:
@@ -126,11 +126,11 @@ def test_donated_memory_is_nobody_elses() -> None:
 
 
 def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[int]] = []
+    donations: list[list[int]] = []
     original = fusion.Fusion.__init__
 
     def spy(self: Any, device: int, steps: Any, kept: Any, donated: Any, pairs: int) -> None:
-        seen.append(list(donated))
+        donations.append(list(donated))
         original(self, device, steps, kept, donated, pairs)
 
     monkeypatch.setattr(fusion.Fusion, "__init__", spy)
@@ -142,7 +142,7 @@ def test_shared_memory_is_never_donated(monkeypatch: pytest.MonkeyPatch) -> None
     x.add_(1).mul_(2).add_(3).mul_(4)
     _C.share(x)
     torch.tpu.synchronize()
-    assert seen[0] == []
+    assert donations[0] == []
     assert not _C.shared(x)  # a new value, from a program
 
 
@@ -245,12 +245,12 @@ def test_random_numbers_are_those_of_strict_mode() -> None:
 
     with torch.tpu.eager_mode("strict"):
         expected = work()
-    for found, wanted in zip(run_until_compiled(work), expected, strict=True):
-        assert found == pytest.approx(wanted, rel=1e-6)
+    for actual, reference in zip(run_until_compiled(work), expected, strict=True):
+        assert actual == pytest.approx(reference, rel=1e-6)
 
 
 def test_eight_threads() -> None:
-    found: dict[int, float] = {}
+    totals: dict[int, float] = {}
 
     def work(number: int) -> None:
         with torch.tpu.eager_mode(("fused", "strict", "debug", "fused")[number % 4]):
@@ -261,14 +261,14 @@ def test_eight_threads() -> None:
                 x.t().mul_(1.0)
                 if i % 20 == number:
                     total.sum().item()
-            found[number] = total.sum().item()
+            totals[number] = total.sum().item()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {n: 1920.0 * n for n in range(8)}
+    assert totals == {n: 1920.0 * n for n in range(8)}
 
 
 def test_threads_share_what_one_of_them_records() -> None:
@@ -294,15 +294,15 @@ def test_threads_share_what_one_of_them_records() -> None:
 def test_tensors_that_die_in_other_threads() -> None:
     def work() -> None:
         with torch.tpu.eager_mode("fused"):
-            kept = [torch.ones(5, device="tpu") * i for i in range(20)]
-            made.append(kept[7] + kept[8])
+            tensors = [torch.ones(5, device="tpu") * i for i in range(20)]
+            sums.append(tensors[7] + tensors[8])
 
-    made: list[torch.Tensor] = []
+    sums: list[torch.Tensor] = []
     for _ in range(3):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert [t.tolist() for t in made] == [[15.0] * 5] * 3
+    assert [t.tolist() for t in sums] == [[15.0] * 5] * 3
 
 
 def test_copies_and_clears() -> None:
@@ -320,13 +320,13 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
     inside, leave = threading.Semaphore(0), [threading.Event(), threading.Event()]
     waiting = iter(leave)
     find_entry = compiler.find_entry
-    found: list[bool] = []
+    enabled: list[bool] = []
 
     def wait(fingerprint: str, device: int) -> Any:
         if fingerprint.startswith("fused "):
             inside.release()
             assert next(waiting).wait(60)
-            found.append(gc.isenabled())
+            enabled.append(gc.isenabled())
         return find_entry(fingerprint, device)
 
     monkeypatch.setattr(compiler, "find_entry", wait)
@@ -341,7 +341,7 @@ def test_no_collection_while_any_thread_runs_a_trace(monkeypatch: pytest.MonkeyP
     for event, thread in zip(leave, threads, strict=True):
         event.set()
         thread.join()
-    assert found == [False, False]
+    assert enabled == [False, False]
     assert gc.isenabled()
 
 
@@ -380,11 +380,11 @@ def test_modes_nest_and_exceptions_restore_them() -> None:
             fail()
         assert torch.tpu.get_eager_mode() == "strict"
     assert torch.tpu.get_eager_mode() == "fused"
-    seen: list[str] = []
-    thread = threading.Thread(target=lambda: seen.append(torch.tpu.get_eager_mode()))
+    modes: list[str] = []
+    thread = threading.Thread(target=lambda: modes.append(torch.tpu.get_eager_mode()))
     thread.start()
     thread.join()
-    assert seen == ["strict"]
+    assert modes == ["strict"]
 
 
 def test_what_could_not_be_computed_says_so_and_nothing_is_lost() -> None:

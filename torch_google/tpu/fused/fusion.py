@@ -63,7 +63,7 @@ def attempt(
     out of memory destroys them. The second value is an exception of a signal handler, such as
     KeyboardInterrupt. The caller raises it after storing the values.
     """
-    saved = {at: np.array(arguments[at]) for at in donated}
+    saved = {index: np.array(arguments[index]) for index in donated}
     results: tuple[Any, ...] | None = None
     interruption: BaseException | None = None
     try:
@@ -83,9 +83,9 @@ def attempt(
             interruption = error.with_traceback(None)
     if results is not None:
         return results, interruption
-    for at, values in saved.items():
-        if arguments[at].is_deleted():
-            arguments[at] = jax.device_put(values, arguments[at].sharding)
+    for index, values in saved.items():
+        if arguments[index].is_deleted():
+            arguments[index] = jax.device_put(values, arguments[index].sharding)
     return arguments, interruption
 
 
@@ -160,12 +160,12 @@ class Fusion:
         """Return the lowered program."""
         sharding = SingleDeviceSharding(platform.device(self._device))
         externals = self._externals()
-        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
+        codes = "".join(compiled.numbers for compiled, _ in self._steps)
         specs = [jax.ShapeDtypeStruct(s.shape, s.dtype, sharding=sharding) for s in externals]
         specs += [
-            jax.ShapeDtypeStruct((kinds.count(kind),), dtype, sharding=sharding)
+            jax.ShapeDtypeStruct((codes.count(kind),), dtype, sharding=sharding)
             for kind, dtype in (("f", "float64"), ("i", "int64"))
-            if kind in kinds
+            if kind in codes
         ]
 
         def fused(*values: Any) -> tuple[Any, ...]:
@@ -177,8 +177,8 @@ class Fusion:
     def _run(self, externals: Sequence[Any], *numbers: Any) -> tuple[Any, ...]:
         from jax.extend.core import jaxpr_as_fun  # slow to import; only new programs need it
 
-        kinds = "".join(compiled.numbers for compiled, _ in self._steps)
-        present = [kind for kind in "fi" if kind in kinds]
+        codes = "".join(compiled.numbers for compiled, _ in self._steps)
+        present = [kind for kind in "fi" if kind in codes]
         vectors = {kind: iter(vector) for kind, vector in zip(present, numbers, strict=True)}
         slots: list[Any] = []
         for compiled, wires in self._steps:
@@ -188,19 +188,19 @@ class Fusion:
         results = [slots[slot] for slot in self._kept]
         if platform.device(self._device).platform == "cpu":
             order = DonationOrder(self._steps)
-            for at, external in enumerate(self._donated[: self._pairs]):
-                reads = order.of(external, self._kept[at])
-                results[at] = behind(results[at], [slots[slot] for slot in reads])
+            for index, external in enumerate(self._donated[: self._pairs]):
+                reads = order.of(external, self._kept[index])
+                results[index] = behind(results[index], [slots[slot] for slot in reads])
         return tuple(results)
 
     def _externals(self) -> list[Any]:
         """Return the spec of each external, from the first program that reads it."""
-        kinds: dict[int, Any] = {}
+        avals: dict[int, Any] = {}
         for compiled, wires in self._steps:
             for wire, aval in zip(wires, compiled.jaxpr.in_avals, strict=False):
                 if wire < 0:
-                    kinds.setdefault(~wire, aval)
-        return [kinds[at] for at in range(len(kinds))]
+                    avals.setdefault(~wire, aval)
+        return [avals[index] for index in range(len(avals))]
 
     def _reusable(self, externals: Sequence[Any]) -> tuple[int, ...]:
         """Return the donated externals whose buffers become results.
@@ -214,15 +214,15 @@ class Fusion:
         results = Counter((slots[slot].shape, slots[slot].dtype) for slot in self._kept)
         paired: dict[Any, int] = {}
         reusable = []
-        for count, at in enumerate(self._donated):
-            kind = (externals[at].shape, externals[at].dtype)
+        for count, index in enumerate(self._donated):
+            kind = (externals[index].shape, externals[index].dtype)
             if count < self._pairs:
-                paired[kind] = at
-            elif at < paired.get(kind, 0):
+                paired[kind] = index
+            elif index < paired.get(kind, 0):
                 continue
             if results[kind]:
                 results[kind] -= 1
-                reusable.append(at)
+                reusable.append(index)
         return tuple(reusable)
 
 

@@ -91,14 +91,14 @@ CASES: dict[str, tuple[Callable[[], nn.Module], Callable[[], Batch], Optimizer]]
 }
 
 
-def train(name: str, device: str, how: str, steps: int) -> list[float]:
+def train(name: str, device: str, execution: str, steps: int) -> list[float]:
     """Return the losses. Metrics are reset after the second step."""
     torch.manual_seed(0)
     make, batch, optimizer_of = CASES[name]
     model = make().to(device)
     inputs, targets = (part.to(device) for part in batch())
     optimizer = optimizer_of(model.parameters())
-    called = torch.compile(model) if how == "compile" else model
+    called = torch.compile(model) if execution == "compile" else model
 
     def loss_of(inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
         return nn.functional.cross_entropy(called(inputs).flatten(0, -2), targets.flatten())
@@ -110,7 +110,7 @@ def train(name: str, device: str, how: str, steps: int) -> list[float]:
         optimizer.step()
         return loss.detach()
 
-    step = compile_step(loss_of, optimizer) if how == "compile_step" else one_by_one
+    step = compile_step(loss_of, optimizer) if execution == "compile_step" else one_by_one
     losses = []
     for number in range(steps):
         if number == 2 and device == "tpu":
@@ -125,20 +125,20 @@ if V2_6:  # which cannot trace backward
     HOW.remove("compile_step")
 
 
-@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("execution", HOW)
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_is_compiled_after_the_second_step(name: str, how: str) -> None:
-    mode: Any = how if how in ("strict", "debug", "fused") else "strict"
+def test_nothing_is_compiled_after_the_second_step(name: str, execution: str) -> None:
+    mode: Any = execution if execution in ("strict", "debug", "fused") else "strict"
     # Without this option, Dynamo leaves recurrent networks to eager mode.
     with torch.tpu.eager_mode(mode), torch._dynamo.config.patch(allow_rnn=True):
-        losses = train(name, "tpu", how, STEPS)
+        losses = train(name, "tpu", execution, STEPS)
     done = torch.tpu.metrics()
     assert (done.misses, done.compiles, done.fused_misses, done.fused_served) == (0, 0, 0, 0)
     assert (done.host_shapes, done.fallbacks, done.disk_misses) == (0, {}, 0)
-    if how == "fused":
+    if execution == "fused":
         assert done.flushes == {"optimizer step": STEPS - 2}
         assert done.fused_hits == STEPS - 2
-    graphs = {"compile": 2, "compile_step": 1}.get(how, 0)
+    graphs = {"compile": 2, "compile_step": 1}.get(execution, 0)
     assert done.graphs == ({"call": graphs * (STEPS - 2)} if graphs else {})
     assert losses[-1] < losses[0] / 2
     if name != "convolutions":  # whose random numbers differ from the CPU's
