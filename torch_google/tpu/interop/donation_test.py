@@ -57,9 +57,9 @@ def test_an_array_that_left_keeps_its_values(mode: Any, holder: Any) -> None:
     with torch.tpu.eager_mode(mode):
         for _ in range(TIMES):
             x = torch.ones(SIZE, device="tpu") + 1
-            kept = holder(to_jax(x))
+            wrapped = holder(to_jax(x))
             overwrite(x)
-            assert np.asarray(kept).tolist() == [2.0] * SIZE
+            assert np.asarray(wrapped).tolist() == [2.0] * SIZE
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -68,11 +68,11 @@ def test_an_array_that_came_keeps_its_values(mode: Any, holder: Any) -> None:
     with torch.tpu.eager_mode(mode):
         for _ in range(TIMES):
             array = jnp.full(SIZE, 3.0)
-            kept = holder(array)
+            wrapped = holder(array)
             x = from_jax(array)
             del array
             overwrite(x)
-            assert np.asarray(kept).tolist() == [3.0] * SIZE
+            assert np.asarray(wrapped).tolist() == [3.0] * SIZE
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
@@ -85,13 +85,13 @@ def test_a_compiled_function_donates_none_of_them(holder: Any) -> None:
 
     for _ in range(TIMES):
         x, array = torch.ones(SIZE, device="tpu") + 1, jnp.full(SIZE, 3.0)
-        kept, other = holder(to_jax(x)), holder(array)
+        wrapped, other = holder(to_jax(x)), holder(array)
         y = from_jax(array)
         del array
         double(x)
         double(y)
         assert (x[0].item(), y[0].item()) == (4.0, 6.0)
-        assert np.asarray(kept).tolist() == [2.0] * SIZE
+        assert np.asarray(wrapped).tolist() == [2.0] * SIZE
         assert np.asarray(other).tolist() == [3.0] * SIZE
 
 

@@ -31,8 +31,8 @@ def to_jax(tensor: torch.Tensor) -> jax.Array:
     _check_tensor(tensor)
     value = _C.value(tensor)
     view = View.of(tensor)
-    whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
-    if not whole or view.conj or view.neg:
+    is_whole = value.dtype == dtypes.to_jax(view.dtype) and is_plain(value.shape, view)
+    if not is_whole or view.conj or view.neg:
         return _read(value, view)
     # The caller may pass the array on, and reference counts do not reveal that.
     _C.share(tensor)

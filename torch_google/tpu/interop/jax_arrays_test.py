@@ -25,8 +25,8 @@ def test_one_buffer_both_ways() -> None:
     y = from_jax(array)
     assert to_jax(y).unsafe_buffer_pointer() == array.unsafe_buffer_pointer()
     assert (y.device, y.dtype, y.shape) == (x.device, x.dtype, x.shape)
-    made = jnp.arange(4.0)
-    assert to_jax(from_jax(made)).unsafe_buffer_pointer() == made.unsafe_buffer_pointer()
+    jax_array = jnp.arange(4.0)
+    assert to_jax(from_jax(jax_array)).unsafe_buffer_pointer() == jax_array.unsafe_buffer_pointer()
 
 
 def test_a_result_of_the_device_shares_its_buffer() -> None:
@@ -50,9 +50,9 @@ VIEWS = [
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_views(view: Any) -> None:
-    theirs = torch.arange(12.0).reshape(3, 4)
-    array = to_jax(view(theirs.to("tpu")))
-    np.testing.assert_array_equal(np.asarray(array), view(theirs).numpy())
+    cpu_tensor = torch.arange(12.0).reshape(3, 4)
+    array = to_jax(view(cpu_tensor.to("tpu")))
+    np.testing.assert_array_equal(np.asarray(array), view(cpu_tensor).numpy())
 
 
 def test_bits_of_another_dtype_and_lazy_signs() -> None:
