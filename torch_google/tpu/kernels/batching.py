@@ -63,8 +63,8 @@ class BatchingRule:
         dims = Parameter(f"in_dims_{len(plain)}", list[int])
         batched = KernelSignature((*plain, dims), signature.returns)
 
-        def function(*given: Any) -> Any:
-            *values, in_dims = given
+        def function(*args: Any) -> Any:
+            *values, in_dims = args
             axes = [None if dim < 0 else dim for dim in in_dims]
 
             def one(tensors: Sequence[jax.Array]) -> Any:

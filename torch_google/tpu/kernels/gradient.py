@@ -17,7 +17,7 @@ from torch_google.tpu.kernels.kernel_signature import OPTIONAL_TENSORS, KernelSi
 _ORDER = 2
 
 
-def differentiate(kernel: Kernel, made: Any, order: int = _ORDER) -> None:
+def differentiate(kernel: Kernel, operator: Any, order: int = _ORDER) -> None:
     """Register the gradient of a kernel's operator."""
     pullback = _pullback(kernel)
     pullback_op = pullback.define()
@@ -46,7 +46,7 @@ def differentiate(kernel: Kernel, made: Any, order: int = _ORDER) -> None:
         each = iter([next(gradients) if flag else None for flag in needed])
         return tuple(_gradient(p, value, each) for p, value, _ in needs)
 
-    made.register_autograd(backward, setup_context=setup)
+    operator.register_autograd(backward, setup_context=setup)
 
 
 # A placeholder for a tensor that autograd saves.
@@ -61,11 +61,11 @@ def _pullback(kernel: Kernel) -> Kernel:
     )
     count = len(parameters)  # unique names per order: this kernel may itself be a gradient
     grads = Parameter(f"result_grads_{count}", OPTIONAL_TENSORS)
-    wanted = Parameter(f"wanted_{count}", list[bool])
-    several = KernelSignature((*parameters, grads, wanted), list[torch.Tensor])
+    needed = Parameter(f"wanted_{count}", list[bool])
+    several = KernelSignature((*parameters, grads, needed), list[torch.Tensor])
 
-    def pullback(*given: Any) -> list[jax.Array]:
-        *values, result_grads, flags = given
+    def pullback(*args: Any) -> list[jax.Array]:
+        *values, result_grads, flags = args
         tensors = signature.tensors(values)
         chosen = [i for i, flag in enumerate(flags) if flag]
 
@@ -81,10 +81,12 @@ def _pullback(kernel: Kernel) -> Kernel:
             ]
 
         results, pull = jax.vjp(forward, *(tensors[i] for i in chosen))
-        kept = [g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)]
+        present = [
+            g for g in result_grads if g is not None and jnp.issubdtype(g.dtype, jnp.inexact)
+        ]
         # torch's gradient of a complex number is the conjugate of JAX's.
         cotangents = [
-            jnp.conj(g).astype(result.dtype) for g, result in zip(kept, results, strict=True)
+            jnp.conj(g).astype(result.dtype) for g, result in zip(present, results, strict=True)
         ]
         return [jnp.conj(grad) for grad in pull(cotangents)]
 

@@ -37,24 +37,24 @@ class Kernel:
                 "of another library, register what it is in JAX by torch_google.tpu.lowering"
             )
         lowering(self.name)(self.arrays)
-        made = torch.library.custom_op(
+        operator = torch.library.custom_op(
             self.name, self._on_cpu, mutates_args=(), device_types="cpu", schema=schema
         )
-        made.register_fake(self._shapes)
+        operator.register_fake(self._shapes)
         if any(p.annotation == OPTIONAL_TENSORS for p in self.signature.parameters):
-            self._refuse_lost_gradients(made)
-        return made
+            self._refuse_lost_gradients(operator)
+        return operator
 
     def arrays(self, *args: Any, **kwargs: Any) -> Any:
         """Return the results for arrays of the platform. This is the operator's lowering."""
         return self._results(args, kwargs, platform.name() if _C.started() else "cpu")
 
-    def _refuse_lost_gradients(self, made: Any) -> None:
+    def _refuse_lost_gradients(self, operator: Any) -> None:
         """Refuse a list with a None and a tensor that needs a gradient: autograd would drop it."""
-        differentiated = make_autograd_impl(made._opoverload, made)
+        differentiated = make_autograd_impl(operator._opoverload, operator)
 
         def checked(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-            differentiates = made._backward_fn is not None and torch.is_grad_enabled()
+            differentiates = operator._backward_fn is not None and torch.is_grad_enabled()
             values = self.signature.values(args, kwargs)
             for parameter, value in zip(self.signature.parameters, values, strict=True):
                 if (
@@ -71,15 +71,15 @@ class Kernel:
             return differentiated(keyset, *args, **kwargs)
 
         for key in ("AutogradCPU", "AutogradMeta", "AutogradPrivateUse1"):
-            made._lib.impl(made._opoverload._opname, checked, key, with_keyset=True)
+            operator._lib.impl(operator._opoverload._opname, checked, key, with_keyset=True)
 
     def _results(self, args: Sequence[Any], kwargs: dict[str, Any], on: str) -> Any:
         values = self.signature.values(args, kwargs)
-        given = [
+        arguments = [
             tuple(value) if p.as_tuple else value
             for p, value in zip(self.signature.parameters, values, strict=True)
         ]
-        positional, named = self.signature.call(given)
+        positional, named = self.signature.call(arguments)
         with interpreted(on):
             try:
                 results = self.function(*positional, **named)

@@ -33,9 +33,9 @@ def joined(
     parts: list[jax.Array], bias: jax.Array | None, dims: tuple[int, ...], flip: bool = False
 ) -> tuple[jax.Array, jax.Array]:
     assert isinstance(dims, tuple)
-    whole = jnp.concatenate([jnp.exp(part) for part in parts])
-    whole = whole if bias is None else whole * bias
-    return (whole[::-1] if flip else whole), jnp.asarray(whole.sum(dims) > 0)
+    result = jnp.concatenate([jnp.exp(part) for part in parts])
+    result = result if bias is None else result * bias
+    return (result[::-1] if flip else result), jnp.asarray(result.sum(dims) > 0)
 
 
 @custom_kernel("kernels_test::total", differentiable=True)
@@ -99,16 +99,16 @@ def test_the_cpu_has_it_too() -> None:
 @pytest.mark.parametrize("device", ["cpu", "tpu"])
 def test_lists_and_arguments_that_may_be_absent(device: str) -> None:
     parts = [torch.zeros(2, device=device), torch.ones(1, device=device)]
-    whole, positive = joined(parts, None, [0])
-    torch.testing.assert_close(whole.cpu(), torch.tensor([1.0, 1.0, torch.e]))
+    result, positive = joined(parts, None, [0])
+    torch.testing.assert_close(result.cpu(), torch.tensor([1.0, 1.0, torch.e]))
     assert positive.dtype == torch.bool
     bias = torch.tensor([1.0, 2.0, 0.0]).to(device)
     assert joined(parts, bias, [0], True)[0].tolist() == [0.0, 2.0, 1.0]
 
 
 def test_metas_have_shapes_and_no_values() -> None:
-    whole, positive = joined([torch.empty(2, 3, device="meta")], None, [1])
-    assert (whole.shape, positive.shape) == ((2, 3), (2,))
+    result, positive = joined([torch.empty(2, 3, device="meta")], None, [1])
+    assert (result.shape, positive.shape) == ((2, 3), (2,))
     assert positive.device.type == "meta"
 
 
@@ -125,9 +125,9 @@ def test_the_gradient_by_jax(device: str) -> None:
 def test_the_gradients_of_lists(device: str) -> None:
     parts = [torch.zeros(2, device=device), torch.ones(1, device=device, requires_grad=True)]
     bias = torch.tensor([1.0, 2.0, 3.0]).to(device).requires_grad_()
-    whole, positive = joined(parts, bias, [0])
+    result, positive = joined(parts, bias, [0])
     assert not positive.requires_grad
-    whole.sum().backward()
+    result.sum().backward()
     torch.testing.assert_close(parts[1].grad.cpu(), torch.tensor([3 * torch.e]))
     torch.testing.assert_close(bias.grad.cpu(), torch.tensor([1.0, 1.0, torch.e]))
     assert parts[0].grad is None
@@ -198,9 +198,9 @@ def test_vmap(device: str) -> None:
 
 def mapped(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     twice = torch.vmap(torch.vmap(lambda row: ninefold(row, scale, shift=1)), in_dims=1, out_dims=1)
-    whole, positive = twice(x)
+    result, positive = twice(x)
     assert not positive.requires_grad
-    return whole
+    return result
 
 
 @pytest.mark.parametrize("device", ["cpu", "tpu"])

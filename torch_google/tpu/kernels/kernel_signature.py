@@ -69,8 +69,8 @@ class KernelSignature:
 
     def values(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """Return the value of each parameter."""
-        given = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
-        return [given.get(p.name, p.default) for p in self.parameters]
+        by_name = dict(zip((p.name for p in self.parameters), args, strict=False)) | kwargs
+        return [by_name.get(p.name, p.default) for p in self.parameters]
 
     def call(self, values: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return the positional and keyword arguments that give each parameter its value."""
