@@ -161,5 +161,5 @@ def _max_of_windows(
     last = taken - 1 - jnp.argmax(nan[..., ::-1], axis=-1)
     where = jnp.where(nan.any(-1), last, jnp.argmax(values, axis=-1))
     best = jnp.take_along_axis(values, where[..., None], axis=-1)[..., 0]
-    place = jnp.broadcast_to(index.reshape(*outputs, taken), values.shape)
-    return best, jnp.take_along_axis(place, where[..., None], axis=-1)[..., 0]
+    indices = jnp.broadcast_to(index.reshape(*outputs, taken), values.shape)
+    return best, jnp.take_along_axis(indices, where[..., None], axis=-1)[..., 0]

@@ -43,7 +43,7 @@ def check(
     expected = _leaves(function(*args, **kwargs))
     actual = lowered(op, *args, **kwargs)
     assert len(actual) == len(expected), f"{op}: {len(actual)} results, not {len(expected)}"
-    for at, (got, want) in list(enumerate(zip(actual, expected, strict=True)))[:only]:
+    for position, (got, want) in list(enumerate(zip(actual, expected, strict=True)))[:only]:
         if want is None or got is None:
             assert got is want, f"{op}: {got} is not {want}"
             continue
@@ -61,7 +61,7 @@ def check(
             )
         except AssertionError:
             if half is None or not _is_as_exact(
-                result, want, _in_double(function, args, kwargs)[at]
+                result, want, _in_double(function, args, kwargs)[position]
             ):
                 raise
 

@@ -174,9 +174,11 @@ def _attend(
     # A row whose keys are all masked gets zeros.
     weights = exps / jnp.where(total == 0, 1, total)
     if seed is not None and not is_zero(dropout_p):
-        kept = 1 - jnp.asarray(dropout_p, jnp.float32)
+        keep_probability = 1 - jnp.asarray(dropout_p, jnp.float32)
         draws = jax.random.uniform(jax.random.key(seed.astype(jnp.uint32)), weights.shape)
-        weights = jnp.where(draws < kept, weights / jnp.maximum(kept, 1e-30).astype(wide), 0)
+        weights = jnp.where(
+            draws < keep_probability, weights / jnp.maximum(keep_probability, 1e-30).astype(wide), 0
+        )
     out = jnp.einsum("...qk,...kd->...qd", weights.astype(q.dtype), v, preferred_element_type=wide)
     return out, jax.lax.stop_gradient(jnp.log(total) + top)[..., 0]
 
@@ -196,8 +198,8 @@ def _backward(
     learned = bias is not None and bias.dtype != jnp.bool_
 
     def run(q: jax.Array, k: jax.Array, v: jax.Array, learned_bias: _Bias) -> jax.Array:
-        given = learned_bias if learned else bias
-        return _attend(q, k, v, given, is_causal, scale, dropout_p, seed)[0]
+        effective_bias = learned_bias if learned else bias
+        return _attend(q, k, v, effective_bias, is_causal, scale, dropout_p, seed)[0]
 
     primals = (*map(opmath, (q, k, v)), opmath(bias) if learned and bias is not None else None)
     out, back = jax.vjp(run, *primals)

@@ -28,13 +28,16 @@ def test_flash(causal: Any, masked: Any) -> None:
     if causal and masked:
         pytest.skip("torch accepts only one of them")
     q, k, v = inputs()
-    how: dict[str, Any] = {"scale": 0.3, "attn_mask": torch.randn(2, 1, 5, 7) if masked else None}
+    options: dict[str, Any] = {
+        "scale": 0.3,
+        "attn_mask": torch.randn(2, 1, 5, 7) if masked else None,
+    }
     op = aten._scaled_dot_product_flash_attention_for_cpu.default
-    check(op, q, k, v, 0.0, causal, **how, **CLOSE)
-    out, lse = op(q, k, v, 0.0, causal, **how)
+    check(op, q, k, v, 0.0, causal, **options, **CLOSE)
+    out, lse = op(q, k, v, 0.0, causal, **options)
     backward = aten._scaled_dot_product_flash_attention_for_cpu_backward.default
     args = (torch.randn_like(out), q, k, v, out, lse, 0.0, causal)
-    check(backward, *args, **how, **CLOSE)
+    check(backward, *args, **options, **CLOSE)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
@@ -58,8 +61,8 @@ def test_fused_matches_math_and_its_gradient() -> None:
     backward = aten._scaled_dot_product_fused_attention_overrideable_backward.default
     seed = torch.tensor(5)
     args = (grad, q, k, v, bias, [True] * 4, out, out, None, None, 5, 7, 0.0, False, seed, seed)
-    for ours, theirs in zip(lowered(backward, *args), (q, k, v, bias), strict=True):
-        assert abs(ours - theirs.grad.numpy()).max() < 1e-10
+    for actual, leaf in zip(lowered(backward, *args), (q, k, v, bias), strict=True):
+        assert abs(actual - leaf.grad.numpy()).max() < 1e-10
 
 
 def test_a_row_that_sees_nothing_is_zero() -> None:

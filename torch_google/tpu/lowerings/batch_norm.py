@@ -79,12 +79,12 @@ def native_batch_norm(
             "tpu: aten::native_batch_norm changes its running statistics, which no pure function "
             "can. Call torch_google::native_batch_norm_functional, which returns them"
         )
-    how = (momentum, eps)
+    options = (momentum, eps)
     if training:
-        return batch_norm_no_stats(x, weight, bias, training, *how)
+        return batch_norm_no_stats(x, weight, bias, training, *options)
     assert running_mean is not None
     assert running_var is not None
-    return batch_norm_inference(x, weight, bias, running_mean, running_var, *how)
+    return batch_norm_inference(x, weight, bias, running_mean, running_var, *options)
 
 
 @lowering("torch_google::native_batch_norm_functional")
@@ -98,11 +98,11 @@ def native_batch_norm_functional(
     momentum: Any,
     eps: Any,
 ) -> tuple[jax.Array, ...]:
-    how = (training, momentum, eps)
+    options = (training, momentum, eps)
     if running_mean is None or running_var is None:
         nothing = jnp.zeros((0,), jnp.float32)
-        return *batch_norm_no_stats(x, weight, bias, *how), nothing, nothing
-    return batch_norm(x, weight, bias, running_mean, running_var, *how)
+        return *batch_norm_no_stats(x, weight, bias, *options), nothing, nothing
+    return batch_norm(x, weight, bias, running_mean, running_var, *options)
 
 
 @lowering("aten::_batch_norm_with_update_functional")

@@ -65,6 +65,6 @@ def test_the_pure_form_returns_the_new_statistics(training: bool) -> None:
     new_mean, new_var = mean.clone(), var.clone()
     out = aten.native_batch_norm.default(x, None, None, new_mean, new_var, training, 0.1, 1e-5)
     got = lowered(op, x, None, None, mean, var, training, 0.1, 1e-5)
-    for ours, theirs in zip((got[0], *got[3:]), (out[0], new_mean, new_var), strict=True):
-        assert abs(ours - theirs.numpy()).max() < 1e-5
+    for actual, expected in zip((got[0], *got[3:]), (out[0], new_mean, new_var), strict=True):
+        assert abs(actual - expected.numpy()).max() < 1e-5
     assert len(lowered(op, x, None, None, None, None, True, 0.1, 1e-5)) == 5

@@ -101,16 +101,16 @@ def index_put(
     self: Array, indices: Sequence[Array | None], values: Array, *_: Any, **__: Any
 ) -> Checks:
     checks = _positions(self, indices)
-    given = [(at, index) for at, index in enumerate(indices) if index is not None]
-    if len(given) != 1 or given[0][1].dtype not in (jnp.bool_, jnp.uint8):
+    indexed = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if len(indexed) != 1 or indexed[0][1].dtype not in (jnp.bool_, jnp.uint8):
         return checks
-    at, mask = given[0]
-    behind = self.ndim - at - mask.ndim
+    axis, mask = indexed[0]
+    behind = self.ndim - axis - mask.ndim
     if values.ndim <= behind or values.shape[-1 - behind] == 1:
         return checks
     taken, size = (mask != 0).sum(), values.shape[-1 - behind]
-    words = f"shape mismatch: the mask selects {{}} elements, but there are {size} values"
-    return [*checks, Check(taken != size, (taken,), RuntimeError, words)]
+    message = f"shape mismatch: the mask selects {{}} elements, but there are {size} values"
+    return [*checks, Check(taken != size, (taken,), RuntimeError, message)]
 
 
 def _positions(self: Array, indices: Sequence[Array | None]) -> list[Check]:
@@ -141,18 +141,18 @@ def nll_loss(
 ) -> Checks:
     target = target.astype(jnp.int64)
     counts = target != ignore_index
-    return _within(target, x.shape[0 if x.ndim == 1 else 1], where=counts, what="target")
+    return _within(target, x.shape[0 if x.ndim == 1 else 1], where=counts, name="target")
 
 
 @_check("aten::multi_margin_loss")
 def multi_margin_loss(x: Array, target: Array, *_: Any, **__: Any) -> Checks:
-    return _within(target, _size(x, -1), what="target")
+    return _within(target, _size(x, -1), name="target")
 
 
 @_check("aten::multilabel_margin_loss_forward")
 def multilabel_margin_loss(x: Array, target: Array, reduction: int) -> Checks:
     # The first target of -1 ends a row.
-    return _within(target, _size(x, -1), where=target != -1, what="target")
+    return _within(target, _size(x, -1), where=target != -1, name="target")
 
 
 @_check("aten::nll_loss_backward", "aten::nll_loss2d_backward")
@@ -184,8 +184,8 @@ def multilabel_margin_loss_backward(
 def masked_scatter(self: Array, mask: Array, source: Array) -> Checks:
     shape = jnp.broadcast_shapes(self.shape, mask.shape)
     count = jnp.broadcast_to(mask != 0, shape).sum()
-    words = f"{{}} places are true in the mask, but the source has {source.size} elements"
-    return [Check(count > source.size, (count,), RuntimeError, words)]
+    message = f"{{}} places are true in the mask, but the source has {source.size} elements"
+    return [Check(count > source.size, (count,), RuntimeError, message)]
 
 
 @_check(
@@ -203,8 +203,8 @@ def quotient(self: Any, other: Any) -> Checks:
         return []
     if 0 in jnp.broadcast_shapes(dividend.shape, divisor.shape):
         return []  # nothing is divided, as in take_along_dim of an empty tensor
-    words = "ZeroDivisionError: an integer is divided by 0"
-    return [Check((divisor == 0).any(), (), RuntimeError, words)]
+    message = "ZeroDivisionError: an integer is divided by 0"
+    return [Check((divisor == 0).any(), (), RuntimeError, message)]
 
 
 @_check("aten::div.Tensor_mode", "aten::div.Scalar_mode")
@@ -218,7 +218,7 @@ def _within(
     *,
     wraps: bool = False,
     where: Array | None = None,
-    what: str = "index",
+    name: str = "index",
 ) -> Checks:
     """Return the check that indices are in [0, size), or in [-size, size) if `wraps`."""
     if not index.size:
@@ -230,8 +230,8 @@ def _within(
     # Report the first wrong value, as it is the easiest to locate.
     value = index.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
     allowed = f"Use {low} to {size - 1}" if size else "The dimension is empty"
-    words = f"{what} {{}} is out of range for a size of {size}. {allowed}"
-    return [Check(wrong.any(), (value,), IndexError, words)]
+    message = f"{name} {{}} is out of range for a size of {size}. {allowed}"
+    return [Check(wrong.any(), (value,), IndexError, message)]
 
 
 def _size(x: Array, dim: int) -> int:

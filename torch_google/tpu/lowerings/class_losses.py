@@ -173,6 +173,6 @@ def _multilabel(x: jax.Array, target: jax.Array, is_target: jax.Array, reduction
     counts = _before_end(target)
     own = jnp.take_along_axis(x, jnp.where(counts, target, 0), axis=-1)
     z = 1 - own[..., :, None] + x[..., None, :]
-    kept = counts[..., :, None] & ~is_target.reshape(x.shape)[..., None, :]
-    loss = jnp.where(kept & (z > 0), z, 0).sum((-1, -2)) / x.shape[-1]
+    mask = counts[..., :, None] & ~is_target.reshape(x.shape)[..., None, :]
+    loss = jnp.where(mask & (z > 0), z, 0).sum((-1, -2)) / x.shape[-1]
     return reduced(loss, reduction) if rank == 2 else loss

@@ -74,16 +74,16 @@ CASES: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients(case: str) -> None:
-    x_shape, w_shape, *how = CASES[case]
+    x_shape, w_shape, *options = CASES[case]
     x, w = randn(*x_shape), randn(*w_shape)
-    transposed, groups = how[3], how[5]
+    transposed, groups = options[3], options[5]
     bias = randn(w_shape[1] * groups if transposed else w_shape[0])
-    check(aten.convolution.default, x, w, bias, *how, rtol=1e-4, atol=1e-4)
-    out = aten.convolution.default(x, w, None, *how)
+    check(aten.convolution.default, x, w, bias, *options, rtol=1e-4, atol=1e-4)
+    out = aten.convolution.default(x, w, None, *options)
     for mask in ([True, True, True], [False, True, False]):
         check(
             aten.convolution_backward.default,
-            randn(*out.shape), x, w, list(bias.shape), *how, mask, rtol=1e-4, atol=1e-4,
+            randn(*out.shape), x, w, list(bias.shape), *options, mask, rtol=1e-4, atol=1e-4,
         )  # fmt: skip
 
 
@@ -95,19 +95,19 @@ def test_dtypes(dtype: torch.dtype) -> None:
     else:
         x, w = torch.randint(-5, 5, (2, 3, 6, 6)), torch.randint(-5, 5, (4, 3, 3, 3))
         bias = torch.randint(-5, 5, (4,))
-    how = ([1, 2], [1, 1], [1, 1], False, [0, 0], 1)
-    check(aten.convolution.default, x, w, bias, *how)
+    options = ([1, 2], [1, 1], [1, 1], False, [0, 0], 1)
+    check(aten.convolution.default, x, w, bias, *options)
     if dtype.is_floating_point:
-        out = aten.convolution.default(x, w, bias, *how)
+        out = aten.convolution.default(x, w, bias, *options)
         wide: dict[str, Any] = {} if dtype == torch.float64 else {"rtol": 5e-2, "atol": 1e-1}
-        args = (randn(*out.shape, dtype=dtype), x, w, [4], *how, [True, True, True])
+        args = (randn(*out.shape, dtype=dtype), x, w, [4], *options, [True, True, True])
         check(aten.convolution_backward.default, *args, **wide)
 
 
 def test_windows_are_gathered_on_cpus_alone() -> None:
-    how = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    options = (None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)
     x, weight = jnp.zeros((1, 128, 4, 4)), jnp.zeros((1024, 128, 3, 3))
-    traced = jax.jit(lambda x, weight: convolution(x, weight, *how)).trace(x, weight)
+    traced = jax.jit(lambda x, weight: convolution(x, weight, *options)).trace(x, weight)
     for platform, convolves in (("cpu", False), ("tpu", True)):
         text = traced.lower(lowering_platforms=(platform,)).as_text()
         assert ("stablehlo.convolution" in text) == convolves

@@ -104,18 +104,18 @@ def arange_start(start: Real, end: Real, *, dtype: torch.dtype | None = None) ->
 def arange_step(
     start: Real, end: Real, step: Real = 1, *, dtype: torch.dtype | None = None
 ) -> Array:
-    whole = all(isinstance(number, int) for number in (start, end, step))
+    is_integer = all(isinstance(number, int) for number in (start, end, step))
     if dtype is None:
-        dtype = torch.int64 if whole else default_dtype()
+        dtype = torch.int64 if is_integer else default_dtype()
     if dtype == torch.int64:
         start, end, step = int(start), int(end), int(step)
-        whole = True
-    length = -((start - end) // step) if whole else math.ceil((end - start) / step)
+        is_integer = True
+    length = -((start - end) // step) if is_integer else math.ceil((end - start) / step)
     if not dtype.is_floating_point:
         # For narrower dtypes torch counts in the given type, and truncates afterwards.
         start, step = int(start), int(step)
-        whole = True
-    return convert(start + jnp.arange(length, dtype=_wide(whole)) * step, dtype)
+        is_integer = True
+    return convert(start + jnp.arange(length, dtype=_wide(is_integer)) * step, dtype)
 
 
 @lowering("aten::range.step")
@@ -124,8 +124,8 @@ def range_step(
 ) -> Array:
     """Return a range that includes its end."""
     length = math.floor((end - start) / step) + 1
-    whole = isinstance(start, int) and isinstance(step, int)
-    numbers = start + jnp.arange(length, dtype=_wide(whole)) * step
+    is_integer = isinstance(start, int) and isinstance(step, int)
+    numbers = start + jnp.arange(length, dtype=_wide(is_integer)) * step
     return convert(numbers, default_dtype() if dtype is None else dtype)
 
 
@@ -134,8 +134,8 @@ def range_(start: Real, end: Real, *, dtype: torch.dtype | None = None) -> Array
     return range_step(start, end, 1, dtype=dtype)
 
 
-def _wide(whole: bool) -> np.dtype:
-    return np.dtype(np.int64 if whole else np.float64)
+def _wide(is_integer: bool) -> np.dtype:
+    return np.dtype(np.int64 if is_integer else np.float64)
 
 
 @lowering(
@@ -183,12 +183,14 @@ def _spaced(start: Operand, end: Operand, steps: int, target: torch.dtype) -> Ar
     if steps > 1:  # for a single step, torch returns the start unchanged
         start, end = convert(start, target), convert(end, target)
     first, last = convert(start, wide), convert(end, wide)
-    at = jnp.arange(steps, dtype=first.real.dtype)
+    positions = jnp.arange(steps, dtype=first.real.dtype)
     # XLA would multiply by the inverse of a constant, which misses integers.
     parts = jnp.where(jnp.isnan(first.real), jnp.nan, max(steps - 1, 1))
     step = (last - first) / parts
     near = max(steps // 2, 1)  # the middle one counts from the end
-    return jnp.where(at < near, first + at * step, last - (steps - 1 - at) * step)
+    return jnp.where(
+        positions < near, first + positions * step, last - (steps - 1 - positions) * step
+    )
 
 
 @lowering("aten::eye")
@@ -226,9 +228,9 @@ def kaiser_window(
     if window_length < 2:
         return jnp.ones(window_length, _or_default(dtype))
     last = window_length if periodic else window_length - 1
-    place = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
+    positions = 2 * jnp.arange(window_length, dtype=jnp.float64) / last - 1
     # Rounding may make the difference slightly negative at the ends.
-    width = beta * jnp.sqrt(jnp.maximum(1 - place * place, 0))
+    width = beta * jnp.sqrt(jnp.maximum(1 - positions * positions, 0))
     # Use scaled Bessel functions, because a large beta overflows.
     top, bottom = jax.scipy.special.i0e(width), jax.scipy.special.i0e(jnp.float64(beta))
     return convert(top / bottom * jnp.exp(width - beta), dtype or default_dtype())

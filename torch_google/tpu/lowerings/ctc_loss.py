@@ -38,8 +38,8 @@ def ctc_loss(
     times = log_probs.shape[0]
     first = jnp.arange(count) < jnp.where(lengths > 0, 2, 1)[:, None]
 
-    def step(alpha: jax.Array, at: _Pair) -> _Pair:
-        emission, time = at
+    def step(alpha: jax.Array, step_inputs: _Pair) -> _Pair:
+        emission, time = step_inputs
         moved = _log_sum(alpha, _shift(alpha, 1), jnp.where(skips, _shift(alpha, 2), -jnp.inf))
         new = jnp.where(time == 0, jnp.where(first, 0.0, -jnp.inf), moved) + emission
         # Past the end of an input, alpha stays at torch's -inf.
@@ -87,12 +87,12 @@ def ctc_loss_backward(
     emitted, skips = _emitted(log_probs, states), _skips(states, blank)
     inputs, lengths = jnp.asarray(input_lengths), jnp.asarray(target_lengths)
     count = states.shape[1]
-    place = jnp.arange(count)
-    last = (place <= 2 * lengths[:, None]) & (place >= 2 * lengths[:, None] - 1)
+    positions = jnp.arange(count)
+    last = (positions <= 2 * lengths[:, None]) & (positions >= 2 * lengths[:, None] - 1)
     skips_on = jnp.pad(skips[:, 2:], ((0, 0), (0, min(2, count))))[:, :count]
 
-    def step(beta: jax.Array, at: _Pair) -> _Pair:
-        emission, time = at
+    def step(beta: jax.Array, step_inputs: _Pair) -> _Pair:
+        emission, time = step_inputs
         skipped = jnp.where(skips_on, _shift(beta, -2), -jnp.inf)
         moved = _log_sum(beta, _shift(beta, -1), skipped)
         ends = (time == inputs - 1)[:, None]
@@ -106,8 +106,8 @@ def ctc_loss_backward(
     # Outside of a path, torch's own alpha may hold any value.
     both = jnp.where(betas == -jnp.inf, -jnp.inf, opmath(alphas).swapaxes(0, 1) + betas)
 
-    def add(of_class: jax.Array, at: _Pair) -> tuple[jax.Array, None]:
-        state, of_state = at
+    def add(of_class: jax.Array, step_inputs: _Pair) -> tuple[jax.Array, None]:
+        state, of_state = step_inputs
         here = state[:, None] == jnp.arange(classes)
         return _log_sum(of_class, jnp.where(here, of_state[..., None], -jnp.inf)), None
 
@@ -176,8 +176,8 @@ def _used(lengths: jax.Array, count: int) -> jax.Array:
 
 def _shift(x: jax.Array, by: int) -> jax.Array:
     rolled = jnp.roll(x, by, axis=1)
-    place = jnp.arange(x.shape[1])
-    outside = place < by if by > 0 else place >= x.shape[1] + by
+    positions = jnp.arange(x.shape[1])
+    outside = positions < by if by > 0 else positions >= x.shape[1] + by
     return jnp.where(outside, -jnp.inf, rolled)
 
 

@@ -23,11 +23,11 @@ def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) ->
     inputs, lengths = [8, 7, 8, 3, 5], [4, 3, 0, 4, 2]
     if flat:
         targets = torch.cat([row[:n] for row, n in zip(targets, lengths, strict=True)])
-    how = (0, zero_infinity)
-    loss, alpha = aten._ctc_loss.default(log_probs, targets, inputs, lengths, *how)
-    check(aten._ctc_loss.default, log_probs, targets, inputs, lengths, *how, only=1)
+    options = (0, zero_infinity)
+    loss, alpha = aten._ctc_loss.default(log_probs, targets, inputs, lengths, *options)
+    check(aten._ctc_loss.default, log_probs, targets, inputs, lengths, *options, only=1)
     grad = torch.rand(5).to(dtype)
-    args = (grad, log_probs, targets, inputs, lengths, loss, alpha, *how)
+    args = (grad, log_probs, targets, inputs, lengths, loss, alpha, *options)
     finite = loss.isfinite()
 
     def expect(*args: Any) -> Any:
@@ -36,7 +36,7 @@ def test_loss_and_gradient(dtype: torch.dtype, flat: Any, zero_infinity: Any) ->
     if zero_infinity or finite.all():
         check(aten._ctc_loss_backward.default, *args, expect=expect, rtol=1e-4, atol=1e-5)
     tensors = torch.tensor(inputs), torch.tensor(lengths)
-    check(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *how, only=1)
+    check(aten._ctc_loss.Tensor, log_probs, targets, *tensors, *options, only=1)
 
 
 def test_another_blank() -> None:

@@ -85,8 +85,8 @@ def embedding_bag_backward(
     padding_idx: int = -1,
 ) -> jax.Array:
     bag = _bag_of(indices, offsets, grad.shape[0])
-    how = (num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx)
-    return embedding_bag_dense_backward(grad, indices, bag, bag_size, maximum_indices, *how)
+    options = (num_weights, scale_grad_by_freq, mode, per_sample_weights, padding_idx)
+    return embedding_bag_dense_backward(grad, indices, bag, bag_size, maximum_indices, *options)
 
 
 @lowering("aten::_embedding_bag_dense_backward")
@@ -156,11 +156,11 @@ def _rows(table: jax.Array, indices: jax.Array) -> jax.Array:
 def _to_table(
     rows: jax.Array, indices: jax.Array, size: int, padding_idx: int, by_frequency: bool
 ) -> jax.Array:
-    kept = (indices != padding_idx) if padding_idx >= 0 else jnp.ones(indices.shape, bool)
+    mask = (indices != padding_idx) if padding_idx >= 0 else jnp.ones(indices.shape, bool)
     if by_frequency:
         counts = jnp.zeros((size,), rows.dtype).at[indices].add(1, wrap_negative_indices=False)
         rows = rows / jnp.maximum(counts, 1)[indices][:, None]
-    rows = jnp.where(kept[:, None], rows, 0)
+    rows = jnp.where(mask[:, None], rows, 0)
     table = jnp.zeros((size, rows.shape[1]), rows.dtype)
     return table.at[indices].add(rows, wrap_negative_indices=False)
 
@@ -178,11 +178,11 @@ def _max_bags(
     places = jnp.arange(len(rows))
     # In torch nothing exceeds a leading NaN, and a later NaN exceeds nothing.
     begins = places == jax.ops.segment_min(jnp.where(counts, places, len(rows)), bag, bags)[bag]
-    seen = counts[:, None] & (begins[:, None] | ~jnp.isnan(rows))
-    kept = jnp.where(seen, rows, -jnp.inf)
-    best = jax.ops.segment_max(kept, bag, bags)
+    valid = counts[:, None] & (begins[:, None] | ~jnp.isnan(rows))
+    masked = jnp.where(valid, rows, -jnp.inf)
+    best = jax.ops.segment_max(masked, bag, bags)
     # The index is that of the first maximum in the bag.
-    wins = ((kept == best[bag]) | jnp.isnan(kept)) & counts[:, None]
+    wins = ((masked == best[bag]) | jnp.isnan(masked)) & counts[:, None]
     first = jax.ops.segment_min(jnp.where(wins, places[:, None], len(rows)), bag, bags)
     has_maximum = (first < len(rows)) & (first >= 0)
     chosen = _rows(indices, jnp.where(has_maximum, first, 0))

@@ -55,12 +55,12 @@ def test_bags_of_one_scale_by_frequency_as_rows_do() -> None:
     # Do not compare with torch's bags: its CPU kernel uses the counts of wrong indices.
     indices, grad = torch.tensor([1, 3, 3, 0, 5, 1, 2]), torch.randn(7, 4)
     ones = torch.ones(7, dtype=torch.int64)
-    (ours,) = lowered(
+    (actual,) = lowered(
         aten._embedding_bag_dense_backward.default,
         grad, indices, torch.arange(7), ones, ones[:0], 6, True, 0, None, -1,
     )  # fmt: skip
-    theirs = aten.embedding_dense_backward.default(grad, indices, 6, -1, True)
-    assert abs(ours - theirs.numpy()).max() < 1e-6
+    expected = aten.embedding_dense_backward.default(grad, indices, 6, -1, True)
+    assert abs(actual - expected.numpy()).max() < 1e-6
 
 
 @pytest.mark.parametrize("by_frequency", [True, False])

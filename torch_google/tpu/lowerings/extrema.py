@@ -146,8 +146,8 @@ def mode(self: Array, dim: int = -1, keepdim: bool = False) -> tuple[Array, Arra
     axis = dim % x.ndim
     order = jnp.argsort(x, axis=axis, stable=True)
     ordered = jnp.take_along_axis(x, order, axis=axis)
-    place = lax.broadcasted_iota(jnp.int32, x.shape, axis)
+    positions = lax.broadcasted_iota(jnp.int32, x.shape, axis)
     begins = ordered != jnp.roll(ordered, 1, axis=axis)
-    start = lax.cummax(jnp.where(begins | (place == 0), place, 0), axis=axis)
-    longest = jnp.argmax(place - start, axis=axis, keepdims=True)
+    start = lax.cummax(jnp.where(begins | (positions == 0), positions, 0), axis=axis)
+    longest = jnp.argmax(positions - start, axis=axis, keepdims=True)
     return _picked(self, jnp.take_along_axis(order, longest, axis=axis), dim, keepdim)

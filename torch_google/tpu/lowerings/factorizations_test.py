@@ -86,9 +86,9 @@ def test_eigenvalues(dtype: torch.dtype) -> None:
     a = torch.randn(2, 4, 4, dtype=dtype)
     values, vectors = lowered(aten.linalg_eig.default, a)
     assert abs(a.numpy() @ vectors - vectors * values[..., None, :]).max() < 1e-4
-    theirs = torch.linalg.eigvals(a).abs().sort().values
-    (ours,) = lowered(aten._linalg_eigvals.default, a)
-    assert abs(jnp.sort(abs(ours)) - theirs.numpy()).max() < 1e-4
+    expected = torch.linalg.eigvals(a).abs().sort().values
+    (actual,) = lowered(aten._linalg_eigvals.default, a)
+    assert abs(jnp.sort(abs(actual)) - expected.numpy()).max() < 1e-4
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -98,8 +98,8 @@ def test_singular_values(dtype: torch.dtype, shape: Any, full: Any) -> None:
     a = torch.randn(shape, dtype=dtype)
     check(aten._linalg_svd.default, a, full, False, **CLOSE)
     u, values, vh = lowered(aten._linalg_svd.default, a, full)
-    theirs = torch.linalg.svd(a, full_matrices=full)
-    assert (u.shape, vh.shape) == (theirs.U.shape, theirs.Vh.shape)
+    expected = torch.linalg.svd(a, full_matrices=full)
+    assert (u.shape, vh.shape) == (expected.U.shape, expected.Vh.shape)
     if a.numel():
         k = values.shape[-1]
         again = u[..., :k] * values[..., None, :] @ vh[..., :k, :]

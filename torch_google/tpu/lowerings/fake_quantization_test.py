@@ -54,22 +54,22 @@ def _both(work: Callable[[Tensor], Tensor], x: Tensor) -> tuple[list[Tensor], li
 def test_values_and_gradients(form: Callable[[Tensor], Tensor], mode: str) -> None:
     work = torch.compile(form) if mode == "compile" else form
     with torch.tpu.eager_mode("strict" if mode == "compile" else mode):
-        theirs, ours = _both(
+        expected, actual = _both(
             lambda x: work(x) if x.device.type == "tpu" else form(x), _X.requires_grad_()
         )
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+    torch.testing.assert_close(actual, expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16, torch.float16])
 def test_dtypes(dtype: torch.dtype) -> None:
-    theirs, ours = _both(_per_tensor, _X.detach().to(dtype))
-    torch.testing.assert_close(ours, theirs)
+    expected, actual = _both(_per_tensor, _X.detach().to(dtype))
+    torch.testing.assert_close(actual, expected)
 
 
 def test_what_is_not_finite() -> None:
     x = torch.tensor([torch.nan, torch.inf, -torch.inf, 1e30, -1e30])
-    theirs, ours = _both(_per_tensor, x)
-    torch.testing.assert_close(ours, theirs, equal_nan=True)
+    expected, actual = _both(_per_tensor, x)
+    torch.testing.assert_close(actual, expected, equal_nan=True)
 
 
 def _learnable(x: Tensor, scale: Tensor, zero: Tensor, axis: int | None, factor: float) -> Tensor:

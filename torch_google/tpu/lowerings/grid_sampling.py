@@ -45,10 +45,10 @@ def grid_sampler(
     out: Any = 0
     for corner in itertools.product((0, 1), repeat=rank):
         weight: Any = 1
-        for bit, place, low in zip(corner, places, lows, strict=True):
-            weight = weight * ((place - low) if bit else (low + 1 - place))
-        at = [low + bit for low, bit in zip(lows, corner, strict=True)]
-        out = out + _gather(wide, at) * weight[:, None]
+        for bit, coordinate, low in zip(corner, places, lows, strict=True):
+            weight = weight * ((coordinate - low) if bit else (low + 1 - coordinate))
+        indices = [low + bit for low, bit in zip(lows, corner, strict=True)]
+        out = out + _gather(wide, indices) * weight[:, None]
     return out
 
 
@@ -69,31 +69,31 @@ def grid_sampler_backward(
     return (of_x if output_mask[0] else None), of_grid
 
 
-def _unnormalize(place: jax.Array, size: int, align_corners: bool) -> jax.Array:
+def _unnormalize(coordinate: jax.Array, size: int, align_corners: bool) -> jax.Array:
     if align_corners:
-        return (place + 1) / 2 * (size - 1)
-    return ((place + 1) * size - 1) / 2
+        return (coordinate + 1) / 2 * (size - 1)
+    return ((coordinate + 1) * size - 1) / 2
 
 
-def _padded(place: jax.Array, size: int, padding: int, align_corners: bool) -> jax.Array:
+def _padded(coordinate: jax.Array, size: int, padding: int, align_corners: bool) -> jax.Array:
     if padding == _BORDER:
-        return _clipped(place, size)
+        return _clipped(coordinate, size)
     if padding == _REFLECTION:
         low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
-        return _clipped(_reflected(place, low, span), size)
-    return place
+        return _clipped(_reflected(coordinate, low, span), size)
+    return coordinate
 
 
-def _clipped(place: jax.Array, size: int) -> jax.Array:
+def _clipped(coordinate: jax.Array, size: int) -> jax.Array:
     """Clip to the input; at a border the gradient is 0, and NaN becomes 0, as in torch."""
-    place = jnp.where(place > 0, place, 0)
-    return jnp.where(place < size - 1, place, size - 1)
+    coordinate = jnp.where(coordinate > 0, coordinate, 0)
+    return jnp.where(coordinate < size - 1, coordinate, size - 1)
 
 
-def _reflected(place: jax.Array, low: float, span: float) -> jax.Array:
+def _reflected(coordinate: jax.Array, low: float, span: float) -> jax.Array:
     if span <= 0:
-        return jnp.zeros_like(place)
-    distance = jnp.where(place < low, low - place, place - low)
+        return jnp.zeros_like(coordinate)
+    distance = jnp.where(coordinate < low, low - coordinate, coordinate - low)
     flips = jax.lax.stop_gradient(jnp.floor(distance / span))
     rest = distance - flips * span
     return jnp.where(flips % 2 == 0, rest + low, span - rest + low)
@@ -103,9 +103,9 @@ def _gather(x: jax.Array, places: Sequence[jax.Array]) -> jax.Array:
     """Return x (N, C, spatial...) at integer indices (N, points...); 0 outside."""
     inside: Any = True
     index: Any = 0
-    for place, size in zip(places, x.shape[2:], strict=True):
-        inside = inside & (place >= 0) & (place <= size - 1)
-        index = index * size + jnp.where(inside, place, 0).astype(jnp.int32)
+    for coordinate, size in zip(places, x.shape[2:], strict=True):
+        inside = inside & (coordinate >= 0) & (coordinate <= size - 1)
+        index = index * size + jnp.where(inside, coordinate, 0).astype(jnp.int32)
     n, c = x.shape[:2]
     points = index.shape[1:]
     flat = x.reshape(n, c, math.prod(x.shape[2:]))
@@ -119,9 +119,9 @@ def _bicubic(x: jax.Array, places: Sequence[jax.Array], pad: Any) -> jax.Array:
     weights = [cubic_weights(p - low) for p, low in zip(places, lows, strict=True)]
     out: Any = 0
     for taps in itertools.product(range(4), repeat=len(places)):
-        at = pad([low + tap - 1 for low, tap in zip(lows, taps, strict=True)])
+        indices = pad([low + tap - 1 for low, tap in zip(lows, taps, strict=True)])
         weight: Any = 1
         for axis, tap in enumerate(taps):
             weight = weight * weights[axis][tap]
-        out = out + _gather(x, [jax.lax.stop_gradient(p) for p in at]) * weight[:, None]
+        out = out + _gather(x, [jax.lax.stop_gradient(p) for p in indices]) * weight[:, None]
     return out

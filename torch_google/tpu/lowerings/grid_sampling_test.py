@@ -17,11 +17,11 @@ CLOSE: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
 @pytest.mark.parametrize("corners", [True, False])
 def test_two_dimensions(mode: Any, padding: Any, corners: Any) -> None:
     x, grid = torch.randn(2, 3, 5, 6), torch.randn(2, 4, 3, 2) * 1.5
-    how = (mode, padding, corners)
-    check(aten.grid_sampler_2d.default, x, grid, *how, **CLOSE)
+    options = (mode, padding, corners)
+    check(aten.grid_sampler_2d.default, x, grid, *options, **CLOSE)
     grad = torch.randn(2, 3, 4, 3)
     backward = aten.grid_sampler_2d_backward.default
-    check(backward, grad, x, grid, *how, [True, True], **CLOSE)
+    check(backward, grad, x, grid, *options, [True, True], **CLOSE)
 
 
 @pytest.mark.parametrize(
@@ -29,11 +29,11 @@ def test_two_dimensions(mode: Any, padding: Any, corners: Any) -> None:
 )
 def test_three_dimensions(mode: Any, padding: Any, corners: Any) -> None:
     x, grid = torch.randn(2, 3, 4, 5, 6).double(), torch.randn(2, 2, 4, 3, 3).double() * 1.5
-    how = (mode, padding, corners)
-    check(aten.grid_sampler_3d.default, x, grid, *how)
+    options = (mode, padding, corners)
+    check(aten.grid_sampler_3d.default, x, grid, *options)
     backward = aten.grid_sampler_3d_backward.default
     grad = torch.randn(2, 3, 2, 4, 3).double()
-    check(backward, grad, x, grid, *how, [True, True])
+    check(backward, grad, x, grid, *options, [True, True])
 
 
 def test_empty_batch_and_far_points() -> None:

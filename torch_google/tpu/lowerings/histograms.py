@@ -22,10 +22,10 @@ def histc(self: Array, bins: int = 100, min: Real = 0, max: Real = 0) -> Array: 
     # Multiply first, as torch does: integers are at the edges of their bins. XLA would multiply by
     # the inverse of a constant.
     span = jnp.where(jnp.isnan(flat), jnp.nan, high - low)
-    place = jnp.floor((flat - low) * bins / span)
-    place = jnp.minimum(jnp.where(jnp.isnan(place), 0, place), bins - 1).astype(jnp.int32)
+    slots = jnp.floor((flat - low) * bins / span)
+    slots = jnp.minimum(jnp.where(jnp.isnan(slots), 0, slots), bins - 1).astype(jnp.int32)
     inside = (flat >= low) & (flat <= high)
-    return jnp.zeros(bins, x.dtype).at[jnp.where(inside, place, bins)].add(1, mode="drop")
+    return jnp.zeros(bins, x.dtype).at[jnp.where(inside, slots, bins)].add(1, mode="drop")
 
 
 def _widened(flat: Array, low: float, high: float) -> tuple[Array, Array]:
@@ -84,8 +84,8 @@ def histogramdd_bin_edges(
     density: bool = False,
 ) -> tuple[Array, ...]:
     flat = self.reshape(-1, self.shape[-1])
-    spans = [None if range is None else range[2 * at : 2 * at + 2] for at in _indices(bins)]
-    return tuple(_edges(flat[:, at], bins[at], spans[at]) for at in _indices(bins))
+    spans = [None if range is None else range[2 * axis : 2 * axis + 2] for axis in _indices(bins)]
+    return tuple(_edges(flat[:, axis], bins[axis], spans[axis]) for axis in _indices(bins))
 
 
 @lowering("aten::_histogramdd_from_bin_cts")
@@ -131,19 +131,19 @@ def _edges(column: Array, bins: int, span: Sequence[float] | None) -> Array:
 def _counted(points: Array, edges: tuple[Array, ...], weight: Array | None, density: bool) -> Array:
     shape = tuple(edge.shape[0] - 1 for edge in edges)
     inside = jnp.ones(points.shape[0], jnp.bool_)
-    place = jnp.zeros(points.shape[0], jnp.int32)
-    for at, edge in enumerate(edges):
-        column = points[:, at]
+    cell = jnp.zeros(points.shape[0], jnp.int32)
+    for axis, edge in enumerate(edges):
+        column = points[:, axis]
         inside &= (column >= edge[0]) & (column <= edge[-1])
         slot = jnp.searchsorted(edge, column, side="right") - 1
-        place = place * shape[at] + jnp.clip(slot, 0, shape[at] - 1).astype(jnp.int32)
+        cell = cell * shape[axis] + jnp.clip(slot, 0, shape[axis] - 1).astype(jnp.int32)
     amount = jnp.ones_like(points[:, 0]) if weight is None else weight.reshape(-1)
     total = math.prod(shape)
-    target = jnp.where(inside, place, total)
+    target = jnp.where(inside, cell, total)
     counts = jnp.zeros(total, points.dtype).at[target].add(amount, mode="drop").reshape(shape)
     if density:
         counts = counts / jnp.sum(counts)
-        for at, edge in enumerate(edges):
+        for axis, edge in enumerate(edges):
             width = jnp.diff(edge)
-            counts = counts / width.reshape([-1 if i == at else 1 for i in _indices(edges)])
+            counts = counts / width.reshape([-1 if i == axis else 1 for i in _indices(edges)])
     return counts

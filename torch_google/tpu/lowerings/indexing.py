@@ -78,32 +78,32 @@ def unsafe_masked_index(self: Array, mask: Array, indices: Indices, fill: Operan
 def unsafe_masked_index_put_accumulate(
     self: Array, mask: Array, indices: Indices, values: Array
 ) -> Array:
-    kept = jnp.where(mask, values, jnp.zeros((), values.dtype))
+    masked = jnp.where(mask, values, jnp.zeros((), values.dtype))
     if self.dtype == jnp.bool_:  # addition of bools is logical or
-        return self.at[_whole(_inside(self, indices))].max(kept)
-    return opmath(self).at[_whole(_inside(self, indices))].add(opmath(kept))
+        return self.at[_whole(_inside(self, indices))].max(masked)
+    return opmath(self).at[_whole(_inside(self, indices))].add(opmath(masked))
 
 
 def _inside(self: Array, indices: Indices) -> Indices:
     return [
-        None if index is None else jnp.clip(index, -self.shape[at], self.shape[at] - 1)
-        for at, index in enumerate(indices)
+        None if index is None else jnp.clip(index, -self.shape[axis], self.shape[axis] - 1)
+        for axis, index in enumerate(indices)
     ]
 
 
 @lowering("aten::index_put", "aten::_unsafe_index_put")
 def index_put(self: Array, indices: Indices, values: Array, accumulate: bool = False) -> Array:
-    masks = [(at, index) for at, index in enumerate(indices) if index is not None]
+    masks = [(axis, index) for axis, index in enumerate(indices) if index is not None]
     values = values.astype(self.dtype)
     if len(masks) == 1 and _is_mask(masks[0][1]):
         return _put_under_mask(self, masks[0][0], masks[0][1] != 0, values, accumulate)
-    at = _whole(indices)
-    _refuse_empty_dimensions(self, at)
+    target = _whole(indices)
+    _refuse_empty_dimensions(self, target)
     if not accumulate:
-        return self.at[at].set(values)
+        return self.at[target].set(values)
     if self.dtype == jnp.bool_:
-        return self.at[at].max(values)
-    return opmath(self).at[at].add(opmath(values))
+        return self.at[target].max(values)
+    return opmath(self).at[target].add(opmath(values))
 
 
 @lowering("aten::_index_put_impl")
@@ -126,8 +126,8 @@ def _put_under_mask(self: Array, dim: int, mask: Array, values: Array, accumulat
         spread = jnp.take(flat, order, axis=len(values_shape), mode="clip")
         spread = spread.reshape(*values_shape, *mask.shape, *spread.shape[len(values_shape) + 1 :])
     elif values.ndim > len(behind):
-        at = values.ndim - len(behind) - 1
-        spread = values.reshape(*values.shape[:at], *[1] * mask.ndim, *values.shape[at + 1 :])
+        axis = values.ndim - len(behind) - 1
+        spread = values.reshape(*values.shape[:axis], *[1] * mask.ndim, *values.shape[axis + 1 :])
     else:
         spread = values
     spread = jnp.broadcast_to(spread, (*ahead, *mask.shape, *behind))
@@ -190,7 +190,7 @@ def index_reduce(
 
 def _cells(x: Array, dim: int, index: Array) -> tuple[Array, ...]:
     """Return the indices in every dimension, with the given ones in `dim`."""
-    places = [lax.broadcasted_iota(index.dtype, index.shape, at) for at in range(x.ndim)]
+    places = [lax.broadcasted_iota(index.dtype, index.shape, axis) for axis in range(x.ndim)]
     places[dim % x.ndim] = index
     return tuple(places)
 
@@ -263,41 +263,41 @@ def _reduced(
     x: Array, cells: tuple[object, ...], source: Array, reduce: str, include_self: bool
 ) -> Array:
     """Reduce each element with its sources; without itself, an element without sources stays."""
-    how = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
+    reduction = {"add": "sum", "multiply": "prod"}.get(reduce, reduce)
     x, source = opmath(x), opmath(source)
     base = x
     if not include_self:
         hit = jnp.zeros(x.shape, jnp.bool_).at[cells].set(True, **_FROM_0)
-        base = jnp.where(hit, _neutral(how, x.dtype), x)
+        base = jnp.where(hit, _neutral(reduction, x.dtype), x)
     target = base.at[cells]
     if x.dtype == jnp.bool_:
-        how = "amin" if how in ("prod", "amin") else "amax"
-    if how == "sum":
+        reduction = "amin" if reduction in ("prod", "amin") else "amax"
+    if reduction == "sum":
         return target.add(source, **_FROM_0)
-    if how == "prod":
+    if reduction == "prod":
         return target.multiply(source, **_FROM_0)
-    if how == "amax":
+    if reduction == "amax":
         return target.max(source, **_FROM_0)
-    if how == "amin":
+    if reduction == "amin":
         return target.min(source, **_FROM_0)
     count = jnp.full(x.shape, int(include_self), x.dtype)
     count = jnp.maximum(count.at[cells].add(jnp.ones_like(source), **_FROM_0), 1)
     total = target.add(source, **_FROM_0)
-    whole = jnp.issubdtype(x.dtype, jnp.integer)
-    return jnp.floor_divide(total, count) if whole else total / count
+    is_integer = jnp.issubdtype(x.dtype, jnp.integer)
+    return jnp.floor_divide(total, count) if is_integer else total / count
 
 
-def _neutral(how: str, dtype: np.dtype) -> Array:
-    if how in ("sum", "mean"):
+def _neutral(reduction: str, dtype: np.dtype) -> Array:
+    if reduction in ("sum", "mean"):
         return jnp.zeros((), dtype)
-    if how == "prod":
+    if reduction == "prod":
         return jnp.ones((), dtype)
     if dtype == jnp.bool_:
-        return jnp.asarray(how == "amin")
+        return jnp.asarray(reduction == "amin")
     if jnp.issubdtype(dtype, jnp.floating):
-        return jnp.asarray(-jnp.inf if how == "amax" else jnp.inf, dtype)
+        return jnp.asarray(-jnp.inf if reduction == "amax" else jnp.inf, dtype)
     limits = jnp.iinfo(dtype)
-    return jnp.asarray(limits.min if how == "amax" else limits.max, dtype)
+    return jnp.asarray(limits.min if reduction == "amax" else limits.max, dtype)
 
 
 @lowering("aten::take")

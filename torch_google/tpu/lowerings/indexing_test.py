@@ -48,14 +48,14 @@ def test_index_put_adds_up() -> None:
 
 
 def test_along_a_dimension() -> None:
-    at, src = torch.tensor([2, 0]), torch.full((2, 2, 4), -1.0)
-    check(aten.index_select.default, X, 1, at)
+    index, src = torch.tensor([2, 0]), torch.full((2, 2, 4), -1.0)
+    check(aten.index_select.default, X, 1, index)
     check(aten.index_select.default, X, -1, torch.tensor(3))
     check(aten.index_select.default, SCALAR, 0, torch.tensor([0]))
     check(aten.index_add.default, X, 1, torch.tensor([2, 2]), src, alpha=2)
     check(aten.index_add.default, SCALAR, 0, torch.tensor([0]), torch.tensor(1.0))
-    check(aten.index_copy.default, X, 1, at, src)
-    check(aten.index_fill.int_Scalar, X, 1, at, 9)
+    check(aten.index_copy.default, X, 1, index, src)
+    check(aten.index_fill.int_Scalar, X, 1, index, 9)
     check(aten.index_fill.int_Tensor, INTS, -1, torch.tensor(2), torch.tensor(5))
     flags = X > 100
     check(aten.index_add.default, flags, 0, torch.tensor([1]), X[:1] > 3)
@@ -89,28 +89,28 @@ def test_gather_and_scatter() -> None:
 
 def test_a_negative_position_is_out_of_range_where_torch_has_none() -> None:
     """Check that an index out of range reads some element, here the first, and drops writes."""
-    x, at, one = torch.arange(1.0, 4), torch.tensor([-1]), torch.full((1,), 9.0)
+    x, index, one = torch.arange(1.0, 4), torch.tensor([-1]), torch.full((1,), 9.0)
     for op in (aten.index_add.default, aten.index_copy.default, aten.scatter_add.default):
-        assert lowered(op, x, 0, at, one)[0].tolist() == [1, 2, 3]
+        assert lowered(op, x, 0, index, one)[0].tolist() == [1, 2, 3]
     for include in (True, False):
-        for how in ("sum", "prod", "mean", "amax", "amin"):
+        for reduction in ("sum", "prod", "mean", "amax", "amin"):
             for op in (aten.scatter_reduce.two, aten.index_reduce.default):
-                if (op, how) != (aten.index_reduce.default, "sum"):
-                    (actual,) = lowered(op, x, 0, at, one, how, include_self=include)
+                if (op, reduction) != (aten.index_reduce.default, "sum"):
+                    (actual,) = lowered(op, x, 0, index, one, reduction, include_self=include)
                     assert actual.tolist() == [1, 2, 3]
-    assert lowered(aten.scatter.src, x, 0, at, one)[0].tolist() == [1, 2, 3]
-    assert lowered(aten.scatter.value, x, 0, at, 9.0)[0].tolist() == [1, 2, 3]
-    assert lowered(aten.gather.default, x, 0, at)[0].tolist() == [1]
-    assert lowered(aten.index_select.default, x, 0, at)[0].tolist() == [1]
-    check(aten.index_fill.int_Scalar, x, 0, at, 9)
-    check(aten.take.default, x, at)
+    assert lowered(aten.scatter.src, x, 0, index, one)[0].tolist() == [1, 2, 3]
+    assert lowered(aten.scatter.value, x, 0, index, 9.0)[0].tolist() == [1, 2, 3]
+    assert lowered(aten.gather.default, x, 0, index)[0].tolist() == [1]
+    assert lowered(aten.index_select.default, x, 0, index)[0].tolist() == [1]
+    check(aten.index_fill.int_Scalar, x, 0, index, 9)
+    check(aten.take.default, x, index)
 
 
 def test_flat() -> None:
-    at = torch.tensor([[0, -1], [5, 23]])
-    check(aten.take.default, X, at)
+    index = torch.tensor([[0, -1], [5, 23]])
+    check(aten.take.default, X, index)
     for accumulate in (False, True):
-        check(aten.put.default, X, at, torch.tensor([[1.0, 2], [3, 4]]), accumulate)
+        check(aten.put.default, X, index, torch.tensor([[1.0, 2], [3, 4]]), accumulate)
 
 
 def test_masks() -> None:
@@ -131,12 +131,12 @@ def test_masks() -> None:
 
 
 def test_inside_of_bounds() -> None:
-    at = [torch.tensor([-5, 0, 1, 9])]
+    indices = [torch.tensor([-5, 0, 1, 9])]
     mask = torch.tensor([False, True, True, False])
-    check(aten._unsafe_masked_index.default, X[:, :, 0], mask.reshape(4, 1), at, -1)
+    check(aten._unsafe_masked_index.default, X[:, :, 0], mask.reshape(4, 1), indices, -1)
     values = torch.ones(4, 3)
     spread = mask.reshape(4, 1)
-    check(aten._unsafe_masked_index_put_accumulate.default, X[:, :, 0], spread, at, values)
+    check(aten._unsafe_masked_index_put_accumulate.default, X[:, :, 0], spread, indices, values)
 
 
 @pytest.mark.parametrize("op", [aten.scatter_add.default, aten.index_add.default])

@@ -16,7 +16,7 @@ def _jagged(device: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("mode", ["strict", "fused", "debug"])
 def test_padded_unbound_and_computed_as_on_the_cpu(mode: str) -> None:
-    seen = []
+    results = []
     for device in ("cpu", "tpu"):
         with torch.tpu.eager_mode(mode):
             x = _jagged(device)
@@ -24,8 +24,8 @@ def test_padded_unbound_and_computed_as_on_the_cpu(mode: str) -> None:
             padded = torch.nested.to_padded_tensor(y, -1.0)
             (padded * padded).sum().backward()
             parts = [*y.unbind(), padded, x.grad.values()]
-            seen.append([part.detach().cpu() for part in parts])
-    torch.testing.assert_close(seen[1], seen[0])
+            results.append([part.detach().cpu() for part in parts])
+    torch.testing.assert_close(results[1], results[0])
 
 
 @pytest.mark.parametrize("total", [6, None])

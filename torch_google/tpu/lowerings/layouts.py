@@ -69,9 +69,9 @@ def _columns(*which: int) -> _LayoutRule:
     def rule(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:
         return [
             _ordered(meta, [*range(meta.ndim - 2), meta.ndim - 1, meta.ndim - 2])
-            if at in which and meta.ndim >= 2
+            if position in which and meta.ndim >= 2
             else meta
-            for at, meta in enumerate(metas)
+            for position, meta in enumerate(metas)
         ]
 
     return rule
@@ -86,8 +86,8 @@ def _solution(
     lead, columns = (
         (solution.shape[:-1], 1) if vector else (solution.shape[:-2], solution.shape[-1])
     )
-    whole = solution.new_empty((*lead, columns, rows)).mT[..., : a.shape[-1], :]
-    return [whole.squeeze(-1) if vector else whole, *metas[1:]]
+    padded = solution.new_empty((*lead, columns, rows)).mT[..., : a.shape[-1], :]
+    return [padded.squeeze(-1) if vector else padded, *metas[1:]]
 
 
 def _places(metas: Sequence[torch.Tensor], args: Any, kwargs: Any) -> list[torch.Tensor]:

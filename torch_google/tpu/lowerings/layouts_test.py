@@ -225,8 +225,8 @@ def test_convolutions(
     shape = ([3], *args[3:])
     grads = aten.convolution_backward.default(expected, x, weight, *shape, [True] * 3)
     metas = [torch.empty(grad.shape, device="meta") for grad in grads]
-    given = (expected, x, weight, *shape, [True] * 3)
-    laid = laid_out("aten::convolution_backward", metas, given, {})
+    arguments = (expected, x, weight, *shape, [True] * 3)
+    laid = laid_out("aten::convolution_backward", metas, arguments, {})
     assert [_strides(grad) for grad in laid] == [_strides(grad) for grad in grads]
 
 
@@ -236,10 +236,10 @@ def _strides(tensor: torch.Tensor) -> list[int]:
 
 def test_of_a_convolution_the_gradients_that_are_asked_for() -> None:
     x, weight = torch.ones(2, 3, 5, 5).to(memory_format=LAST), torch.ones(3, 3, 3, 3)
-    given = (torch.ones(2, 3, 5, 5), x, weight, None, *[[1, 1]] * 3, False, [0, 0], 1)
+    arguments = (torch.ones(2, 3, 5, 5), x, weight, None, *[[1, 1]] * 3, False, [0, 0], 1)
     metas = [None, torch.empty(weight.shape, device="meta"), None]
     first, second, third = laid_out(
-        "aten::convolution_backward", metas, (*given, [False, True, False]), {}
+        "aten::convolution_backward", metas, (*arguments, [False, True, False]), {}
     )
     assert first is None
     assert third is None

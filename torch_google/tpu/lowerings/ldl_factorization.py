@@ -43,7 +43,7 @@ def ldl_solve(
     if not (packed.size and b.size):
         return jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
     hermitian = hermitian and jnp.iscomplexobj(packed)
-    solution = jax.vmap(lambda ld, at, right: _solve(ld, at, right, hermitian))(
+    solution = jax.vmap(lambda ld, swaps, right: _solve(ld, swaps, right, hermitian))(
         jnp.broadcast_to(packed, (*lead, size, size)).reshape(-1, size, size),
         jnp.broadcast_to(pivots, (*lead, size)).reshape(-1, size),
         jnp.broadcast_to(b, (*lead, *b.shape[-2:])).reshape(-1, *b.shape[-2:]),
@@ -55,8 +55,13 @@ def _factor(a: jax.Array, hermitian: bool) -> tuple[jax.Array, jax.Array, jax.Ar
     size = a.shape[-1]
     below = jnp.tril(a, -1)
     diagonal = jnp.diag(a).real.astype(a.dtype) if hermitian else jnp.diag(a)
-    whole = below + (below.conj().T if hermitian else below.T) + jnp.diag(diagonal)
-    start = (whole, jnp.zeros(size, jnp.int32), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
+    symmetric = below + (below.conj().T if hermitian else below.T) + jnp.diag(diagonal)
+    start = (
+        symmetric,
+        jnp.zeros(size, jnp.int32),
+        jnp.zeros((), jnp.int32),
+        jnp.zeros((), jnp.int32),
+    )
     step = lambda state: _step(state, hermitian)  # noqa: E731
     factored = jax.lax.while_loop(lambda state: state[2] < size, step, start)
     return factored[0], factored[1], factored[3]
@@ -68,16 +73,16 @@ def _step(state: _State, hermitian: bool) -> _State:
     size = a.shape[-1]
     rows = jnp.arange(size)
     column = jnp.where(rows > k, _size(a[:, k]), -1)
-    largest, at = jnp.max(column), jnp.argmax(column)
+    largest, pivot = jnp.max(column), jnp.argmax(column)
     here = _size(a[k, k])
-    row = jnp.where((rows >= k) & (rows != at), _size(a[at]), -1)
+    row = jnp.where((rows >= k) & (rows != pivot), _size(a[pivot]), -1)
     of_row = jnp.max(row)
     none = jnp.maximum(here, jnp.maximum(largest, 0)) == 0
     stay = none | (here >= _ALPHA * largest) | (here >= _ALPHA * largest * (largest / of_row))
-    single = stay | (_size(a[at, at]) >= _ALPHA * of_row)
-    place = jnp.where(single, k, k + 1)
-    other = jnp.where(stay, k, at)
-    order = rows.at[place].set(other).at[other].set(place)
+    single = stay | (_size(a[pivot, pivot]) >= _ALPHA * of_row)
+    target = jnp.where(single, k, k + 1)
+    other = jnp.where(stay, k, pivot)
+    order = rows.at[target].set(other).at[other].set(target)
     # Leave the stored part of rows before k unswapped, as LAPACK does.
     swapped = a[order][:, order]
     live = (rows[:, None] >= k) & (rows[None, :] >= k)
@@ -110,8 +115,8 @@ def _two(a: jax.Array, k: jax.Array, hermitian: bool) -> jax.Array:
     columns = pair @ inverse
     rest = columns @ _other(pair, hermitian).T
     a = a - rest
-    for at, place in enumerate((k, after)):
-        a = a.at[:, place].set(jnp.where(rows > after, columns[:, at], a[:, place]))
+    for position, column in enumerate((k, after)):
+        a = a.at[:, column].set(jnp.where(rows > after, columns[:, position], a[:, column]))
     return a
 
 

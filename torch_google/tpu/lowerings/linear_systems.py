@@ -117,14 +117,14 @@ def lstsq(
     driver = driver or "gelsy"
     cut = jnp.finfo(real).eps * max(m, n) if rcond is None or driver == "gels" else rcond
     u, values, vh = jnp.linalg.svd(a, full_matrices=False)
-    kept = values > cut * values.max(-1, keepdims=True, initial=0)
-    inverse = jnp.where(kept, 1 / jnp.where(kept, values, 1), 0)
+    mask = values > cut * values.max(-1, keepdims=True, initial=0)
+    inverse = jnp.where(mask, 1 / jnp.where(mask, values, 1), 0)
     out = _adjoint(vh) @ (inverse[..., None] * (_adjoint(u) @ columns))
     lead = a.shape[:-2]
     residuals = jnp.zeros((0,), real)
     if m > n and driver != "gelsy":
         residuals = jnp.square(jnp.abs(columns - a @ out)).sum(-2)
-    rank = jnp.zeros((0,), jnp.int64) if driver == "gels" else kept.sum(-1).reshape(lead)
+    rank = jnp.zeros((0,), jnp.int64) if driver == "gels" else mask.sum(-1).reshape(lead)
     kept_values = values if driver in ("gelsd", "gelss") else jnp.zeros((0,), real)
     return (out[..., 0] if vector else out), residuals, rank, kept_values
 

@@ -20,9 +20,9 @@ BOTH = [True, False]
 def test_triangular(dtype: torch.dtype, upper: Any, left: Any, unit: Any) -> None:
     a = torch.randn(4, 4, dtype=dtype) + 4 * torch.eye(4)
     b = torch.randn(2, *((4, 3) if left else (3, 4)), dtype=dtype)
-    how: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
-    given = a.triu() if upper else a.tril()
-    check(aten.linalg_solve_triangular.default, given, b, **how, **CLOSE)
+    options: dict[str, Any] = {"upper": upper, "left": left, "unitriangular": unit}
+    triangle = a.triu() if upper else a.tril()
+    check(aten.linalg_solve_triangular.default, triangle, b, **options, **CLOSE)
     if left:
         for transpose in BOTH:
             args = (b, a.expand(2, 4, 4).contiguous(), upper, transpose, unit)
@@ -92,7 +92,7 @@ def test_pseudo_inverse(dtype: torch.dtype, shape: Any) -> None:
 def test_torch_knows_the_shapes_of_least_squares() -> None:
     for driver in ("gels", "gelsy", "gelsd"):
         a, b = torch.randn(2, 5, 3), torch.randn(2, 5, 2)
-        given = torch.linalg.lstsq(a, b, driver=driver)
+        expected = torch.linalg.lstsq(a, b, driver=driver)
         meta = torch.linalg.lstsq(a.to("meta"), b.to("meta"), driver=driver)
-        assert [(t.shape, t.dtype) for t in meta] == [(t.shape, t.dtype) for t in given]
+        assert [(t.shape, t.dtype) for t in meta] == [(t.shape, t.dtype) for t in expected]
     assert [t.shape for t in torch.geqrf(a.to("meta"))] == [t.shape for t in torch.geqrf(a)]

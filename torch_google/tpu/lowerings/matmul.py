@@ -91,9 +91,9 @@ def trilinear(
         [axis for axis in range(rank) if axis not in set(expand)]
         for expand in (expand1, expand2, expand3)
     ]
-    kept = [axis for axis in range(rank) if axis not in set(sumdim)]
+    kept_axes = [axis for axis in range(rank) if axis not in set(sumdim)]
     a, b, c = (opmath(x) for x in (i1, i2, i3))
-    return jnp.einsum(a, subscripts[0], b, subscripts[1], c, subscripts[2], kept)
+    return jnp.einsum(a, subscripts[0], b, subscripts[1], c, subscripts[2], kept_axes)
 
 
 def _accumulator(x: jax.Array) -> Any:

@@ -31,10 +31,10 @@ def _batch_norm(
     bias: torch.Tensor | None,
     running_mean: torch.Tensor | None,
     running_var: torch.Tensor | None,
-    *how: float,
+    *options: float,
 ) -> tuple[torch.Tensor, ...]:
     pure = torch.ops.aten.native_batch_norm.default
-    out = pure(x, weight, bias, running_mean, running_var, *how)
+    out = pure(x, weight, bias, running_mean, running_var, *options)
     stats = (running_mean, running_var)
     return *out, *(torch.empty_like(s) if s is not None else x.new_empty(0) for s in stats)
 
@@ -56,8 +56,8 @@ def _lstsq(
     tall = m > n and driver != "gelsy"
     residuals = a.new_empty((*lead, columns.shape[-1]) if tall else (0,), dtype=real)
     rank = a.new_empty((0,) if driver == "gels" else a.shape[:-2], dtype=torch.int64)
-    kept = driver in ("gelsd", "gelss")
-    values = a.new_empty((*a.shape[:-2], min(m, n)) if kept else (0,), dtype=real)
+    has_values = driver in ("gelsd", "gelss")
+    values = a.new_empty((*a.shape[:-2], min(m, n)) if has_values else (0,), dtype=real)
     return solution, residuals, rank, values
 
 
@@ -88,10 +88,10 @@ def _multilabel_margin_loss(
 def _of_empty_batches(meta: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     """Wrap a meta kernel that rejects empty batches so that it accepts them."""
 
-    def kernel(x: torch.Tensor, *how: Any) -> torch.Tensor:
+    def kernel(x: torch.Tensor, *options: Any) -> torch.Tensor:
         if not x.ndim or x.shape[0]:
-            return meta(x, *how)
-        return meta(x.new_empty((1, *x.shape[1:])), *how)[:0]
+            return meta(x, *options)
+        return meta(x.new_empty((1, *x.shape[1:])), *options)[:0]
 
     return kernel
 
@@ -154,18 +154,18 @@ def _into(kernel: Callable[..., Any], *names: str) -> Callable[..., Any]:
     return written
 
 
-def _nll_loss(x: torch.Tensor, target: torch.Tensor, *how: Any) -> tuple[torch.Tensor, ...]:
+def _nll_loss(x: torch.Tensor, target: torch.Tensor, *options: Any) -> tuple[torch.Tensor, ...]:
     """Match torch's kernels: classes may be uint8, which its meta kernel rejects."""
     if target.dtype == torch.uint8:
         target = target.to(torch.int64)
-    losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *how)
+    losses: tuple[torch.Tensor, ...] = decompositions.nll_loss_forward(x, target, *options)
     return losses
 
 
-def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **how: Any) -> torch.Tensor:
+def _segment_reduce(x: torch.Tensor, reduce: str, *, axis: int = 0, **options: Any) -> torch.Tensor:
     """Match torch's kernels: v2.6's meta kernel rejects negative dimensions."""
     axis = axis % x.ndim if x.ndim else axis
-    reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **how)
+    reduced: torch.Tensor = _meta_registrations.meta_segment_reduce(x, reduce, axis=axis, **options)
     return reduced
 
 

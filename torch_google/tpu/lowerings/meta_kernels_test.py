@@ -29,7 +29,7 @@ def on_meta(*shape: int) -> torch.Tensor:
 def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
     state, step = [on_meta(3, 2)], [on_meta()]
     lr = on_meta() if overload == "tensor_lr" else 0.1
-    for name, lists, how in [
+    for name, lists, options in [
         ("_fused_adam", (*[state] * 4, [], step), ADAM),
         ("_fused_adamw", (*[state] * 4, [], step), ADAM),
         ("_fused_sgd", [state] * 3, SGD),
@@ -37,7 +37,7 @@ def test_optimizer_steps_have_the_shapes_of_their_state(overload: str) -> None:
     ]:
         if V2_6 and (name, overload) == ("_fused_adagrad", "tensor_lr"):
             continue  # v2.6 only accepts a number
-        results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **how)
+        results = getattr(getattr(aten, name), overload)(*lists, lr=lr, **options)
         assert results[0][0].shape == (3, 2)
 
 

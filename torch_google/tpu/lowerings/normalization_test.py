@@ -30,12 +30,12 @@ def test_layer_norm(dtype: torch.dtype, affine: Any, shape: Any) -> None:
 def test_group_norm(dtype: torch.dtype, affine: Any) -> None:
     x = torch.randn(2, 6, 3, 5).to(dtype)
     weight, bias = (torch.randn(6).to(dtype) for _ in range(2)) if affine else (None, None)
-    how = (2, 6, 15, 3)
-    check(aten.native_group_norm.default, x, weight, bias, *how, 1e-5)
-    out, mean, rstd = aten.native_group_norm.default(x, weight, bias, *how, 1e-5)
+    options = (2, 6, 15, 3)
+    check(aten.native_group_norm.default, x, weight, bias, *options, 1e-5)
+    out, mean, rstd = aten.native_group_norm.default(x, weight, bias, *options, 1e-5)
     mask = [True, affine, affine]
     backward = aten.native_group_norm_backward.default
-    check(backward, torch.randn_like(out), x, mean, rstd, weight, *how, mask)
+    check(backward, torch.randn_like(out), x, mean, rstd, weight, *options, mask)
 
 
 @pytest.mark.skipif(V2_6, reason="v2.6 decomposes it")

@@ -46,9 +46,9 @@ def fused_sgd(
     found_inf: jax.Array | None = None,
 ) -> _Lists:
     new: _Lists = ([], [], [])
-    for i, (given, given_grad) in enumerate(zip(params, grads, strict=True)):
+    for i, (param, given_grad) in enumerate(zip(params, grads, strict=True)):
         unscaled = _unscaled(given_grad, grad_scale)
-        p = opmath(given)
+        p = opmath(param)
         grad = (-unscaled if maximize else unscaled) + p * _as(weight_decay, p)
         results = [p, unscaled]
         if buffers:
@@ -59,7 +59,7 @@ def fused_sgd(
             grad = grad + m * buffer if nesterov else buffer
             results.append(buffer)
         results[0] = p - _as(lr, p) * grad
-        _append(new, results, [given, given_grad, *buffers[i : i + 1]], found_inf)
+        _append(new, results, [param, given_grad, *buffers[i : i + 1]], found_inf)
     return new
 
 
@@ -84,16 +84,16 @@ def fused_adagrad(
     found_inf: jax.Array | None = None,
 ) -> _Lists:
     new: _Lists = ([], [], [], [])
-    for given, given_grad, given_sum, step in zip(
+    for param, given_grad, given_sum, step in zip(
         params, grads, state_sums, state_steps, strict=True
     ):
         unscaled = _unscaled(given_grad, grad_scale)
-        p = opmath(given)
+        p = opmath(param)
         grad = (-unscaled if maximize else unscaled) + p * _as(weight_decay, p)
         rate = _as(lr, p) / (1 + (_as(step, p) - 1) * _as(lr_decay, p))
         total = opmath(given_sum) + grad * grad
         p = p - rate * grad / (jnp.sqrt(total) + _as(eps, p))
-        _append(new, [p, unscaled, total, step], [given, given_grad, given_sum, step], found_inf)
+        _append(new, [p, unscaled, total, step], [param, given_grad, given_sum, step], found_inf)
     return new
 
 
@@ -164,18 +164,18 @@ def _adam(
         denominator = jnp.sqrt(largest) / jnp.sqrt(correction2) + _as(eps, p)
         p = p - rate / correction1 * mean / denominator
         results = [p, unscaled, mean, square]
-        given = [params[i], grads[i], exp_avgs[i], exp_avg_sqs[i]]
+        inputs = [params[i], grads[i], exp_avgs[i], exp_avg_sqs[i]]
         if max_exp_avg_sqs:
             results.append(largest if amsgrad else max_exp_avg_sqs[i])
-            given.append(max_exp_avg_sqs[i])
-        _append(new, results, given, found_inf)
+            inputs.append(max_exp_avg_sqs[i])
+        _append(new, results, inputs, found_inf)
     return new
 
 
 def _append(
-    lists: _Lists, results: Sequence[jax.Array], given: _List, found_inf: jax.Array | None
+    lists: _Lists, results: Sequence[jax.Array], inputs: _List, found_inf: jax.Array | None
 ) -> None:
-    for into, result, old in zip(lists, results, given, strict=False):
+    for into, result, old in zip(lists, results, inputs, strict=False):
         if found_inf is not None:
             result = jnp.where(found_inf.reshape(()) == 1, old.astype(result.dtype), result)
         into.append(result)

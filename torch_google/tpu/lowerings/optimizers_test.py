@@ -33,13 +33,13 @@ def test_adam(name: str, amsgrad: Any, maximize: Any, scale: Any) -> None:
     largest = tensors(positive=True) if amsgrad else []
     state = (tensors(), tensors(), tensors(), tensors(positive=True), largest)
     steps = [torch.tensor(3.0)] * 3
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1, "eps": 1e-8,
         "amsgrad": amsgrad, "maximize": maximize, **SCALES[scale],
     }  # fmt: skip
     packet = getattr(aten, name)
-    check(packet.default, *state, steps, lr=0.01, **how, **CLOSE)
-    check(packet.tensor_lr, *state, steps, lr=torch.tensor(0.01), **how, **CLOSE)
+    check(packet.default, *state, steps, lr=0.01, **options, **CLOSE)
+    check(packet.tensor_lr, *state, steps, lr=torch.tensor(0.01), **options, **CLOSE)
 
 
 @pytest.mark.parametrize("nesterov", [True, False])
@@ -48,16 +48,16 @@ def test_adam(name: str, amsgrad: Any, maximize: Any, scale: Any) -> None:
 @pytest.mark.parametrize("scale", [0, 1, 2])
 def test_sgd(nesterov: Any, first: Any, momentum: Any, scale: Any) -> None:
     buffers = tensors() if momentum else []
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "weight_decay": 0.1, "momentum": momentum, "lr": 0.01, "dampening": 0.0,
         "nesterov": nesterov and bool(momentum), "maximize": first, "is_first_step": first,
         **SCALES[scale],
     }  # fmt: skip
-    check(aten._fused_sgd.default, tensors(), tensors(), buffers, **how, **CLOSE)
+    check(aten._fused_sgd.default, tensors(), tensors(), buffers, **options, **CLOSE)
 
 
 def test_adagrad() -> None:
-    how: dict[str, Any] = {
+    options: dict[str, Any] = {
         "lr": 0.01,
         "lr_decay": 0.1,
         "weight_decay": 0.1,
@@ -65,9 +65,11 @@ def test_adagrad() -> None:
         "maximize": False,
     }
     state = (tensors(), tensors(), tensors(positive=True), [torch.tensor(3.0)] * 3)
-    check(aten._fused_adagrad.default, *state, **how, **CLOSE)
+    check(aten._fused_adagrad.default, *state, **options, **CLOSE)
     if not V2_6:  # v2.6 does not accept a tensor
-        check(aten._fused_adagrad.tensor_lr, *state, **how | {"lr": torch.tensor(0.01)}, **CLOSE)
+        check(
+            aten._fused_adagrad.tensor_lr, *state, **options | {"lr": torch.tensor(0.01)}, **CLOSE
+        )
 
 
 @pytest.mark.parametrize("bad", [None, float("inf"), float("nan")])
@@ -79,13 +81,13 @@ def test_unscale(bad: Any) -> None:
     check(op, grads, torch.zeros(1), torch.tensor([0.5]))
 
 
-@pytest.mark.parametrize("found", [0.0, 1.0])
+@pytest.mark.parametrize("found_inf", [0.0, 1.0])
 @pytest.mark.parametrize("tracker", [0, 4])
 @pytest.mark.parametrize("scale", [8.0, 3e38])
-def test_update_scale(found: Any, tracker: Any, scale: Any) -> None:
+def test_update_scale(found_inf: Any, tracker: Any, scale: Any) -> None:
     args = (
         torch.tensor([scale]),
         torch.tensor([tracker], dtype=torch.int32),
-        torch.tensor([found]),
+        torch.tensor([found_inf]),
     )
     check(aten._amp_update_scale.default, *args, 2.0, 0.5, 5)

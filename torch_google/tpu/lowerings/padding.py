@@ -26,7 +26,7 @@ def constant_pad_nd(self: Array, pad: Sequence[int], value: Operand = 0) -> Arra
 
 
 def _widths(x: Array, pad: Sequence[int]) -> list[tuple[int, int]]:
-    pairs = [(pad[at], pad[at + 1]) for at in range(0, len(pad), 2)]
+    pairs = [(pad[start], pad[start + 1]) for start in range(0, len(pad), 2)]
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
 
 

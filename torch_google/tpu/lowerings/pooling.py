@@ -228,10 +228,10 @@ def _avg_pool(
     lead = x.ndim - len(axes)
     # If the last window does not reach the end, the padding is negative: slice instead.
     ends = [a.size + min(a.high, 0) for a in axes]
-    kept = opmath(x)[(..., *[slice(0, end) for end in ends])]
+    cropped = opmath(x)[(..., *[slice(0, end) for end in ends])]
     summed = jax.lax.reduce_window(
-        kept,
-        np.zeros((), kept.dtype)[()],
+        cropped,
+        np.zeros((), cropped.dtype)[()],
         jax.lax.add,
         [1] * lead + [a.kernel for a in axes],
         [1] * lead + [a.stride for a in axes],

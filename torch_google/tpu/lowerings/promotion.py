@@ -55,14 +55,14 @@ def dtype_of(value: Operand) -> torch.dtype:
 
 def result_type(*operands: Operand) -> torch.dtype:
     """Return the dtype in which torch combines the operands; None operands are ignored."""
-    kinds: list[torch.dtype | None] = [None, None, None]
+    by_kind: list[torch.dtype | None] = [None, None, None]
     for operand in operands:
         if operand is None:
             continue
         kind = 2 if is_number(operand) else 1 if operand.ndim == 0 else 0
-        seen, dtype = kinds[kind], dtype_of(operand)
-        kinds[kind] = dtype if seen is None else torch.promote_types(seen, dtype)
-    result = _above(kinds[0], _above(kinds[1], kinds[2]))
+        previous, dtype = by_kind[kind], dtype_of(operand)
+        by_kind[kind] = dtype if previous is None else torch.promote_types(previous, dtype)
+    result = _above(by_kind[0], _above(by_kind[1], by_kind[2]))
     if result is None:
         raise TypeError("tpu: no operand to take a dtype from. Pass a tensor or a number")
     return result
@@ -91,12 +91,12 @@ def convert(value: Operand, dtype: torch.dtype) -> Array:
     if isinstance(value, bool | int | float | complex):
         if dtype.is_floating_point or dtype.is_complex or dtype == torch.bool:
             return jnp.asarray(value, target)
-        whole = int(value.real if isinstance(value, complex) else value)
+        integer = int(value.real if isinstance(value, complex) else value)
         bits = target.itemsize * 8
-        whole &= (1 << bits) - 1
-        if np.issubdtype(target, np.signedinteger) and whole >> (bits - 1):
-            whole -= 1 << bits
-        return jnp.asarray(np.asarray(whole, target))
+        integer &= (1 << bits) - 1
+        if np.issubdtype(target, np.signedinteger) and integer >> (bits - 1):
+            integer -= 1 << bits
+        return jnp.asarray(np.asarray(integer, target))
     source = to_torch(value.dtype)
     if source == torch.bool and jnp.issubdtype(target, jnp.inexact):
         # XLA turns a product with a converted bool into a select: False * nan would be 0.

@@ -42,15 +42,15 @@ def test_a_number_counts_by_its_category(dtype: torch.dtype, number: complex) ->
 
 
 def test_a_traced_number_is_a_number() -> None:
-    seen = []
+    results = []
 
     def function(x: jax.Array, number: jax.Array) -> jax.Array:
-        seen.append((is_number(x), is_number(number), result_type(x, number)))
+        results.append((is_number(x), is_number(number), result_type(x, number)))
         return x
 
     jax.jit(function)(jnp.ones((), jnp.float16), 2.5)
     jax.jit(function)(jnp.ones((2,), jnp.int8), 3)
-    assert seen == [(False, True, torch.float16), (False, True, torch.int8)]
+    assert results == [(False, True, torch.float16), (False, True, torch.int8)]
 
 
 @pytest.mark.parametrize("number", [300, -1, 2**63 - 1, -(2**40) - 7])

@@ -47,10 +47,10 @@ def recurrent_layer(
     wide = opmath(hx).dtype
     start = (opmath(hx), opmath(hx if cx is None else cx))
 
-    def step(state: tuple[jax.Array, jax.Array], at: tuple[jax.Array, jax.Array]) -> object:
+    def step(state: tuple[jax.Array, jax.Array], inputs: tuple[jax.Array, jax.Array]) -> object:
         h, c = state
-        given, time = at
-        gates = _gates(kind, given, _biased(h.astype(x.dtype) @ w_hh.T, b_hh))
+        projected, time = inputs
+        gates = _gates(kind, projected, _biased(h.astype(x.dtype) @ w_hh.T, b_hh))
         new_h, new_c = _CELLS[kind](gates, h, c)
         if w_hr is not None:
             new_h = opmath(new_h.astype(x.dtype) @ w_hr.T)
@@ -60,8 +60,8 @@ def recurrent_layer(
             new_c = jnp.where(live, new_c, c) if cx is not None else new_c
         # Round the carried state, as if each step were a separate operator.
         new_h = new_h.astype(x.dtype).astype(wide)
-        kept = (new_h.astype(x.dtype), gates.astype(x.dtype), new_c.astype(x.dtype))
-        return (new_h, new_c if cx is not None else new_h), kept
+        outputs = (new_h.astype(x.dtype), gates.astype(x.dtype), new_c.astype(x.dtype))
+        return (new_h, new_c if cx is not None else new_h), outputs
 
     times = jnp.arange(x.shape[0])
     (h, c), (states, gates, cells) = jax.lax.scan(step, start, (of_input, times), reverse=reverse)
@@ -94,8 +94,8 @@ def recurrent_layer_backward(
     cells_before = before if cx is None else _before(cells, cx, reverse)
     times = jnp.arange(x.shape[0])
 
-    def step(carried: tuple[jax.Array, jax.Array], at: tuple[jax.Array, ...]) -> object:
-        time, grad_h, gate, h, c = at
+    def step(carried: tuple[jax.Array, jax.Array], inputs: tuple[jax.Array, ...]) -> object:
+        time, grad_h, gate, h, c = inputs
         dh, dc = carried[0] + opmath(grad_h), carried[1]
         d_state = dh if w_hr is None else opmath(dh.astype(x.dtype) @ w_hr)
         _, back = jax.vjp(_CELLS[kind], opmath(gate), opmath(h), opmath(c))

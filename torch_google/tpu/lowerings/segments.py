@@ -46,8 +46,8 @@ def segment_reduce(
     # The segment of each element, or one past the last segment.
     target = jnp.where(jnp.any(inside, axis=-2), jnp.argmax(inside, axis=-2), count)
     rows = [
-        jnp.arange(size).reshape([-1 if at == i else 1 for i in range(axis + 1)])
-        for at, size in enumerate(lead)
+        jnp.arange(size).reshape([-1 if position == i else 1 for i in range(axis + 1)])
+        for position, size in enumerate(lead)
     ]
     begin = _NEUTRAL[reduce] if initial is None else initial
     base = jnp.broadcast_to(jnp.asarray(begin, x.dtype), (*lead, count, *rest))

@@ -113,7 +113,9 @@ def view_as_complex(self: Array) -> Array:
 @lowering("aten::expand", "aten::expand_copy")
 def expand(self: Array, size: Sequence[int], *, implicit: bool = False) -> Array:
     lead = len(size) - self.ndim
-    shape = [self.shape[at - lead] if length == -1 else length for at, length in enumerate(size)]
+    shape = [
+        self.shape[axis - lead] if length == -1 else length for axis, length in enumerate(size)
+    ]
     return jnp.broadcast_to(self, shape)
 
 
@@ -236,13 +238,13 @@ def split(self: Array, split_size: int, dim: int = 0) -> tuple[Array, ...]:
     if split_size == 0:
         return (self,)
     pieces = max(math.ceil(length / split_size), 1)
-    sizes = [min(split_size, length - at * split_size) for at in range(pieces)]
+    sizes = [min(split_size, length - index * split_size) for index in range(pieces)]
     return split_with_sizes(self, sizes, dim)
 
 
 @lowering("aten::unbind.int", "aten::unbind_copy.int")
 def unbind(self: Array, dim: int = 0) -> tuple[Array, ...]:
-    return tuple(select(self, dim, at) for at in range(self.shape[dim]))
+    return tuple(select(self, dim, index) for index in range(self.shape[dim]))
 
 
 def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
@@ -253,8 +255,8 @@ def _joined(tensors: Sequence[Array]) -> tuple[Array, ...]:
 def cat(tensors: Sequence[Array], dim: int = 0) -> Array:
     """Concatenate; an empty tensor of one dimension affects only the dtype."""
     parts = _joined(tensors)
-    kept = [part for part in parts if part.shape != (0,)]
-    return jnp.concatenate(kept, axis=dim) if kept else parts[0]
+    nonempty = [part for part in parts if part.shape != (0,)]
+    return jnp.concatenate(nonempty, axis=dim) if nonempty else parts[0]
 
 
 @lowering("aten::stack")
@@ -342,7 +344,7 @@ def unfold_backward(
         return grad_in.sum()
     axis = dim % len(input_sizes)
     grad = jnp.moveaxis(grad_in, (axis, -1), (0, 1))
-    rest = [length for at, length in enumerate(input_sizes) if at != axis]
+    rest = [length for position, length in enumerate(input_sizes) if position != axis]
     zeros = jnp.zeros((input_sizes[axis], *rest), grad_in.dtype)
     added = zeros.at[_windows(input_sizes[axis], size, step)].add(grad)
     return jnp.moveaxis(added, 0, axis)
@@ -356,9 +358,9 @@ def _windows(length: int, size: int, step: int) -> np.ndarray:
 def positions(size: Sequence[int], stride: Sequence[int], offset: int | None) -> np.ndarray:
     """Return the position in the storage of each element of a tensor with these strides."""
     places = np.full((1,) * len(size), offset or 0)
-    for at, (length, step) in enumerate(zip(size, stride, strict=True)):
+    for axis, (length, step) in enumerate(zip(size, stride, strict=True)):
         along = [1] * len(size)
-        along[at] = length
+        along[axis] = length
         places = places + (np.arange(length) * step).reshape(along)
     return places
 

@@ -57,9 +57,9 @@ def native_dropout(
 ) -> tuple[jax.Array, jax.Array]:
     if train is False:
         return x, jnp.ones(x.shape, bool)
-    kept = 1 - jnp.asarray(p, jnp.float64)
-    mask = jax.random.uniform(key, x.shape, jnp.float32) < kept.astype(jnp.float32)
-    scale = jnp.where(kept > 0, 1 / kept, 0)
+    keep_probability = 1 - jnp.asarray(p, jnp.float64)
+    mask = jax.random.uniform(key, x.shape, jnp.float32) < keep_probability.astype(jnp.float32)
+    scale = jnp.where(keep_probability > 0, 1 / keep_probability, 0)
     return jnp.where(mask, opmath(x) * scalar(scale, opmath(x)), 0), mask
 
 

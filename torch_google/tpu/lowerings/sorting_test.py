@@ -33,13 +33,13 @@ def test_topk(largest: bool) -> None:
 @pytest.mark.parametrize("right", [False, True])
 def test_search(right: bool) -> None:
     rows = torch.tensor([[1.0, 3.0, 3.0, 7.0], [0.0, 2.0, 4.0, 6.0]])
-    wanted = torch.tensor([[3.0, 0.0, 9.0], [4.0, 5.0, NAN]])
-    check(aten.searchsorted.Tensor, rows, wanted, right=right)
-    check(aten.searchsorted.Tensor, rows[0], wanted, right=right, out_int32=True)
+    queries = torch.tensor([[3.0, 0.0, 9.0], [4.0, 5.0, NAN]])
+    check(aten.searchsorted.Tensor, rows, queries, right=right)
+    check(aten.searchsorted.Tensor, rows[0], queries, right=right, out_int32=True)
     check(aten.searchsorted.Scalar, rows[0], 3, right=right)
-    check(aten.bucketize.Tensor, wanted, rows[0], right=right)
+    check(aten.bucketize.Tensor, queries, rows[0], right=right)
     mixed = torch.tensor([[7.0, 1.0, 3.0, 3.0]])
-    check(aten.searchsorted.Tensor, mixed, wanted[:1], sorter=torch.argsort(mixed), right=right)
+    check(aten.searchsorted.Tensor, mixed, queries[:1], sorter=torch.argsort(mixed), right=right)
 
 
 def test_unique() -> None:

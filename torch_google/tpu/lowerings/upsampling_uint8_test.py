@@ -18,33 +18,33 @@ _SIZES = [(9, 23), (13, 5), (26, 34), (2, 41), (40, 3)]
 @pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
 def test_bytes_are_those_of_the_cpu(kind: str, antialias: bool, mode: str) -> None:
     generator = torch.Generator().manual_seed(3)
-    how: dict[str, Any] = {"mode": kind, "antialias": antialias}
+    options: dict[str, Any] = {"mode": kind, "antialias": antialias}
     for channels in (3, 5):
         shape = (2, channels, 13, 17)
         x = torch.randint(0, 256, shape, dtype=torch.uint8, generator=generator)
         with torch.tpu.eager_mode(mode):
             for size in _SIZES if mode == "strict" else _SIZES[:1]:
-                theirs = functional.interpolate(x, size=size, **how)
-                ours = functional.interpolate(x.to("tpu"), size=size, **how)
-                assert torch.equal(ours.cpu(), theirs), (channels, size)
+                expected = functional.interpolate(x, size=size, **options)
+                actual = functional.interpolate(x.to("tpu"), size=size, **options)
+                assert torch.equal(actual.cpu(), expected), (channels, size)
 
 
 @pytest.mark.parametrize("antialias", [False, True])
 @pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
 def test_scales_corners_and_compiled(kind: str, antialias: bool) -> None:
     def resized(x: torch.Tensor) -> list[torch.Tensor]:
-        how: dict[str, Any] = {"mode": kind, "antialias": antialias}
+        options: dict[str, Any] = {"mode": kind, "antialias": antialias}
         return [
-            functional.interpolate(x, scale_factor=(0.7, 1.9), **how),
-            functional.interpolate(x, size=(7, 30), align_corners=True, **how),
+            functional.interpolate(x, scale_factor=(0.7, 1.9), **options),
+            functional.interpolate(x, size=(7, 30), align_corners=True, **options),
         ]
 
     x = torch.arange(2 * 3 * 11 * 12).remainder(251).to(torch.uint8).reshape(2, 3, 11, 12)
-    theirs = resized(x)
+    expected = resized(x)
     works = [resized]
     # torch.compile decomposes the other kind to floats, on the CPU as well
     if antialias or kind == "bicubic":
         works.append(torch.compile(resized))
     for work in works:
-        for ours, their in zip(work(x.to("tpu")), theirs, strict=True):
-            assert torch.equal(ours.cpu(), their)
+        for actual, their in zip(work(x.to("tpu")), expected, strict=True):
+            assert torch.equal(actual.cpu(), their)

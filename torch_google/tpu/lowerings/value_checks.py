@@ -29,12 +29,12 @@ def multinomial(
         (total <= 0).any(), "invalid multinomial distribution (sum of probabilities <= 0)"
     )
     if not replacement or num_samples == 1:
-        words = "probability tensor contains either `inf`, `nan` or element < 0"
-        return [_fails(~((self >= 0) & (self < jnp.inf)).all(), words), empty]
-    words = "invalid multinomial distribution (encountering probability entry"
+        message = "probability tensor contains either `inf`, `nan` or element < 0"
+        return [_fails(~((self >= 0) & (self < jnp.inf)).all(), message), empty]
+    message = "invalid multinomial distribution (encountering probability entry"
     return [
-        _fails((self < 0).any(), f"{words} < 0)"),
-        _fails(~jnp.isfinite(self).all(), f"{words} = infinity or NaN)"),
+        _fails((self < 0).any(), f"{message} < 0)"),
+        _fails(~jnp.isfinite(self).all(), f"{message} = infinity or NaN)"),
         empty,
     ]
 
@@ -52,8 +52,8 @@ def bernoulli_of_tensor(self: Array, p: Array, generator: Any = None) -> Checks:
 @check("aten::bernoulli.p")
 def bernoulli_of_number(self: Array, p: Any, generator: Any = None) -> Checks:
     chance = jnp.asarray(p, jnp.float64)
-    words = "bernoulli_ expects p to be in [0, 1], but got p={}"
-    return [Check(~_is_probability(chance), (chance,), RuntimeError, words)]
+    message = "bernoulli_ expects p to be in [0, 1], but got p={}"
+    return [Check(~_is_probability(chance), (chance,), RuntimeError, message)]
 
 
 @check("aten::native_dropout")
@@ -63,8 +63,8 @@ def native_dropout(x: Array, p: Any, train: bool | None) -> Checks:
 
 @check("aten::poisson")
 def poisson(self: Array, generator: Any = None) -> Checks:
-    words = "invalid Poisson rate, expected rate to be non-negative"
-    return [_fails(~(self >= 0).all(), words)]
+    message = "invalid Poisson rate, expected rate to be non-negative"
+    return [_fails(~(self >= 0).all(), message)]
 
 
 @check("aten::normal.Tensor_Tensor", "aten::normal.float_Tensor")
@@ -107,8 +107,8 @@ def _unpooled(indices: Array, output_size: Sequence[int]) -> Checks:
     wrong = (indices < 0) | (indices >= volume)
     index = indices.reshape(-1)[jnp.argmax(wrong.reshape(-1))]
     sizes = "x".join(map(str, output_size))
-    words = f"Found an invalid max index: {{}} (output volumes are of size {sizes})"
-    return [Check(wrong.any(), (index,), RuntimeError, words)]
+    message = f"Found an invalid max index: {{}} (output volumes are of size {sizes})"
+    return [Check(wrong.any(), (index,), RuntimeError, message)]
 
 
 @check("aten::fractional_max_pool2d_backward", "aten::fractional_max_pool3d_backward")
@@ -123,12 +123,12 @@ def histc(self: Array, bins: int = 100, min: Any = 0, max: Any = 0) -> Checks:  
     if not self.size:
         return []
     least, most = jnp.asarray(min, self.dtype), jnp.asarray(max, self.dtype)
-    whole = least == most  # the range is then that of the values
-    least = jnp.where(whole, self.min(), least)
-    most = jnp.where(whole, self.max(), most)
-    words = "torch.histc: range of [{}, {}] is not finite"
+    is_unset = least == most  # the range is then that of the values
+    least = jnp.where(is_unset, self.min(), least)
+    most = jnp.where(is_unset, self.max(), most)
+    message = "torch.histc: range of [{}, {}] is not finite"
     failed = ~(jnp.isfinite(least) & jnp.isfinite(most))
-    return [Check(failed, (least, most), RuntimeError, words)]
+    return [Check(failed, (least, most), RuntimeError, message)]
 
 
 @check("aten::histogram.bin_ct")
@@ -149,9 +149,9 @@ def _ranges(points: Array) -> Checks:
             ~jnp.isfinite(column).all(),
             (column.min(), column.max()),
             RuntimeError,
-            f"torch.histogramdd: dimension {at}'s range [{{}}, {{}}] is not finite",
+            f"torch.histogramdd: dimension {axis}'s range [{{}}, {{}}] is not finite",
         )
-        for at, column in enumerate(points.T)
+        for axis, column in enumerate(points.T)
     ]
 
 
@@ -169,35 +169,35 @@ def searchsorted(
 def lu_unpack(
     packed: Array, pivots: Array, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Checks:
-    words = (
+    message = (
         "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
         "Did you properly pass the result of lu_factor?"
     )
     wrong = (pivots < 1) | (pivots > packed.shape[-2])
-    return [_fails(wrong.any(), words)] if unpack_pivots else []
+    return [_fails(wrong.any(), message)] if unpack_pivots else []
 
 
 @check("aten::linalg_lu_solve")
 def lu_solve(packed: Array, pivots: Array, b: Array, **_: Any) -> Checks:
-    words = (
+    message = (
         "Pivots given to lu_solve must all be {} LU.size(-2). "
         "Did you properly pass the result of lu_factor?"
     )
     return [
         _fails(
-            (pivots < 1).any(), words.format("greater or equal to 1").replace(" LU.size(-2)", "")
+            (pivots < 1).any(), message.format("greater or equal to 1").replace(" LU.size(-2)", "")
         ),
-        _fails((pivots > packed.shape[-2]).any(), words.format("smaller or equal to")),
+        _fails((pivots > packed.shape[-2]).any(), message.format("smaller or equal to")),
     ]
 
 
 @check("aten::linalg_ldl_solve")
 def ldl_solve(packed: Array, pivots: Array, b: Array, **_: Any) -> Checks:
-    words = (
+    message = (
         "Pivots given to ldl_solve must all satisfy |pivot| <= LD.size(-2). "
         "Did you properly pass the result of ldl_factor?"
     )
-    return [_fails((jnp.abs(pivots) > packed.shape[-2]).any(), words)]
+    return [_fails((jnp.abs(pivots) > packed.shape[-2]).any(), message)]
 
 
 @check("aten::_embedding_bag", "aten::_embedding_bag_forward_only")
@@ -229,13 +229,13 @@ def segment_reduce(
 ) -> Checks:
     if unsafe or lengths is None:
         return []
-    words = (
+    message = (
         "segment_reduce(): Expected all rows of lengths along axis to sum to "
         "data.size(lengths.dim()-1) when !unsafe."
     )
     return [
         _fails((lengths < 0).any(), "lengths contains negative value!"),
-        _fails((lengths.sum(-1) != data.shape[lengths.ndim - 1]).any(), words),
+        _fails((lengths.sum(-1) != data.shape[lengths.ndim - 1]).any(), message),
     ]
 
 
@@ -244,27 +244,29 @@ def fake_quantize_per_channel(
     self: Array, scale: Array, zero_point: Array, axis: int, quant_min: int, quant_max: int
 ) -> Checks:
     wrong = (zero_point < quant_min) | (zero_point > quant_max)
-    words = "`zero_point` must be between `quant_min` and `quant_max`."
-    return [] if _is_floating(zero_point) else [_fails(wrong.any(), words)]
+    message = "`zero_point` must be between `quant_min` and `quant_max`."
+    return [] if _is_floating(zero_point) else [_fails(wrong.any(), message)]
 
 
 @check("aten::_assert_async", "aten::_assert_async.msg", "aten::_functional_assert_async.msg")
 def assert_async(self: Array, message: str = "", *_: Any) -> Checks:
-    words = message or "Expected Tensor with single nonzero value, but got zero"
-    return [_fails((self == 0).any(), words.replace("{", "{{").replace("}", "}}"))]
+    text = message or "Expected Tensor with single nonzero value, but got zero"
+    return [_fails((self == 0).any(), text.replace("{", "{{").replace("}", "}}"))]
 
 
 @check("aten::linalg_eig")
 def eig(self: Array) -> Checks:
-    words = "torch.linalg.eig: input tensor should not contain infs or NaNs."
-    return [_fails(~jnp.isfinite(self).all(), words)]
+    message = "torch.linalg.eig: input tensor should not contain infs or NaNs."
+    return [_fails(~jnp.isfinite(self).all(), message)]
 
 
 @check("aten::_linalg_svd")
 def svd(self: Array, *_: Any, **__: Any) -> Checks:
-    words = "The algorithm failed to converge because the input matrix contained non-finite values."
+    message = (
+        "The algorithm failed to converge because the input matrix contained non-finite values."
+    )
     # LAPACK rejects NaN, but returns some result for infinities.
-    return _of_a_matrix("linalg.svd", jnp.isnan(self).any((-2, -1)), words)
+    return _of_a_matrix("linalg.svd", jnp.isnan(self).any((-2, -1)), message)
 
 
 @check("aten::linalg_pinv.atol_rtol_tensor")
@@ -277,11 +279,11 @@ def cholesky(self: Array, upper: bool = False) -> Checks:
     if not self.size:
         return []
     minor = _minor(jnp.conj(jnp.swapaxes(self, -1, -2)) if upper else self)
-    words = (
+    message = (
         "The factorization could not be completed because the input is not positive-definite (the "
         "leading minor of order {} is not positive-definite)."
     )
-    return _of_a_matrix("cholesky", minor > 0, words, minor)
+    return _of_a_matrix("cholesky", minor > 0, message, minor)
 
 
 def _minor(a: Array) -> Array:
@@ -289,11 +291,11 @@ def _minor(a: Array) -> Array:
     lower = jnp.tril(a)
     full = lower + jnp.conj(jnp.swapaxes(jnp.tril(a, -1), -1, -2))
 
-    def eliminate(at: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def eliminate(step: Any, state: tuple[Array, Array]) -> tuple[Array, Array]:
         rest, order = state
-        pivot = jnp.real(jnp.take(jnp.take(rest, at, -1), at, -1))
-        order = jnp.where((order == 0) & ~(pivot > 0), at + 1, order)
-        column = jnp.take(rest, at, -1)
+        pivot = jnp.real(jnp.take(jnp.take(rest, step, -1), step, -1))
+        order = jnp.where((order == 0) & ~(pivot > 0), step + 1, order)
+        column = jnp.take(rest, step, -1)
         outer = column[..., :, None] * jnp.conj(column)[..., None, :]
         return rest - outer / pivot[..., None, None], order
 
@@ -301,16 +303,16 @@ def _minor(a: Array) -> Array:
     return jax.lax.fori_loop(0, a.shape[-1], eliminate, start)[1]
 
 
-def _of_a_matrix(name: str, failed: Array, words: str, *values: Array) -> Checks:
+def _of_a_matrix(name: str, failed: Array, message: str, *values: Array) -> Checks:
     """Return the check of each matrix; the message names the first failing batch element."""
     if not failed.ndim:
-        return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {words}")]
+        return [Check(failed, values, torch.linalg.LinAlgError, f"{name}: {message}")]
     if not failed.size:
         return []
     first = jnp.argmax(failed.reshape(-1))
     message_values = (first, *(value.reshape(-1)[first] for value in values))
-    words = f"{name}: (Batch element {{}}): {words}"
-    return [Check(failed.any(), message_values, torch.linalg.LinAlgError, words)]
+    message = f"{name}: (Batch element {{}}): {message}"
+    return [Check(failed.any(), message_values, torch.linalg.LinAlgError, message)]
 
 
 def _is_floating(x: Array) -> bool:
@@ -321,5 +323,5 @@ def _is_probability(x: Array) -> Array:
     return ((x >= 0) & (x <= 1)).all()
 
 
-def _fails(failed: Array, words: str) -> Check:
-    return Check(failed, (), RuntimeError, words)
+def _fails(failed: Array, message: str) -> Check:
+    return Check(failed, (), RuntimeError, message)

@@ -14,10 +14,10 @@ def weight_norm_backward(
     grad: jax.Array, v: jax.Array, g: jax.Array, norms: jax.Array, dim: int
 ) -> tuple[jax.Array, jax.Array]:
     """Return the gradients of `v` and `g`. `norms`: lengths of `v` over all axes but `dim`."""
-    kinds = (v.dtype, g.dtype)  # torch has no meta kernel that would return these
+    dtypes = (v.dtype, g.dtype)  # torch has no meta kernel that would return these
     grad, v, g, norms = opmath(grad), opmath(v), opmath(g), opmath(norms)
     others = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
     along = (grad * v).sum(others, keepdims=True)
     norms = norms.reshape(along.shape)
     of_v = g.reshape(along.shape) / norms * (grad - v * along / (norms * norms))
-    return of_v.astype(kinds[0]), (along / norms).reshape(g.shape).astype(kinds[1])
+    return of_v.astype(dtypes[0]), (along / norms).reshape(g.shape).astype(dtypes[1])
