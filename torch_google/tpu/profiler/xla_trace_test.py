@@ -54,8 +54,8 @@ def test_the_calls_of_python_are_there_when_asked_for(tmp_path: Path) -> None:
     for python in (False, True):
         with torch.tpu.profiler.trace(tmp_path / str(python), python=python) as trace:
             step()
-        seen = any("xla_trace_test.py" in str(e.get("name")) for e in events(trace.perfetto))
-        assert seen == python
+        has_calls = any("xla_trace_test.py" in str(e.get("name")) for e in events(trace.perfetto))
+        assert has_calls == python
 
 
 def test_one_trace_at_a_time(tmp_path: Path) -> None:
