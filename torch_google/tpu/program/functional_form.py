@@ -35,29 +35,29 @@ class FunctionalForm:
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the arguments of `op` for these arguments of `source`."""
-        given = self._named(args, kwargs)
-        if self.takes_dtype and given.get("dtype") is None:
-            given["dtype"] = self.targets(args, kwargs)[0].dtype
+        by_name = self._named(args, kwargs)
+        if self.takes_dtype and by_name.get("dtype") is None:
+            by_name["dtype"] = self.targets(args, kwargs)[0].dtype
         for i in self.dropped:
-            del given[self.source._schema.arguments[i].name]
+            del by_name[self.source._schema.arguments[i].name]
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for i, argument in enumerate(self.op._schema.arguments):
-            if argument.name in given and len(positional) == i and not argument.kwarg_only:
-                positional.append(given[argument.name])
-            elif argument.name in given:
-                named[argument.name] = given[argument.name]
+            if argument.name in by_name and len(positional) == i and not argument.kwarg_only:
+                positional.append(by_name[argument.name])
+            elif argument.name in by_name:
+                named[argument.name] = by_name[argument.name]
         return positional, named
 
     def targets(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Return the arguments of `source` that it writes: tensors, or lists of tensors."""
-        given = self._named(args, kwargs)
-        return [given[self.source._schema.arguments[i].name] for i in self.written]
+        by_name = self._named(args, kwargs)
+        return [by_name[self.source._schema.arguments[i].name] for i in self.written]
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         arguments = self.source._schema.arguments
-        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
-        return given | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
+        by_name = {a.name: a.default_value for a in arguments if a.has_default_value()}
+        return by_name | dict(zip((a.name for a in arguments), args, strict=False)) | dict(kwargs)
 
 
 def functional_of(op: OpOverload) -> OpOverload:
@@ -91,9 +91,9 @@ def mutation(op: OpOverload) -> FunctionalForm:
         schema = candidate._schema
         if any(a.is_write for a in schema.arguments):
             continue
-        given = [_signature(a) for a in schema.arguments]
-        options = [a for a in given if a not in inputs and a[0] in _OPTIONS] if outs else []
-        if [a for a in given if a not in options] != inputs:
+        signatures = [_signature(a) for a in schema.arguments]
+        options = [a for a in signatures if a not in inputs and a[0] in _OPTIONS] if outs else []
+        if [a for a in signatures if a not in options] != inputs:
             continue
         if len(schema.returns) == plain + len(written):
             values = tuple(range(plain, plain + len(written)))
@@ -115,9 +115,9 @@ def declared() -> dict[OpOverload, Callable[..., Any]]:
 def _in_the_open(op: OpOverload, *args: Any) -> tuple[Any, ...]:
     plan = mutation(op)
     results = plan.op(*args)
-    for target, at in zip(plan.targets(args, {}), plan.values, strict=True):
+    for target, position in zip(plan.targets(args, {}), plan.values, strict=True):
         if target is not None:
-            target.copy_(results[at])
+            target.copy_(results[position])
     return tuple(results[: plan.plain])
 
 

@@ -81,21 +81,21 @@ def trace_function(
                 if not writes:
                     _leave_out_writes(pure)
                 graph = _decomposed(pure, values, decompositions(circular=circular))
-    except GuardOnDataDependentSymNode as found:
+    except GuardOnDataDependentSymNode as error:
         if not any(isinstance(v, Number) for v in inputs):
             raise
-        raise BakedNumber(f"tpu: {name} depends on the value of a number: {found}") from found
-    except RuntimeError as found:
-        absent = _NO_KERNEL.search(str(found))
+        raise BakedNumber(f"tpu: {name} depends on the value of a number: {error}") from error
+    except RuntimeError as error:
+        absent = _NO_KERNEL.search(str(error))
         if absent is not None and not absent[0].endswith("aten::_local_scalar_dense"):
             missing = absent["tried"] or absent["called"]
-            raise NotImplementedError(no_lowering({missing: kinds_of(inputs)}, name)) from found
-        if not any(words in str(found).lower() for words in _READS):
+            raise NotImplementedError(no_lowering({missing: kinds_of(inputs)}, name)) from error
+        if not any(phrase in str(error).lower() for phrase in _READS):
             raise
         raise HostRead(
             f"tpu: {name} reads the values of a tensor while it is traced. Lower it in a module of "
             "torch_google/tpu/lowerings with host_shape=True, or run its composite kernel"
-        ) from found
+        ) from error
     graph.graph.eliminate_dead_code()
     graph.recompile()
     return graph
@@ -106,7 +106,7 @@ def no_lowering(absent: Mapping[str, str], part_of: str = "") -> str:
 
     `part_of`: the operator whose decomposition contains them.
     """
-    named = "; ".join(f"{name} ({kinds})" for name, kinds in sorted(absent.items()))
+    named = "; ".join(f"{name} ({dtypes})" for name, dtypes in sorted(absent.items()))
     of = "" if part_of in ("", *absent) else f", part of torch's decomposition of {part_of}"
     line = f'@torch_google.tpu.lowering("{min(absent)}")'
     return (

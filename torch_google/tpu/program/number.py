@@ -39,8 +39,8 @@ def accepted_arguments(op: OpOverload, values: Sequence[Any], device: str) -> li
 
 def apply(op: OpOverload, values: Sequence[Any]) -> Any:
     """Call an operator with all arguments in schema order."""
-    given = list(zip(op._schema.arguments, values, strict=True))
+    pairs = list(zip(op._schema.arguments, values, strict=True))
     return op(
-        *(value for argument, value in given if not argument.kwarg_only),
-        **{argument.name: value for argument, value in given if argument.kwarg_only},
+        *(value for argument, value in pairs if not argument.kwarg_only),
+        **{argument.name: value for argument, value in pairs if argument.kwarg_only},
     )

@@ -126,11 +126,11 @@ halved: Any = torch.ops.tpu_operators_test.halved.default
 def test_without_lowering_and_meta_kernel_an_operator_is_told_what_adds_one(
     op: str, of: str
 ) -> None:
-    words = (
+    message = (
         rf"no lowering for tpu_operators_test::halved \(float32\){of}\. "
         r'.*@torch_google\.tpu\.lowering\("tpu_operators_test::halved"\)'
     )
-    with pytest.raises(NotImplementedError, match=words) as raised:
+    with pytest.raises(NotImplementedError, match=message) as raised:
         lower_op(getattr(torch.ops.tpu_operators_test, op).default, (X,))
     assert not isinstance(raised.value, HostRead)
 

@@ -155,7 +155,7 @@ def _same_draws(op: OpOverload) -> Iterator[None]:
 
 def _is_no_refusal(error: Exception) -> bool:
     """Return whether an error only reports a missing CPU kernel."""
-    return any(words in str(error) for words in _WITHOUT_A_KERNEL)
+    return any(phrase in str(error) for phrase in _WITHOUT_A_KERNEL)
 
 
 def _is_about_dtypes(error: Exception) -> bool:

@@ -30,28 +30,28 @@ def _meta(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 def test_a_dtype_is_refused_in_the_words_of_the_cpu(
     op: Any, rest: tuple[Any, ...], dtype: torch.dtype, sizes: tuple[int, ...]
 ) -> None:
-    with pytest.raises((RuntimeError, NotImplementedError)) as theirs:
+    with pytest.raises((RuntimeError, NotImplementedError)) as expected:
         op(torch.zeros(2, 3, dtype=dtype), *rest)
     args = [_meta(*sizes, dtype=dtype), *rest]
     args += [argument.default_value for argument in op._schema.arguments[len(args) :]]
-    with pytest.raises(Refusal) as ours:
+    with pytest.raises(Refusal) as actual:
         probe.check(op, args)
-    assert type(ours.value.error) is type(theirs.value)
-    assert str(ours.value) == str(theirs.value)
+    assert type(actual.value.error) is type(expected.value)
+    assert str(actual.value) == str(expected.value)
 
 
 def test_the_trial_of_a_large_call_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+    elements: list[int] = []
     filled = probe._filled
 
     def counted(sizes: Any, dtype: torch.dtype) -> torch.Tensor:
         tensor = filled(sizes, dtype)
-        made.append(tensor.numel())
+        elements.append(tensor.numel())
         return tensor
 
     monkeypatch.setattr(probe, "_filled", counted)
     probe.check(_ATEN.mm.default, [_meta(1 << 20, 1 << 20), _meta(1 << 20, 1 << 20)])
-    assert made == [64, 64]
+    assert elements == [64, 64]
 
 
 def test_a_large_call_is_not_refused_for_the_sizes_of_its_corner() -> None:

@@ -31,20 +31,20 @@ def reordered(program: ClosedJaxpr) -> Callable[..., tuple[Any, ...]] | None:
         for eqn in jaxpr.eqns
         if eqn.primitive is transpose_p and eqn.params["permutation"] == (1, 0)
     }
-    chosen = {at for at, eqn in enumerate(jaxpr.eqns) if _sums_over_rows(eqn, transposed)}
+    chosen = {index for index, eqn in enumerate(jaxpr.eqns) if _sums_over_rows(eqn, transposed)}
     if not chosen:
         return None
 
-    def function(*given: Any) -> tuple[Any, ...]:
+    def function(*args: Any) -> tuple[Any, ...]:
         values = dict(zip(jaxpr.constvars, program.consts, strict=True))
-        values |= zip(jaxpr.invars, given, strict=True)
+        values |= zip(jaxpr.invars, args, strict=True)
 
         def value(atom: Any) -> Any:
             return atom.val if isinstance(atom, Literal) else values[atom]
 
-        for at, eqn in enumerate(jaxpr.eqns):
+        for index, eqn in enumerate(jaxpr.eqns):
             operands = [value(atom) for atom in eqn.invars]
-            if at in chosen:
+            if index in chosen:
                 left, right = operands
                 results = [_product(left, right, eqn.params)]
             else:

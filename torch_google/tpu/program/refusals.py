@@ -43,7 +43,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
         if any(size < 0 for size in args[0]):
             return  # another check refuses it, and names it
         args = [[min(size, 2) for size in args[0]], *args[1:]]
-    given = args
+    original = args
     if op._schema.name in _PUTS:
         args = [args[0], _places(args[1], args[2]), *args[2:]]
     elif not looks_at_values(op, args):
@@ -57,7 +57,7 @@ def check(op: OpOverload, args: list[Any]) -> None:
     try:
         probe.run(op, args, stand_in)
     except Refusal:
-        raise_cpu_error(op, given)  # raises the error with the actual sizes
+        raise_cpu_error(op, original)  # raises the error with the actual sizes
         raise
 
 
