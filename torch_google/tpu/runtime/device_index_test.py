@@ -33,19 +33,19 @@ def test_indices_on_the_cpu_take_and_put_elements() -> None:
         assert x.grad is not None
         return [*(t.detach() for t in taken), x.grad, y]
 
-    for found, expected in zip(work("tpu"), work("cpu"), strict=True):
-        torch.testing.assert_close(found.cpu(), expected)
+    for actual, expected in zip(work("tpu"), work("cpu"), strict=True):
+        torch.testing.assert_close(actual.cpu(), expected)
 
 
 def test_a_mask_of_bytes_warns_once_for_each_use() -> None:
     x = torch.arange(3.0, device="tpu")
     for mask in (torch.tensor([1, 0, 1], dtype=torch.uint8), torch.zeros(3, dtype=torch.uint8)):
         with pytest.warns(UserWarning, match=r"torch\.uint8 is deprecated") as taken:
-            found = x[mask.to("tpu")]
+            result = x[mask.to("tpu")]
         assert len(taken) == 1
-        torch.testing.assert_close(found.cpu(), x.cpu()[mask.bool()])
+        torch.testing.assert_close(result.cpu(), x.cpu()[mask.bool()])
         with pytest.warns(UserWarning, match=r"torch\.uint8 is deprecated") as put:
-            x.index_put_((mask.to("tpu"),), found, accumulate=True)
+            x.index_put_((mask.to("tpu"),), result, accumulate=True)
         assert len(put) == 1
     assert x.tolist() == [0, 1, 4]
 

@@ -30,7 +30,7 @@ def explain(op: str, error: Exception) -> NoReturn:
 
 def is_out_of_memory(error: Exception) -> bool:
     """Return whether PJRT ran out of memory. Only some of its messages have the status code."""
-    return any(words in str(error) for words in ("RESOURCE_EXHAUSTED", "Out of memory"))
+    return any(phrase in str(error) for phrase in ("RESOURCE_EXHAUSTED", "Out of memory"))
 
 
 def wait(array: Any) -> None:
@@ -41,10 +41,10 @@ def wait(array: Any) -> None:
         explain("the program that computes a value", error)
 
 
-def out_of_memory(what: str, why: str) -> torch.OutOfMemoryError:
+def out_of_memory(name: str, why: str) -> torch.OutOfMemoryError:
     """Return an out-of-memory error with the device's memory usage."""
     usage = _C.memory_usage(_C.current_device())
-    return torch.OutOfMemoryError(f"tpu: {what} ran out of memory: {why}. {usage}")
+    return torch.OutOfMemoryError(f"tpu: {name} ran out of memory: {why}. {usage}")
 
 
 def first_line(error: Exception) -> str:

@@ -50,7 +50,7 @@ def test_the_time_between_events_is_that_of_the_work() -> None:
     begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
     begin.record()
     started = time.perf_counter()
-    kept = _long()
+    product = _long()
     end.record()
     issued = time.perf_counter() - started
     end.synchronize()
@@ -59,18 +59,18 @@ def test_the_time_between_events_is_that_of_the_work() -> None:
     assert took > 2 * issued  # otherwise the test shows nothing
     assert took - 0.05 <= elapsed <= time.perf_counter() - started + 0.05
     assert end.elapsed_time(begin) / 1e3 == -elapsed
-    assert kept.trace().item() == 768
+    assert product.trace().item() == 768
 
 
 def test_an_event_recorded_again_is_about_the_later_work() -> None:
     event = torch.tpu.Event()
     event.record()
     event.synchronize()
-    kept = _long()
+    product = _long()
     assert event.query()
     event.record()
     assert not event.query()
-    del kept
+    del product
     event.synchronize()
     assert event.query()
 
@@ -78,16 +78,16 @@ def test_an_event_recorded_again_is_about_the_later_work() -> None:
 def test_there_is_no_time_before_an_event_that_was_not_recorded_or_reached() -> None:
     begin, end = (torch.tpu.Event(enable_timing=True) for _ in range(2))
     begin.record()
-    error, words = (RuntimeError, "not marked") if V2_6 else (ValueError, "must be recorded")
-    with pytest.raises(error, match=words):
+    error, message = (RuntimeError, "not marked") if V2_6 else (ValueError, "must be recorded")
+    with pytest.raises(error, match=message):
         begin.elapsed_time(end)
-    kept = _long()
+    product = _long()
     end.record()
     with pytest.raises(RuntimeError, match="must be completed"):
         begin.elapsed_time(end)
     end.synchronize()
     assert begin.elapsed_time(end) > 0
-    assert kept.trace().item() == 768
+    assert product.trace().item() == 768
     end = torch.tpu.Event()
     end.record()
     with pytest.raises(ValueError, match="timing"):
@@ -97,20 +97,20 @@ def test_there_is_no_time_before_an_event_that_was_not_recorded_or_reached() -> 
 def test_streams_know_their_own_work() -> None:
     busy, idle = torch.tpu.Stream(), torch.tpu.Stream()
     with busy:
-        kept = _long()
+        product = _long()
     with idle:
         torch.ones(3, device="tpu")
     idle.synchronize()
     assert (idle.query(), busy.query()) == (True, False)
     busy.synchronize()
     assert busy.query()
-    assert kept.trace().item() == 768
+    assert product.trace().item() == 768
 
 
 def test_who_waits_for_a_stream_waits_for_the_events_that_it_waits_for() -> None:
     ahead, behind, other = (torch.tpu.Stream() for _ in range(3))
     with ahead:
-        kept = _long()
+        product = _long()
         done = ahead.record_event()
     behind.wait_event(done)
     assert not behind.query()
@@ -118,22 +118,22 @@ def test_who_waits_for_a_stream_waits_for_the_events_that_it_waits_for() -> None
     later = behind.record_event()
     assert not later.query()
     with behind:
-        result = kept.trace()
+        result = product.trace()
     behind.synchronize()
     assert (done.query(), later.query(), behind.query(), ahead.query()) == (True,) * 4
     assert result.item() == 768
 
     with ahead:
-        kept = _long()
+        product = _long()
     behind.wait_stream(ahead)
-    del kept  # its value is never read
+    del product  # its value is never read
     assert not behind.query()
     behind.synchronize()
     assert ahead.query()
 
 
 def test_a_thread_takes_over_from_another() -> None:
-    stream, made = torch.tpu.Stream(), threading.Event()
+    stream, produced = torch.tpu.Stream(), threading.Event()
     shared: list[torch.Tensor] = []
     event = torch.tpu.Event()
 
@@ -141,11 +141,11 @@ def test_a_thread_takes_over_from_another() -> None:
         with stream:
             shared.append(_long(torch.full((768, 768), 2.0, device="tpu")))
             event.record(stream)
-        made.set()
+        produced.set()
 
     thread = threading.Thread(target=produce)
     thread.start()
-    made.wait()
+    produced.wait()
     torch.tpu.current_stream().wait_event(event)
     total = (shared[0] + 1).sum()
     torch.tpu.current_stream().synchronize()
@@ -157,12 +157,12 @@ def test_a_thread_takes_over_from_another() -> None:
 def test_a_device_is_waited_for_with_all_its_streams() -> None:
     event = torch.tpu.Event()
     with torch.tpu.Stream():
-        kept = _long()
+        product = _long()
         event.record()
     assert not event.query()
     torch.tpu.synchronize()
     assert event.query()
-    assert kept.trace().item() == 768
+    assert product.trace().item() == 768
 
 
 def test_a_tensor_may_say_that_a_stream_uses_it() -> None:

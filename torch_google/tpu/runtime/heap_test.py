@@ -33,8 +33,8 @@ print(int(statistics.median(faults[-15:])))
 
 
 def faults(mebibytes: int = 48, named: str | None = "cpu", **variables: str) -> int:
-    theirs = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP", "TORCH_TPU_PLATFORM", "JAX_PLATFORMS")
-    known = {k: v for k, v in os.environ.items() if not k.startswith(theirs)}
+    prefixes = ("MALLOC_", "GLIBC_", "TORCH_TPU_KEEP_HEAP", "TORCH_TPU_PLATFORM", "JAX_PLATFORMS")
+    known = {k: v for k, v in os.environ.items() if not k.startswith(prefixes)}
     environ = known | ({"TORCH_TPU_PLATFORM": named} if named else {}) | variables
     run = subprocess.run(
         [sys.executable, "-c", _PROGRAM, str(mebibytes)],

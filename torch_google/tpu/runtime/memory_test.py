@@ -36,8 +36,10 @@ def limited() -> Iterator[int]:
 def refused(work: Callable[[], Any], asked: int, limit: int) -> None:
     """Require an error that names the request, the live bytes, the limit and a remedy."""
     live = torch.tpu.memory_allocated()
-    words = rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"
-    with pytest.raises(torch.OutOfMemoryError, match=words + " this process may use; free some"):
+    message = (
+        rf"ran out of memory: it takes {asked} bytes\. .* hold {live} bytes of the {limit} that"
+    )
+    with pytest.raises(torch.OutOfMemoryError, match=message + " this process may use; free some"):
         work()
     assert torch.tpu.memory_allocated() == live
 
@@ -64,7 +66,7 @@ def test_an_index_that_is_no_device_has_no_memory(index: int) -> None:
     for ask in (
         torch.tpu.mem_get_info,
         torch.tpu.get_per_process_memory_fraction,
-        lambda at: torch.tpu.set_per_process_memory_fraction(0.5, at),
+        lambda device: torch.tpu.set_per_process_memory_fraction(0.5, device),
     ):
         with pytest.raises(ValueError, match=f"no device tpu:{index}; this process has"):
             ask(index)
@@ -110,9 +112,9 @@ def test_a_result_without_room_is_refused_and_nothing_else_is_lost(mode: Any, li
         refused(lambda: x.resize_(ROOM + 4), 4 * ROOM, limited)
         assert (x.shape, x.stride()) == ((4,), (1,))
         assert torch.equal(torch.tpu.get_rng_state(), state)
-        kept = torch.ones(ROOM // 8, device="tpu")  # half of the limit
+        tensor = torch.ones(ROOM // 8, device="tpu")  # half of the limit
         assert (x + 1).tolist() == [1.0, 2.0, 3.0, 4.0]
-        assert kept.sum().item() == ROOM // 8
+        assert tensor.sum().item() == ROOM // 8
 
 
 def test_a_compiled_graph_without_room_leaves_what_it_would_write(limited: int) -> None:
@@ -173,11 +175,14 @@ def test_a_fused_program_without_room_for_its_scratch_memory_runs_one_by_one(
 
 
 @pytest.mark.parametrize(
-    "said", ["RESOURCE_EXHAUSTED: Out of memory: 5 bytes", "INTERNAL: Out of memory allocating 5"]
+    "message",
+    ["RESOURCE_EXHAUSTED: Out of memory: 5 bytes", "INTERNAL: Out of memory allocating 5"],
 )
-def test_what_pjrt_says_of_memory_is_the_error_of_torch(said: str) -> None:
-    error = jax.errors.JaxRuntimeError(said)
-    with pytest.raises(torch.OutOfMemoryError, match=f"aten::mm ran out of memory: {said}. Live "):
+def test_what_pjrt_says_of_memory_is_the_error_of_torch(message: str) -> None:
+    error = jax.errors.JaxRuntimeError(message)
+    with pytest.raises(
+        torch.OutOfMemoryError, match=f"aten::mm ran out of memory: {message}. Live "
+    ):
         errors.explain("aten::mm", error)
 
 

@@ -29,11 +29,11 @@ def test_a_tpu_has_no_complex128(monkeypatch: pytest.MonkeyPatch, name: str) -> 
     ATTEMPTS[name]()  # the real platform supports it
     _C.clear_programs()
     monkeypatch.setattr(platform, "name", lambda: "tpu")
-    words = (
+    message = (
         "tpu: the platform tpu has no torch.complex128. Make it torch.complex64, or keep such "
         "tensors on the CPU"
     )
-    with pytest.raises(RuntimeError, match=words):
+    with pytest.raises(RuntimeError, match=message):
         ATTEMPTS[name]()
 
 

@@ -19,17 +19,17 @@ LEVELS = ["default", "high", "highest"]
 @pytest.fixture
 def texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names and fingerprints of the programs that are compiled during a test."""
-    found: list[str] = []
+    modules: list[str] = []
     compile_ = compiler.compiled
 
     def note(
         name: str, lower: Callable[[], jax.stages.Lowered], *, fingerprint: str, **options: Any
     ) -> Any:
-        found.append(f"{fingerprint}\n{lower().as_text()}")
+        modules.append(f"{fingerprint}\n{lower().as_text()}")
         return compile_(name, lower, fingerprint=fingerprint, **options)
 
     monkeypatch.setattr(compiler, "compiled", note)
-    return found
+    return modules
 
 
 def test_products_are_lowered_with_the_precision(texts: list[str]) -> None:
@@ -101,8 +101,8 @@ def test_a_compiled_function_has_a_program_for_each_precision(texts: list[str]) 
     graphs = [text for text in texts if "dot_general" in text]
     assert len(graphs) == 2 * len(LEVELS)  # forward and backward
     for level in LEVELS:
-        wanted = f"precision = [{level.upper()}, {level.upper()}]"
-        assert sum(wanted in text for text in graphs) == 2
+        attribute = f"precision = [{level.upper()}, {level.upper()}]"
+        assert sum(attribute in text for text in graphs) == 2
     settled = torch.compile(lambda x: x @ x.t(), options={"precision": "high"})
     with torch.tpu.precision("highest"):
         settled(x.detach())
@@ -120,6 +120,6 @@ def test_a_fused_program_has_the_precision_of_each_of_its_operators(texts: list[
                     y = y @ x
             assert y.sum().item() == 11
             torch.tpu.wait_for_compiles()
-    whole = next(text for text in texts if text.startswith("fused"))
-    products = [line for line in whole.splitlines() if "dot_general" in line]
+    fused = next(text for text in texts if text.startswith("fused"))
+    products = [line for line in fused.splitlines() if "dot_general" in line]
     assert ["HIGHEST" in line for line in products] == [False, True] * 6

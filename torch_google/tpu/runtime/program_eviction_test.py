@@ -29,11 +29,11 @@ def compile_cache(tmp_path: Path) -> Iterator[None]:
 def room(monkeypatch: pytest.MonkeyPatch) -> program_eviction.MappingBudget:
     torch.ones(2, device="tpu").add(1).cpu()
     now = program_eviction.mappings()
-    found = program_eviction.MappingBudget(now + _MORE, now + 20 * _MORE)
+    budget = program_eviction.MappingBudget(now + _MORE, now + 20 * _MORE)
     monkeypatch.setattr(program_eviction, "_SOONEST", 0.0)
     monkeypatch.setattr(program_eviction, "_RATE", 1e9)
-    monkeypatch.setattr(program_eviction, "BUDGET", found)
-    return found
+    monkeypatch.setattr(program_eviction, "BUDGET", budget)
+    return budget
 
 
 @pytest.mark.parametrize("mode", ["strict", "fused"])
@@ -75,9 +75,9 @@ def test_programs_that_are_loaded_when_they_run_are_counted_then(
     request.getfixturevalue("room")
     before = torch.tpu.metrics()
     compute()
-    found = torch.tpu.metrics()
-    assert found.forgotten > before.forgotten
-    assert found.compiles == before.compiles
+    after = torch.tpu.metrics()
+    assert after.forgotten > before.forgotten
+    assert after.compiles == before.compiles
 
 
 def test_what_was_of_use_stays(room: program_eviction.MappingBudget) -> None:

@@ -79,15 +79,15 @@ def test_one_object_is_entered_within_itself_and_by_threads(
 ) -> None:
     block: AbstractContextManager[None] = make()
     met, leave = threading.Barrier(2), threading.Event()
-    seen: list[Any] = []
+    values: list[Any] = []
 
     def elsewhere() -> None:
-        seen.append(read())
+        values.append(read())
         with block:
             met.wait()
             leave.wait()
-            seen.append(read())
-        seen.append(read())
+            values.append(read())
+        values.append(read())
 
     thread = threading.Thread(target=elsewhere)
     with block, block:
@@ -97,7 +97,7 @@ def test_one_object_is_entered_within_itself_and_by_threads(
     assert read() == outside
     leave.set()
     thread.join()
-    assert seen == [outside, within, outside]
+    assert values == [outside, within, outside]
 
 
 @blocks
@@ -118,21 +118,21 @@ def test_what_waits_for_others_and_classes_are_refused(
 
 
 def test_a_method_and_its_backward_pass_have_the_mode() -> None:
-    seen: list[str] = []
+    modes: list[str] = []
 
     class Net(torch.nn.Module):
         @torch.tpu.eager_mode("fused")
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             y = x * 2
-            y.register_hook(lambda grad: seen.append(torch.tpu.get_eager_mode()))
-            seen.append(torch.tpu.get_eager_mode())
+            y.register_hook(lambda grad: modes.append(torch.tpu.get_eager_mode()))
+            modes.append(torch.tpu.get_eager_mode())
             return y.sum()
 
     x = torch.ones(3, device="tpu", requires_grad=True)
     loss = Net()(x)
     assert torch.tpu.get_eager_mode() == "strict"
     torch.tpu.eager_mode("debug")(loss.backward)()
-    assert seen == ["fused", "debug"]
+    assert modes == ["fused", "debug"]
     assert x.grad is not None
     assert x.grad.tolist() == [2.0] * 3
 

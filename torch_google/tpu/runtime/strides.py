@@ -95,23 +95,23 @@ def write(base: jax.Array, values: jax.Array, view: View) -> jax.Array:
     if 0 in sizes:
         return base
     values = view.bits(jnp.broadcast_to(values, sizes))
-    whole = _as_dtype(base, view.dtype)
-    if is_plain(whole.shape, view):
+    converted = _as_dtype(base, view.dtype)
+    if is_plain(converted.shape, view):
         return _ended(values, base)
-    kept = [d for d, size in enumerate(sizes) if size > 1]
-    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    dims = [d for d, size in enumerate(sizes) if size > 1]
+    grid = _grid([sizes[d] for d in dims], [view.strides[d] for d in dims], view.offset)
     if grid is None:
-        flat = whole.reshape(-1).at[_indices(view, sizes)].set(values)
+        flat = converted.reshape(-1).at[_indices(view, sizes)].set(values)
     else:
-        block = values.reshape([sizes[d] for d in kept]).transpose(grid.order)
-        if math.prod(sizes) == whole.size:
+        block = values.reshape([sizes[d] for d in dims]).transpose(grid.order)
+        if math.prod(sizes) == converted.size:
             flat = block.reshape(-1)
         else:
-            rows = max(grid.rows, -(-whole.size // grid.width))
-            padded = _pad(whole.reshape(-1), rows * grid.width)
+            rows = max(grid.rows, -(-converted.size // grid.width))
+            padded = _pad(converted.reshape(-1), rows * grid.width)
             flat = jax.lax.dynamic_update_slice(
                 padded.reshape([rows, *grid.shape[1:]]), block.reshape(grid.sizes), grid.starts
-            ).reshape(-1)[: whole.size]
+            ).reshape(-1)[: converted.size]
     return _ended(flat, base)
 
 
@@ -120,8 +120,8 @@ def is_plain(shape: Sequence[int], view: View) -> bool:
     if tuple(shape) != view.sizes or view.offset:
         return False
     return all(
-        size == 1 or stride == wanted
-        for size, stride, wanted in zip(
+        size == 1 or stride == expected
+        for size, stride, expected in zip(
             view.sizes, view.strides, contiguous(view.sizes), strict=True
         )
     )
@@ -131,8 +131,8 @@ def covers(view: View, elements: int) -> bool:
     """Return whether a view covers every element, so that a write keeps no old value."""
     if math.prod(view.sizes) != elements:
         return False
-    kept = [d for d, size in enumerate(view.sizes) if size > 1]
-    grid = _grid([view.sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    dims = [d for d, size in enumerate(view.sizes) if size > 1]
+    grid = _grid([view.sizes[d] for d in dims], [view.strides[d] for d in dims], view.offset)
     return grid is not None
 
 
@@ -144,19 +144,19 @@ def _stored(base: jax.Array, view: View) -> jax.Array:
     if 0 in sizes:
         return jnp.zeros(sizes, base.dtype)
     flat = base.reshape(-1)
-    kept = [d for d, size in enumerate(sizes) if size > 1 and view.strides[d] != 0]
-    grid = _grid([sizes[d] for d in kept], [view.strides[d] for d in kept], view.offset)
+    dims = [d for d, size in enumerate(sizes) if size > 1 and view.strides[d] != 0]
+    grid = _grid([sizes[d] for d in dims], [view.strides[d] for d in dims], view.offset)
     if grid is None:
-        values = flat[_indices(view, [1 if d not in kept else s for d, s in enumerate(sizes)])]
+        values = flat[_indices(view, [1 if d not in dims else s for d, s in enumerate(sizes)])]
     else:
         values = jax.lax.slice(
             _pad(flat, grid.rows * grid.width)[: grid.rows * grid.width].reshape(grid.shape),
             grid.starts,
             [start + size for start, size in zip(grid.starts, grid.sizes, strict=True)],
         )
-        values = values.reshape([sizes[kept[d]] for d in grid.order])
+        values = values.reshape([sizes[dims[d]] for d in grid.order])
         values = values.transpose(_inverse(grid.order))
-        values = values.reshape([1 if d not in kept else s for d, s in enumerate(sizes)])
+        values = values.reshape([1 if d not in dims else s for d, s in enumerate(sizes)])
     return jnp.broadcast_to(values, sizes)
 
 
@@ -238,24 +238,24 @@ def _as_dtype(array: jax.Array, dtype: torch.dtype) -> jax.Array:
 
     An incomplete element at the end is dropped.
     """
-    wanted = dtypes.to_jax(dtype)
-    if array.dtype == wanted:
+    target = dtypes.to_jax(dtype)
+    if array.dtype == target:
         return array
     flat = array.reshape(-1)
     if flat.dtype == jnp.bool_:
         flat = flat.astype(jnp.uint8)
     elif jnp.iscomplexobj(flat):
         flat = jnp.stack([flat.real, flat.imag], -1).reshape(-1)
-    via = _parts(wanted)
+    via = _parts(target)
     if flat.dtype != via:
         ratio = via.itemsize / flat.dtype.itemsize
         if ratio > 1:
             usable = flat.size // int(ratio) * int(ratio)
             flat = flat[:usable].reshape(-1, int(ratio))
         flat = jax.lax.bitcast_convert_type(flat, via).reshape(-1)
-    if wanted == jnp.bool_:
+    if target == jnp.bool_:
         return flat != 0
-    if wanted.kind == "c":
+    if target.kind == "c":
         flat = flat[: flat.size // 2 * 2]
         return jax.lax.complex(flat[0::2], flat[1::2])
     return flat

@@ -45,15 +45,15 @@ def test_threads_that_write_parts_of_one_tensor_keep_each_others_writes(mode: An
     rows = torch.zeros(2, 1 << 16, device="tpu")
     lost: list[tuple[int, int, float]] = []
 
-    def write(at: int) -> None:
-        row = rows[at]
+    def write(number: int) -> None:
+        row = rows[number]
         with torch.tpu.eager_mode(mode):
             for count in range(1, 250):
                 row.add_(1)
-                if (found := row[0].item()) != count:
-                    lost.append((at, count, found))
+                if (value := row[0].item()) != count:
+                    lost.append((number, count, value))
 
-    threads = [threading.Thread(target=write, args=(at,)) for at in range(2)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
