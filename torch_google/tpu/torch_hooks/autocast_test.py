@@ -17,25 +17,25 @@ def product(dtype: torch.dtype | None = None) -> torch.dtype:
 
 
 def test_bfloat16_in_every_thread() -> None:
-    found: list[torch.dtype] = [product()]
-    thread = threading.Thread(target=lambda: found.append(product()))
+    dtypes: list[torch.dtype] = [product()]
+    thread = threading.Thread(target=lambda: dtypes.append(product()))
     thread.start()
     thread.join()
-    assert found == [torch.bfloat16] * 2
+    assert dtypes == [torch.bfloat16] * 2
     assert torch.get_autocast_dtype("tpu") == torch.bfloat16
 
 
 def test_a_new_thread_that_has_chosen_keeps_its_choice() -> None:
-    found: list[torch.dtype] = []
+    dtypes: list[torch.dtype] = []
 
     def choose() -> None:
         torch.set_autocast_dtype("tpu", torch.float16)
-        found.append(product())
+        dtypes.append(product())
 
     thread = threading.Thread(target=choose)
     thread.start()
     thread.join()
-    assert found == [torch.float16]
+    assert dtypes == [torch.float16]
 
 
 def test_another_dtype_for_a_call_and_for_a_thread() -> None:
@@ -71,7 +71,7 @@ def test_nesting_and_decorating() -> None:
 
 
 def test_training_is_near_the_cpus() -> None:
-    found = []
+    losses_by_device = []
     for device in ("cpu", "tpu"):
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.GELU(), nn.Linear(16, 4))
@@ -94,9 +94,9 @@ def test_training_is_near_the_cpus() -> None:
             assert weight.grad.dtype == torch.float32
             optimizer.step()
             losses.append(loss.item())
-        found.append(losses)
-    assert found[1] == pytest.approx(found[0], rel=2e-2)
-    assert found[1][-1] < found[1][0]
+        losses_by_device.append(losses)
+    assert losses_by_device[1] == pytest.approx(losses_by_device[0], rel=2e-2)
+    assert losses_by_device[1][-1] < losses_by_device[1][0]
 
 
 def test_functions_that_say_how_they_are_cast() -> None:
@@ -123,7 +123,7 @@ def test_functions_that_say_how_they_are_cast() -> None:
 
 @pytest.mark.parametrize("fused", [False, True])
 def test_a_scaler_skips_what_is_not_finite(fused: bool) -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         weight = torch.ones(3, device=device, requires_grad=True)
         optimizer = torch.optim.SGD([weight], lr=0.5, fused=fused)
@@ -145,8 +145,8 @@ def test_a_scaler_skips_what_is_not_finite(fused: bool) -> None:
         other = torch.amp.GradScaler(device)
         other.load_state_dict(scaler.state_dict())
         assert other.get_scale() == scaler.get_scale()
-        found.append(steps)
-    assert [scale for scale, _ in found[0]] == [4.0, 2.0, 2.0, 4.0, 4.0]
-    for (scale, weights), (their_scale, their_weights) in zip(found[1], found[0], strict=True):
+        results.append(steps)
+    assert [scale for scale, _ in results[0]] == [4.0, 2.0, 2.0, 4.0, 4.0]
+    for (scale, weights), (their_scale, their_weights) in zip(results[1], results[0], strict=True):
         assert scale == their_scale
         assert weights == pytest.approx(their_weights)

@@ -30,9 +30,9 @@ def test_what_lies_on_the_cpu_goes_by_gloo() -> None:
     value = torch.ones(2)
     dist.all_reduce(value)
     assert value.tolist() == [1.0, 1.0]
-    found: list[Any] = [None]
-    dist.all_gather_object(found, {"rank": 0})
-    assert found == [{"rank": 0}]
+    gathered: list[Any] = [None]
+    dist.all_gather_object(gathered, {"rank": 0})
+    assert gathered == [{"rank": 0}]
     dist.barrier()
     pair = dist.new_group([0])
     dist.broadcast(value, src=0, group=pair)

@@ -18,7 +18,7 @@ from torch_google.tpu.runtime.accelerator import stream_context
 
 def install() -> None:
     """Install the functions in torch._C, also for host tensors if tpu is the accelerator."""
-    for ours in (
+    for replacement in (
         _broadcast,
         _broadcast_out,
         _broadcast_coalesced,
@@ -27,18 +27,22 @@ def install() -> None:
         _gather,
         _gather_out,
     ):
-        theirs = getattr(torch._C, ours.__name__, None)
-        setattr(torch._C, ours.__name__, _either(ours, theirs) if theirs else ours)
+        original = getattr(torch._C, replacement.__name__, None)
+        setattr(
+            torch._C,
+            replacement.__name__,
+            _either(replacement, original) if original else replacement,
+        )
 
 
-def _either(ours: Callable[..., Any], theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _either(replacement: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         device_types = set(_device_types(args))
         # An empty list, of a module without buffers, belongs to the accelerator.
         is_ours = "tpu" in device_types or (
             device_types <= {"cpu"} and _get_available_device_type() == "tpu"
         )
-        return (ours if is_ours else theirs)(*args)
+        return (replacement if is_ours else original)(*args)
 
     return call
 

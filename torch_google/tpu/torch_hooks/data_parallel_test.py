@@ -50,10 +50,10 @@ def test_one_device() -> None:
     module = torch.nn.Linear(2, 3)
     expected = module(torch.ones(4, 2)).detach()
     parallel_module = torch.nn.DataParallel(module)
-    found = parallel_module(torch.ones(4, 2, device="tpu"))
+    actual = parallel_module(torch.ones(4, 2, device="tpu"))
     assert module.weight.device == torch.device("tpu:0")
-    torch.testing.assert_close(found.detach().cpu(), expected)
-    found.sum().backward()
+    torch.testing.assert_close(actual.detach().cpu(), expected)
+    actual.sum().backward()
     assert module.weight.grad is not None
     torch.testing.assert_close(module.weight.grad.cpu(), torch.full((3, 2), 4.0))
 

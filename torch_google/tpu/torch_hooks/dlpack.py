@@ -75,17 +75,17 @@ def _of(array: Any, method: str) -> Any:
     return getattr(array, method)
 
 
-def _wrap(owner: Any, name: str, ours: Any) -> None:
-    theirs = getattr(owner, name)
+def _wrap(owner: Any, name: str, replacement: Any) -> None:
+    original = getattr(owner, name)
 
-    @wraps(theirs)
+    @wraps(original)
     def call(tensor: Any, *args: Any, **kwargs: Any) -> Any:
         if (
             isinstance(tensor, torch.Tensor)
             and tensor.device.type == "tpu"
             and not has_torch_function_unary(tensor)
         ):
-            return ours(tensor, *args, **kwargs)
-        return theirs(tensor, *args, **kwargs)
+            return replacement(tensor, *args, **kwargs)
+        return original(tensor, *args, **kwargs)
 
     setattr(owner, name, call)

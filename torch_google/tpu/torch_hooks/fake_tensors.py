@@ -24,14 +24,14 @@ def register() -> None:
     Idempotent.
     """
     for op in (torch.ops.aten.convolution.default, torch.ops.aten.convolution_backward.default):
-        theirs = fake_impls.op_implementations_dict[op]
-        if theirs.__module__ != __name__:
-            fake_impls.op_implementations_dict[op] = _laid_out(theirs)
+        implementation = fake_impls.op_implementations_dict[op]
+        if implementation.__module__ != __name__:
+            fake_impls.op_implementations_dict[op] = _laid_out(implementation)
 
 
-def _laid_out(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _laid_out(implementation: Callable[..., Any]) -> Callable[..., Any]:
     def convolution(mode: Any, op: OpOverload, *args: Any, **kwargs: Any) -> Any:
-        results = theirs(mode, op, *args, **kwargs)
+        results = implementation(mode, op, *args, **kwargs)
         first = 1 if op is torch.ops.aten.convolution_backward.default else 0
         names = [argument.name for argument in op._schema.arguments[first : first + 2]]
         by_name = dict(zip([a.name for a in op._schema.arguments], args, strict=False)) | kwargs

@@ -22,11 +22,11 @@ def _sent(value: Any) -> Any:
 def test_what_arrives_is_a_copy(dtype: torch.dtype) -> None:
     x = torch.arange(6).reshape(2, 3).to("tpu", dtype)
     for tensor in (x, x.t(), x[:, 1], x[:0], torch.ones((), device="tpu").to(dtype)):
-        found = _sent(tensor)
-        assert (found.device, found.dtype, found.shape) == (x.device, dtype, tensor.shape)
-        assert torch.equal(found.cpu(), tensor.cpu())
-    found = _sent(x)
-    found.zero_()
+        received = _sent(tensor)
+        assert (received.device, received.dtype, received.shape) == (x.device, dtype, tensor.shape)
+        assert torch.equal(received.cpu(), tensor.cpu())
+    received = _sent(x)
+    received.zero_()
     assert x.any()
 
 
