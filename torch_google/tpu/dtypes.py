@@ -32,8 +32,8 @@ _PAIRS: tuple[tuple[torch.dtype, object], ...] = (
     (torch.float8_e4m3fnuz, jnp.float8_e4m3fnuz),
     (torch.float8_e5m2fnuz, jnp.float8_e5m2fnuz),
 )
-_TO_JAX = {ours: np.dtype(theirs) for ours, theirs in _PAIRS}
-_TO_TORCH = {theirs: ours for ours, theirs in _TO_JAX.items()}
+_TO_JAX = {torch_dtype: np.dtype(jax_dtype) for torch_dtype, jax_dtype in _PAIRS}
+_TO_TORCH = {jax_dtype: torch_dtype for torch_dtype, jax_dtype in _TO_JAX.items()}
 
 # Dtypes that a platform lacks, and their substitutes. A TPU emulates float64, slowly, by pairs of
 # float32.
@@ -91,12 +91,12 @@ def defaulting_to(dtype: torch.dtype) -> Iterator[None]:
         _ASKED.reset(token)
 
 
-def check_default(what: str) -> None:
+def check_default(name: str) -> None:
     """Raise RuntimeError if torch's functions would not see the dtype of `defaulting_to`."""
     asked, current = default_dtype(), torch.get_default_dtype()
     if asked != current:
         raise RuntimeError(
-            f"tpu: {what} was called while torch's default dtype was {asked}, and its program cannot "
+            f"tpu: {name} was called while torch's default dtype was {asked}, and its program cannot "
             f"be traced now that it is {current}. Restore it with torch.set_default_dtype({asked})"
         )
 

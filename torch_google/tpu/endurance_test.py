@@ -31,13 +31,13 @@ def body() -> Callable[[torch.Tensor], torch.Tensor]:
     return turn
 
 
-@pytest.mark.parametrize("how", ["strict", "debug", "fused", "compile"])
-def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
+@pytest.mark.parametrize("execution", ["strict", "debug", "fused", "compile"])
+def test_a_loop_without_host_reads_takes_no_memory(execution: Any) -> None:
     turn = body()
-    if how == "compile":
+    if execution == "compile":
         torch._dynamo.reset()
         turn = torch.compile(turn)
-    with torch.tpu.eager_mode("strict" if how == "compile" else how), torch.no_grad():
+    with torch.tpu.eager_mode("strict" if execution == "compile" else execution), torch.no_grad():
         x = torch.ones(SHAPE, device="tpu")
 
         def loop(turns: int) -> tuple[int, int]:
@@ -61,7 +61,7 @@ def test_a_loop_without_host_reads_takes_no_memory(how: Any) -> None:
         most, held = loop(TURNS)
         done = torch.tpu.metrics()
         assert done.misses == 0
-        if how == "fused":
+        if execution == "fused":
             # The loop itself ends a trace. Two programs, because the first trace starts outside of
             # the loop.
             assert set(done.flushes) == {"repetition"}

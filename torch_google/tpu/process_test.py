@@ -147,8 +147,8 @@ import jax
 jax.config.update("jax_num_cpu_devices", 2)
 print(torch.tpu.device_count(), torch.tpu.is_initialized())
 """
-    found = run(_LOAD + program + _ENGINE_FIRST, TORCH_TPU_PLATFORM="cpu")
-    assert found.splitlines() == ["2 True", "2"]
+    output = run(_LOAD + program + _ENGINE_FIRST, TORCH_TPU_PLATFORM="cpu")
+    assert output.splitlines() == ["2 True", "2"]
 
 
 def test_shapes_that_depend_on_values_of_the_second_device() -> None:

@@ -56,13 +56,13 @@ def test_eight_threads_of_all_modes_get_their_own_results() -> None:
         with torch.tpu.eager_mode("strict" if way == "compile" else way):
             mode = torch.tpu.get_eager_mode()
             for turn in range(turns):
-                wanted, found = expected[seed][turn], _exercise(seed, "tpu", generator)
+                reference, actual = expected[seed][turn], _exercise(seed, "tpu", generator)
                 if way == "compile":
                     square = torch.full((4, 4), float(seed + turn))
                     on = square.to("tpu")
-                    found.append(compiled(on, on).cpu())
-                    wanted = [*wanted, torch.sin(square) @ square.t()]
-                for one, other in zip(found, wanted, strict=True):
+                    actual.append(compiled(on, on).cpu())
+                    reference = [*reference, torch.sin(square) @ square.t()]
+                for one, other in zip(actual, reference, strict=True):
                     if not torch.allclose(one, other, rtol=1e-4, atol=1e-4):
                         failures.append(f"{way}, thread {seed}, turn {turn}")
                 with torch.tpu.eager_mode(ways[turn % 3]):
@@ -112,14 +112,14 @@ def test_what_xla_cannot_compile_leaves_tensors_and_random_numbers_usable(mode: 
     x = torch.arange(3.0, device="tpu")
     view = x[1:]
     torch.manual_seed(3)
-    wanted = torch.rand(2, device="tpu").tolist()
+    expected = torch.rand(2, device="tpu").tolist()
     torch.manual_seed(3)
     with torch.tpu.eager_mode(mode):
         pending = x + 1
         for _ in range(2):
             with pytest.raises(Exception, match="no_such_target"):
                 _kernel(x)
-        assert torch.rand(2, device="tpu").tolist() == wanted
+        assert torch.rand(2, device="tpu").tolist() == expected
         assert x.mul_(2).tolist() == [0.0, 2.0, 4.0]
         assert (view.tolist(), pending.tolist()) == ([2.0, 4.0], [1.0, 2.0, 3.0])
     assert torch.tpu.get_eager_mode() == "strict"
@@ -164,12 +164,12 @@ def test_a_trace_that_xla_cannot_compile_gives_the_same_values_and_random_number
         x.add_(noise).mul_(2).sub_(1)
         return [x.tolist(), noise.tolist(), torch.rand(2, device="tpu").tolist()]
 
-    wanted = work()
+    reference = work()
     monkeypatch.setattr(fusion.Fusion, "lower", fail)
     with torch.tpu.eager_mode("fused"):
         for _ in range(3):
-            for found, expected in zip(work(), wanted, strict=True):
-                assert found == pytest.approx(expected, rel=1e-6)
+            for actual, expected in zip(work(), reference, strict=True):
+                assert actual == pytest.approx(expected, rel=1e-6)
             torch.tpu.wait_for_compiles()
     done = torch.tpu.metrics()
     assert done.fused_misses > 0
@@ -212,11 +212,11 @@ def test_modes_nest_and_what_raises_restores_them(mode: Any) -> None:
         assert torch.tpu.get_eager_mode() == mode
         assert (_C.cache_only(), torch.tpu.get_precision()) == (False, "default")
         x = torch.ones(2, device="tpu", requires_grad=True)
-        seen: list[str] = []
+        modes: list[str] = []
         y = x * 2
-        y.register_hook(lambda grad: seen.append(torch.tpu.get_eager_mode()))
+        y.register_hook(lambda grad: modes.append(torch.tpu.get_eager_mode()))
         y.sum().backward()
-        assert seen == [mode]
+        assert modes == [mode]
     assert torch.tpu.get_eager_mode() == "strict"
     torch.tpu.set_eager_mode(mode)
     try:

@@ -19,7 +19,7 @@ def losses(device: str, steps: int) -> list[float]:
     generator = torch.Generator().manual_seed(1)
     inputs = torch.randn(8, 16, generator=generator).to(device)
     targets = torch.randn(8, 4, generator=generator).to(device)
-    found = []
+    values = []
     for step in range(steps):
         if step == 2:
             torch.tpu.reset_metrics()
@@ -27,8 +27,8 @@ def losses(device: str, steps: int) -> list[float]:
         loss = nn.functional.mse_loss(model(inputs), targets)
         loss.backward()
         optimizer.step()
-        found.append(loss.item())
-    return found
+        values.append(loss.item())
+    return values
 
 
 def test_training_is_as_on_the_cpu_and_misses_no_more() -> None:
@@ -64,7 +64,7 @@ def test_a_tensor_of_the_cpu_without_dimensions_is_a_number() -> None:
 
 
 def test_eight_threads() -> None:
-    found: dict[int, float] = {}
+    totals: dict[int, float] = {}
 
     def work(number: int) -> None:
         x = torch.full((4, 4), float(number)).to("tpu")
@@ -72,14 +72,14 @@ def test_eight_threads() -> None:
         for _ in range(50):
             total.add_(x * 2)
             x.t().mul_(1.0)
-        found[number] = total.sum().item()
+        totals[number] = total.sum().item()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert found == {n: 1600.0 * n for n in range(8)}
+    assert totals == {n: 1600.0 * n for n in range(8)}
 
 
 def test_random_numbers_repeat_with_the_seed_and_the_state() -> None:
@@ -139,20 +139,20 @@ def test_an_operator_without_a_lowering_names_itself_and_the_way_out() -> None:
     library.define("reverse_(Tensor(a!) x) -> Tensor(a!)")
     library.impl("reversed", lambda x: x.flip(0), "CPU")
     library.impl("reverse_", lambda x: x.copy_(x.flip(0)), "CPU")
-    ours = torch.ops.tpu_runtime_test
+    ops = torch.ops.tpu_runtime_test
     x = torch.tensor([3.0, 1.0, 2.0]).to("tpu")
     with pytest.raises(NotImplementedError, match=r"reversed \(float32\).*cpu_fallback\(\)"):
-        ours.reversed(x)
+        ops.reversed(x)
     with torch.tpu.cpu_fallback():
-        assert ours.reversed(x).tolist() == [2.0, 1.0, 3.0]
-        assert ours.reverse_(x) is x
+        assert ops.reversed(x).tolist() == [2.0, 1.0, 3.0]
+        assert ops.reverse_(x) is x
     assert x.tolist() == [2.0, 1.0, 3.0]
     assert torch.tpu.metrics().fallbacks == {
         "tpu_runtime_test::reversed": 1,
         "tpu_runtime_test::reverse_": 1,
     }
     with pytest.raises(NotImplementedError):
-        ours.reversed(x)
+        ops.reversed(x)
 
 
 def test_debug_names_the_line() -> None:
@@ -191,9 +191,9 @@ def test_shapes_that_depend_on_values() -> None:
     x = torch.tensor([[0.0, 1.0], [2.0, 0.0]]).to("tpu")
     assert x.nonzero().tolist() == [[0, 1], [1, 0]]
     assert torch.tpu.metrics().host_shapes == 1
-    found = torch.empty(0, dtype=torch.int64, device="tpu")
-    assert torch.nonzero(x, out=found) is found
-    assert found.tolist() == [[0, 1], [1, 0]]
+    positions = torch.empty(0, dtype=torch.int64, device="tpu")
+    assert torch.nonzero(x, out=positions) is positions
+    assert positions.tolist() == [[0, 1], [1, 0]]
     with pytest.raises(RuntimeError, match="out"):  # from torch or from the device, by release
         torch.nonzero(x, out=torch.empty(0, device="tpu"))
 
@@ -253,17 +253,17 @@ def test_autocast_computes_products_in_bfloat16() -> None:
 
 
 def test_batch_norm_updates_its_statistics() -> None:
-    found = []
+    results = []
     for device in ("cpu", "tpu"):
         norm = nn.BatchNorm1d(3).to(device)
         result = norm(torch.arange(12.0).reshape(4, 3).to(device))
-        found.append([result.cpu(), norm.running_mean.cpu(), norm.running_var.cpu()])
-    torch.testing.assert_close(found[1], found[0])
+        results.append([result.cpu(), norm.running_mean.cpu(), norm.running_var.cpu()])
+    torch.testing.assert_close(results[1], results[0])
 
 
 def test_the_state_of_a_generator_has_bytes_beside_fake_tensors() -> None:
     torch.tpu.manual_seed(5)
     expected = torch.tpu.get_rng_state()
     with FakeTensorMode():
-        found = torch.tpu.get_rng_state()
-    assert torch.equal(found, expected)
+        state = torch.tpu.get_rng_state()
+    assert torch.equal(state, expected)

@@ -123,7 +123,7 @@ def _of_another_make(entry: bytes) -> bytes:
     """Return the same valid entry with an executable that this XLA did not write."""
     start = entry.index(b"\n") + 1
     frame = start + hashlib.sha256().digest_size
-    words = int.from_bytes(entry[frame : frame + 8], "little")
-    code = entry[frame + 8 + words :]
-    body = entry[frame : frame + 8 + words] + (b"no executable" if code else b"")
+    length = int.from_bytes(entry[frame : frame + 8], "little")
+    code = entry[frame + 8 + length :]
+    body = entry[frame : frame + 8 + length] + (b"no executable" if code else b"")
     return entry[:start] + hashlib.sha256(body).digest() + body

@@ -22,7 +22,7 @@ def given(*size: int) -> torch.Tensor:
 @pytest.mark.parametrize("foreach", [None, True, False])
 @pytest.mark.parametrize("norm", [1.0, 2.0, float("inf")])
 def test_gradients_are_clipped(foreach: bool | None, norm: float) -> None:
-    found = []
+    results = []
     for device in DEVICES:
         parameters = [nn.Parameter(given(*size).to(device)) for size in ((3, 4), (5,))]
         for parameter in parameters:
@@ -31,8 +31,8 @@ def test_gradients_are_clipped(foreach: bool | None, norm: float) -> None:
         assert total.device.type == device
         by_norm = [parameter.grad.clone() for parameter in parameters if parameter.grad is not None]
         nn.utils.clip_grad_value_(parameters, 0.01, foreach=foreach)
-        found.append([total, by_norm, [parameter.grad for parameter in parameters]])
-    torch.testing.assert_close(found[1], found[0], check_device=False)
+        results.append([total, by_norm, [parameter.grad for parameter in parameters]])
+    torch.testing.assert_close(results[1], results[0], check_device=False)
 
 
 def test_a_norm_that_is_not_finite_is_refused() -> None:
@@ -64,14 +64,14 @@ def test_parameters_as_one_vector() -> None:
     ],
 )
 def test_parametrized_weights(parametrize: Callable[[nn.Module], nn.Module]) -> None:
-    found = []
+    results = []
     for device in DEVICES:
         torch.manual_seed(0)
         model = parametrize(nn.Linear(4, 4)).to(device)
         result = model(given(2, 4).to(device))
         result.square().sum().backward()
-        found.append([result, [parameter.grad for parameter in model.parameters()]])
-    torch.testing.assert_close(found[1], found[0], check_device=False, rtol=1e-4, atol=1e-4)
+        results.append([result, [parameter.grad for parameter in model.parameters()]])
+    torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-4)
 
 
 def test_normal_layers_are_fused() -> None:
@@ -84,7 +84,7 @@ def test_normal_layers_are_fused() -> None:
 
 
 def test_weights_are_pruned() -> None:
-    found = []
+    weights = []
     for device in DEVICES:
         torch.manual_seed(0)
         model = nn.Linear(4, 4).to(device)
@@ -92,8 +92,8 @@ def test_weights_are_pruned() -> None:
         prune.ln_structured(model, "weight", amount=1, n=2, dim=0)
         model(given(1, 4).to(device)).sum().backward()
         prune.remove(model, "weight")
-        found.append(model.weight)
-    torch.testing.assert_close(found[1], found[0], check_device=False)
+        weights.append(model.weight)
+    torch.testing.assert_close(weights[1], weights[0], check_device=False)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_weights_are_pruned() -> None:
 )
 @pytest.mark.parametrize("as_tensor", [False, True])
 def test_schedules_compile_nothing(schedule: Callable[..., Any], as_tensor: bool) -> None:
-    found = []
+    results = []
     for device in DEVICES:
         weight = torch.ones(3, device=device, requires_grad=True)
         rate = torch.tensor(0.1, device=device) if as_tensor else 0.1
@@ -130,8 +130,8 @@ def test_schedules_compile_nothing(schedule: Callable[..., Any], as_tensor: bool
                 scheduler.step(loss.item())
             else:
                 scheduler.step()
-        found.append([weight, [float(rate) for rate in scheduler.get_last_lr()]])
-    torch.testing.assert_close(found[1], found[0], check_device=False)
+        results.append([weight, [float(rate) for rate in scheduler.get_last_lr()]])
+    torch.testing.assert_close(results[1], results[0], check_device=False)
     if not as_tensor:
         assert torch.tpu.metrics().compiles == 0
 
@@ -146,7 +146,7 @@ def test_schedules_compile_nothing(schedule: Callable[..., Any], as_tensor: bool
     ],
 )
 def test_averages_of_models(options: dict[str, Any]) -> None:
-    found = []
+    results = []
     for device in DEVICES:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4)).to(device)
@@ -160,8 +160,8 @@ def test_averages_of_models(options: dict[str, Any]) -> None:
             scheduler.step()
             average.update_parameters(model)
         swa_utils.update_bn([given(5, 3)], average, device=torch.device(device))
-        found.append(dict(average.state_dict()))
-    torch.testing.assert_close(found[1], found[0], check_device=False, rtol=1e-4, atol=1e-5)
+        results.append(dict(average.state_dict()))
+    torch.testing.assert_close(results[1], results[0], check_device=False, rtol=1e-4, atol=1e-5)
 
 
 def test_numbers_that_are_tensors_on_the_host_compile_nothing() -> None:
