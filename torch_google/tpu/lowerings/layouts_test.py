@@ -87,21 +87,21 @@ PAIRS = torch.randint(0, 2, (4, 3, 5), generator=torch.Generator().manual_seed(0
             )
         ],
         *[
-            (op, (x, y, *rest))
+            (op, (x, y))
             for x, y in (
                 (X, FIRST),
                 (FIRST.permute(2, 0, 3, 1), torch.rand(6, 1, 1, 4)),
                 (FIRST[:, :1, :, 0].movedim(0, -1), FIRST[0, 0, :, :2]),
             )
-            for op, *rest in (
-                (aten.copysign.Tensor,),
-                (aten.floor_divide.default,),
-                (aten.heaviside.default,),
-                (aten.ldexp.Tensor,),
-                (aten.logaddexp.default,),
-                (aten.logical_and.default,),
-                (aten.xlogy.Tensor,),
-                (aten.special_xlog1py.default,),
+            for op in (
+                aten.copysign.Tensor,
+                aten.floor_divide.default,
+                aten.heaviside.default,
+                aten.ldexp.Tensor,
+                aten.logaddexp.default,
+                aten.logical_and.default,
+                aten.xlogy.Tensor,
+                aten.special_xlog1py.default,
             )
         ],
         (aten.native_dropout_backward.default, (FIRST.transpose(2, 3), X > 0, 1.0)),
