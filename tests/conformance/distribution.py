@@ -19,40 +19,40 @@ _SMALLEST = 2.0**-126
 
 def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> str:
     """Return a difference between RUNS draws of each of two samplers, or an empty string."""
-    ours = np.stack([_numbers(draw) for draw in draws])
-    theirs = np.stack([_numbers(draw) for draw in expected])
-    if ours.shape != theirs.shape:
-        return f"shape {ours.shape[1:]}, expected {theirs.shape[1:]}"
-    if not ours.size:
+    actual = np.stack([_numbers(draw) for draw in draws])
+    reference = np.stack([_numbers(draw) for draw in expected])
+    if actual.shape != reference.shape:
+        return f"shape {actual.shape[1:]}, expected {reference.shape[1:]}"
+    if not actual.size:
         return ""
-    if not np.array_equal(np.isfinite(ours).all(0), np.isfinite(theirs).all(0)):
+    if not np.array_equal(np.isfinite(actual).all(0), np.isfinite(reference).all(0)):
         return "other elements are finite"
-    finite = np.isfinite(ours).all(0)
-    ours, theirs = ours[:, finite], theirs[:, finite]
-    spread = np.sqrt((ours.var(0) + theirs.var(0)) / RUNS)
-    scale = np.maximum(np.abs(theirs).max(initial=0.0), 1.0)
-    off = np.abs(ours.mean(0) - theirs.mean(0)) - _SIGMAS * spread - 1e-2 * scale / RUNS
+    finite = np.isfinite(actual).all(0)
+    actual, reference = actual[:, finite], reference[:, finite]
+    spread = np.sqrt((actual.var(0) + reference.var(0)) / RUNS)
+    scale = np.maximum(np.abs(reference).max(initial=0.0), 1.0)
+    off = np.abs(actual.mean(0) - reference.mean(0)) - _SIGMAS * spread - 1e-2 * scale / RUNS
     if (off > 0).any():
         worst = int(off.argmax())
-        return f"mean {ours.mean(0)[worst]:.4g}, expected {theirs.mean(0)[worst]:.4g}"
-    constant = (theirs.std(0) == 0) & (ours.std(0) > 1e-3 * scale)
+        return f"mean {actual.mean(0)[worst]:.4g}, expected {reference.mean(0)[worst]:.4g}"
+    constant = (reference.std(0) == 0) & (actual.std(0) > 1e-3 * scale)
     if constant.any() and constant.mean() > 0.5:
         return "draws differ, expected equal draws"
-    if (theirs.std(0) > 1e-3 * scale).any() and not (ours.std(0) > 0).any():
+    if (reference.std(0) > 1e-3 * scale).any() and not (actual.std(0) > 0).any():
         return "draws are all alike"
-    return _ranks(ours.ravel(), theirs.ravel())
+    return _ranks(actual.ravel(), reference.ravel())
 
 
-def _ranks(ours: np.ndarray, theirs: np.ndarray) -> str:
+def _ranks(actual: np.ndarray, reference: np.ndarray) -> str:
     """Compare the two empirical distribution functions (Kolmogorov-Smirnov).
 
     Steps that differ only by rounding, such as constants on two devices, count as equal.
     """
-    ours, theirs = np.sort(ours), np.sort(theirs)
-    near = max(1e-5 * float(np.abs(theirs).max()), _SMALLEST)
-    distance = np.concatenate([_ahead(ours, theirs, near), _ahead(theirs, ours, near)])
+    actual, reference = np.sort(actual), np.sort(reference)
+    near = max(1e-5 * float(np.abs(reference).max()), _SMALLEST)
+    distance = np.concatenate([_ahead(actual, reference, near), _ahead(reference, actual, near)])
     # Elements of one draw may depend on each other; only the runs are independent.
-    bound = 2.2 * np.sqrt(2 / max(RUNS, ours.size / 8))
+    bound = 2.2 * np.sqrt(2 / max(RUNS, actual.size / 8))
     if distance.max(initial=0.0) > bound:
         return f"distributions are {distance.max():.3f} apart, at most {bound:.3f} expected"
     return ""

@@ -35,7 +35,7 @@ def test_one_distribution(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "expected"),
+    ("actual", "expected"),
     [
         (lambda g: torch.randn(12, generator=g) + 1, lambda g: torch.randn(12, generator=g)),
         (lambda g: torch.randn(64, generator=g) * 3, lambda g: torch.randn(64, generator=g)),
@@ -46,11 +46,11 @@ def test_one_distribution(name: str) -> None:
     ],
     ids=["moved", "wider", "constant", "not constant", "other constant", "not permuted"],
 )
-def test_two_distributions(ours: Sampler, expected: Sampler) -> None:
-    assert distribution.differs(draws(ours, 1000), draws(expected, 0))
+def test_two_distributions(actual: Sampler, expected: Sampler) -> None:
+    assert distribution.differs(draws(actual, 1000), draws(expected, 0))
 
 
 def test_roundings_of_one_constant() -> None:
-    ours = [torch.tensor([-0.50687373, 1e-42]) for _ in range(distribution.RUNS)]
-    theirs = [torch.tensor([-0.50687379, 0.0]) for _ in range(distribution.RUNS)]
-    assert not distribution.differs(ours, theirs)
+    actual = [torch.tensor([-0.50687373, 1e-42]) for _ in range(distribution.RUNS)]
+    expected = [torch.tensor([-0.50687379, 0.0]) for _ in range(distribution.RUNS)]
+    assert not distribution.differs(actual, expected)

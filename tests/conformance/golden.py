@@ -67,12 +67,12 @@ def surprise(row: Row, known: Mapping[Key, Row]) -> str:
 
 def _cell(row: Row) -> str:
     """Return `passed/samples`, then, if needed, the samples taken and the first failure."""
-    words = [f"{row.passed}/{row.samples}"]
+    parts = [f"{row.passed}/{row.samples}"]
     if not row.samples == row.taken == row.total:
-        words.append(f"of {row.taken}/{row.total}")
+        parts.append(f"of {row.taken}/{row.total}")
     if row.first is not None:
-        words.append(f"{row.outcome.value} at {row.first}")
-    return " ".join(words)
+        parts.append(f"{row.outcome.value} at {row.first}")
+    return " ".join(parts)
 
 
 def _row(op: str, dtype: str, check: str, cell: str) -> Row:

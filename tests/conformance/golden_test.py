@@ -78,9 +78,9 @@ def test_a_cell_that_is_none_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_surprises(row: Row, expected: str) -> None:
-    found = golden.surprise(row, {GOOD.key: GOOD, BAD.key: BAD})
-    assert found.endswith(expected)
-    assert bool(found) is bool(expected)
+    message = golden.surprise(row, {GOOD.key: GOOD, BAD.key: BAD})
+    assert message.endswith(expected)
+    assert bool(message) is bool(expected)
 
 
 def test_reasons() -> None:

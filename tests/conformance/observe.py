@@ -43,17 +43,17 @@ class Place:
 
 def forward(op: Any, sample: Sample, place: Place) -> Seen:
     args, kwargs = placed(op, sample, place.device, wider=place.wider)
-    seen = Seen()
-    with _seeded(place, seen), torch.no_grad():
+    observation = Seen()
+    with _seeded(place, observation), torch.no_grad():
         result = op.op(*args, **kwargs)
     inputs = {_storage(leaf) for leaf in _tensors((args, kwargs))} - {0}
-    seen.result = pytree.tree_map_only(torch.Tensor, _to_cpu, result)
+    observation.result = pytree.tree_map_only(torch.Tensor, _to_cpu, result)
     for leaf in pytree.tree_leaves(result):
-        _see(seen, leaf)
+        _see(observation, leaf)
         if isinstance(leaf, torch.Tensor):
             shared = leaf.numel() and _storage(leaf) in inputs
-            seen.layouts.append(_layout(leaf) + (" of an argument" if shared else ""))
-    return seen
+            observation.layouts.append(_layout(leaf) + (" of an argument" if shared else ""))
+    return observation
 
 
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
@@ -61,9 +61,9 @@ def permuted(op: Any, sample: Sample, place: Place) -> Seen:
 
     The strides of the results are facts.
     """
-    seen = forward(op, samples.permuted(sample), place)
-    seen.facts += seen.layouts
-    return seen
+    observation = forward(op, samples.permuted(sample), place)
+    observation.facts += observation.layouts
+    return observation
 
 
 def fused(op: Any, sample: Sample, place: Place) -> Seen:
@@ -80,8 +80,8 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
     """Observe gradients of all differentiable inputs, for the same random cotangents."""
     args, kwargs = placed(op, sample, place.device, wider=place.wider)
     inputs = [leaf for leaf in _tensors((args, kwargs)) if leaf.requires_grad]
-    seen = Seen()
-    with _seeded(place, seen):
+    observation = Seen()
+    with _seeded(place, observation):
         result = sample.finish(_wrapped(op)(*args, **kwargs))
         outputs = [leaf for leaf in _tensors(result) if leaf.requires_grad]
         generator = torch.Generator().manual_seed(sample.index)
@@ -90,39 +90,43 @@ def backward(op: Any, sample: Sample, place: Place) -> Seen:
             torch.autograd.grad(outputs, inputs, cotangents, allow_unused=True) if outputs else ()
         )
     for gradient in gradients:
-        _see(seen, gradient)
-        seen.facts.append("no gradient" if gradient is None else "gradient")
-    return seen
+        _see(observation, gradient)
+        observation.facts.append("no gradient" if gradient is None else "gradient")
+    return observation
 
 
 def out(op: Any, sample: Sample, place: Place, template: Seen) -> Seen:
     """Write into every second element of a larger tensor, then into an empty one."""
-    seen = Seen()
+    observation = Seen()
     for make in (_spread, _empty):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
         outs = [make(leaf, place) for leaf in template.values]
-        seen.parts = len(outs)
+        observation.parts = len(outs)
         out_argument = outs[0] if isinstance(template.result, torch.Tensor) else tuple(outs)
-        with _seeded(place, seen), torch.no_grad():
+        with _seeded(place, observation), torch.no_grad():
             returned = op.op(*args, **kwargs, out=out_argument)
-        for ours, leaf in zip(outs, pytree.tree_leaves(returned), strict=True):
-            _see(seen, ours)
-            seen.facts.append(f"{_layout(ours)} {'itself' if _same(ours, leaf) else 'another'}")
-    return seen
+        for target, leaf in zip(outs, pytree.tree_leaves(returned), strict=True):
+            _see(observation, target)
+            observation.facts.append(
+                f"{_layout(target)} {'itself' if _same(target, leaf) else 'another'}"
+            )
+    return observation
 
 
 def inplace(op: Any, sample: Sample, place: Place) -> Seen:
     """Call the in-place variant on the tensor, and on every second element of a larger one."""
-    seen = Seen()
+    observation = Seen()
     for make in (_whole, _interleaved):
         args, kwargs = placed(op, sample, place.device, wider=place.wider)
         target, buffer = make(args[0])
-        with _seeded(place, seen), torch.no_grad():
+        with _seeded(place, observation), torch.no_grad():
             returned = op.inplace_variant(target, *args[1:], **kwargs)
-        seen.facts.append(f"{_layout(target)} {'itself' if _same(target, returned) else 'another'}")
-        _see(seen, returned)
-        _see(seen, buffer)
-    return seen
+        observation.facts.append(
+            f"{_layout(target)} {'itself' if _same(target, returned) else 'another'}"
+        )
+        _see(observation, returned)
+        _see(observation, buffer)
+    return observation
 
 
 def _wrapped(op: Any) -> Callable[..., Any]:
@@ -151,8 +155,8 @@ def _empty(like: torch.Tensor, place: Place) -> torch.Tensor:
     return torch.empty(0, dtype=like.dtype, device=place.device)
 
 
-def _see(seen: Seen, leaf: Any) -> None:
-    seen.values.append(_to_cpu(leaf) if isinstance(leaf, torch.Tensor) else leaf)
+def _see(observation: Seen, leaf: Any) -> None:
+    observation.values.append(_to_cpu(leaf) if isinstance(leaf, torch.Tensor) else leaf)
 
 
 def _to_cpu(tensor: torch.Tensor) -> torch.Tensor:
@@ -194,7 +198,7 @@ def _normal(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
 
 
 @contextmanager
-def _seeded(place: Place, seen: Seen) -> Iterator[None]:
+def _seeded(place: Place, observation: Seen) -> Iterator[None]:
     """Seed random operators, and record whether the call draws from the CPU's generator."""
     torch.default_generator.manual_seed(place.seed)
     torch.tpu.manual_seed(place.seed)
@@ -207,7 +211,7 @@ def _seeded(place: Place, seen: Seen) -> Iterator[None]:
     )
     with own:
         yield
-    seen.random |= not torch.equal(before, torch.get_rng_state())
+    observation.random |= not torch.equal(before, torch.get_rng_state())
 
 
 _SET_SEED = common_methods_invocations.wrapper_set_seed

@@ -87,9 +87,9 @@ def _extent(rows: list[Row]) -> str:
     refused = sum(row.samples for row in rows if row.check == "refused")
     rows = [row for row in rows if row.check != "refused"]
     taken, total = sum(row.taken for row in rows), sum(row.total for row in rows)
-    whole = sum(row.whole for row in rows)
+    complete = sum(row.whole for row in rows)
     return (
-        f"{taken} of op_db's {total} samples were run; {whole} of {len(rows)} rows had all of their "
+        f"{taken} of op_db's {total} samples were run; {complete} of {len(rows)} rows had all of their "
         f"samples.\nThe CPU accepts {sum(row.samples for row in rows)} of the samples that were run. "
         f"It refuses {refused} of the first three\nsamples of each operator and dtype.\n\n"
     )
@@ -99,15 +99,15 @@ def _totals(rows: list[Row]) -> str:
     """Return the main shares, then the counts by dtype and check."""
     forward = [row for row in rows if row.check == "forward"]
     accepted = [row for row in rows if row.check != "refused"]
-    whole: dict[tuple[str, str], bool] = {}
+    passes: dict[tuple[str, str], bool] = {}
     for row in accepted:
-        whole[row.op, row.dtype] = whole.get((row.op, row.dtype), True) and row.good
+        passes[row.op, row.dtype] = passes.get((row.op, row.dtype), True) and row.good
     shares = [
         ("float32, forward", [row.good for row in forward if row.dtype == "float32"]),
         ("operator x dtype, forward", [row.good for row in forward]),
         ("gradients", [row.good for row in rows if row.check == "backward"]),
         ("out= and in-place variants", [row.good for row in rows if row.check in _VARIANTS]),
-        ("operator x dtype, every check passes", list(whole.values())),
+        ("operator x dtype, every check passes", list(passes.values())),
         ("operator x dtype x check", [row.good for row in accepted]),
         (
             "operator x dtype with a sample that the CPU refuses",

@@ -19,13 +19,13 @@ def attempt(op: Any, picked: Sequence[Sample], row: Row) -> Iterator[list[Row]]:
     """Yield the row, then the row after each sample. It counts samples that the CPU refuses."""
     yield [row]
     for sample in picked:
-        theirs = error_of(op, sample, "cpu")
-        if theirs is None:
+        expected = error_of(op, sample, "cpu")
+        if expected is None:
             row = replace(row, taken=row.taken + 1)
         else:
-            ours = error_of(op, sample, "tpu")
-            good = type(ours) is type(theirs)
-            message = f"{_described(ours)}, expected {_described(theirs)}"
+            actual = error_of(op, sample, "tpu")
+            good = type(actual) is type(expected)
+            message = f"{_described(actual)}, expected {_described(expected)}"
             row = add(row, Outcome.PASSED if good else Outcome.WRONG, sample.index, message)
         yield [row]
 

@@ -46,20 +46,20 @@ def test_a_sample_that_the_cpu_accepts_does_not_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ours", "words"),
+    ("error", "message"),
     [(None, "accepted, expected"), (ValueError("no"), "ValueError: no, expected")],
 )
-def test_another_answer_of_the_device_is_wrong(ours: Exception | None, words: str) -> None:
+def test_another_answer_of_the_device_is_wrong(error: Exception | None, message: str) -> None:
     def refuse(x: torch.Tensor) -> torch.Tensor:
         if x.device.type == "cpu":
             raise NotImplementedError("never")
-        if ours is not None:
-            raise ours
+        if error is not None:
+            raise error
         return x
 
     row = _row(refuse, torch.complex64, 2)
     assert (row.outcome, row.samples, row.passed, row.first) == (Outcome.WRONG, 2, 0, 0)
-    assert row.message.startswith(f"sample 0: {words} NotImplementedError: never"[:40])
+    assert row.message.startswith(f"sample 0: {message} NotImplementedError: never"[:40])
 
 
 def test_samples_are_cast_to_a_dtype_that_is_not_declared() -> None:

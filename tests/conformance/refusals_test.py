@@ -57,13 +57,17 @@ def refused_otherwise(op: OpInfo, error_input: ErrorInput) -> str | None:
 
 def unexpected(op: OpInfo, inputs: Sequence[ErrorInput], known: set[int]) -> dict[int, str | None]:
     """Return the outcomes that differ from EXCEPTIONS, by position of the input."""
-    outcomes = {at: refused_otherwise(op, each) for at, each in enumerate(inputs)}
-    return {at: text for at, text in outcomes.items() if (text is not None) != (at in known)}
+    outcomes = {position: refused_otherwise(op, each) for position, each in enumerate(inputs)}
+    return {
+        position: text
+        for position, text in outcomes.items()
+        if (text is not None) != (position in known)
+    }
 
 
 @pytest.mark.parametrize("op", REFUSING, ids=lambda op: op.full_name)
 def test_errors_of_op_db(op: OpInfo) -> None:
-    known = {at for name, at in EXCEPTIONS if name == op.name}
+    known = {position for name, position in EXCEPTIONS if name == op.name}
     assert not unexpected(op, list(op.error_inputs("tpu")), known)
 
 
@@ -147,9 +151,9 @@ def test_what_is_written_as_another_dtype(op: OpInfo) -> None:
     sample = next(iter(op.sample_inputs("cpu", torch.float32)))
     apart = []
     for name, call in writes(op, sample).items():
-        theirs, ours = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
-        if any(isinstance(error, NotImplementedError) for error in (theirs, ours)):
+        expected, actual = (refusal(partial(call, device)) for device in ("cpu", "tpu"))
+        if any(isinstance(error, NotImplementedError) for error in (expected, actual)):
             continue  # the error concerns a device, not the call
-        if (theirs is None) != (ours is None):
-            apart.append(f"{name}: the CPU: {theirs}; the device: {ours}")
+        if (expected is None) != (actual is None):
+            apart.append(f"{name}: the CPU: {expected}; the device: {actual}")
     assert not apart

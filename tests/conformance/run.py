@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     options = _parse(argv)
     warnings.filterwarnings("ignore")
     try:
-        wanted = tasks(
+        selected = tasks(
             options.ops.split(","),
             options.dtype.split(","),
             options.check.split(","),
@@ -39,20 +39,20 @@ def main(argv: Sequence[str]) -> int:
         print(f"run: {unknown}", file=sys.stderr)
         return 1
     if options.list:
-        print("\n".join(dict.fromkeys(task.op for task in wanted)))
+        print("\n".join(dict.fromkeys(task.op for task in selected)))
         return 0
-    found = list(_shown(wanted, options))
-    print(page.summary(found))
-    faults = _updated(found) if options.update else _surprises(found)
+    results = list(_shown(selected, options))
+    print(page.summary(results))
+    faults = _updated(results) if options.update else _surprises(results)
     for fault in faults:
         print(f"run: {fault}", file=sys.stderr)
     return 1 if faults else 0
 
 
-def _shown(wanted: Sequence[Task], options: argparse.Namespace) -> Iterator[Row]:
+def _shown(selected: Sequence[Task], options: argparse.Namespace) -> Iterator[Row]:
     last = time.monotonic()
     for row in sweep(
-        wanted,
+        selected,
         samples=options.samples,
         seconds=options.seconds,
         file=options.rows,
@@ -67,17 +67,17 @@ def _shown(wanted: Sequence[Task], options: argparse.Namespace) -> Iterator[Row]
         yield row
 
 
-def _surprises(found: Sequence[Row]) -> list[str]:
+def _surprises(results: Sequence[Row]) -> list[str]:
     known = golden.read()
-    return [words for row in found if (words := golden.surprise(row, known))]
+    return [fault for row in results if (fault := golden.surprise(row, known))]
 
 
-def _updated(found: Sequence[Row]) -> list[str]:
+def _updated(results: Sequence[Row]) -> list[str]:
     """Write the golden and the page; return errors for missing and unused reasons."""
     # Under `bazel run`, this file is a copy in the runfiles.
     root = os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     folder = Path(root, "tests/conformance") if root else Path(__file__).parent
-    golden.write(found, folder / "golden")
+    golden.write(results, folder / "golden")
     rows = golden.read(folder / "golden")
     reasons = exceptions.load(folder / "exceptions.json")
     page.write(rows, reasons, folder / "TABLE.md")

@@ -71,9 +71,9 @@ def test_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_shards_are_all_there_is() -> None:
-    whole = sweep.tasks(["fft.*"], ["float32"], ["forward", "out"], (0, 1))
+    complete = sweep.tasks(["fft.*"], ["float32"], ["forward", "out"], (0, 1))
     parts = [sweep.tasks(["fft.*"], ["float32"], ["forward", "out"], (i, 3)) for i in range(3)]
-    assert sorted(map(str, whole)) == sorted(str(task) for part in parts for task in part)
+    assert sorted(map(str, complete)) == sorted(str(task) for part in parts for task in part)
     assert len(parts[0]) - len(parts[2]) <= 1
 
 

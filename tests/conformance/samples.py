@@ -146,10 +146,10 @@ def _copy(tensor: torch.Tensor, device: str, wider: bool) -> torch.Tensor:
         copy = torch._neg_view(_copy(torch._neg_view(source), device, wider))
     else:
         size = source.untyped_storage().nbytes() // source.element_size()
-        whole = source.as_strided((size,), (1,), 0).clone()
+        storage = source.as_strided((size,), (1,), 0).clone()
         if wider:
-            whole = whole.to(_WIDER.get(whole.dtype, whole.dtype))
-        copy = whole.to(device)
+            storage = storage.to(_WIDER.get(storage.dtype, storage.dtype))
+        copy = storage.to(device)
         copy = copy.as_strided(source.shape, source.stride(), source.storage_offset())
     return copy.requires_grad_(tensor.requires_grad)
 

@@ -58,7 +58,12 @@ def tasks(
 
 
 def sweep(
-    wanted: Sequence[Task], *, samples: float | None, seconds: float, file: Path | None, again: bool
+    selected: Sequence[Task],
+    *,
+    samples: float | None,
+    seconds: float,
+    file: Path | None,
+    again: bool,
 ) -> Iterator[Row]:
     """Run the tasks that `file` lacks and append their rows; yield every row, known ones included.
 
@@ -67,7 +72,7 @@ def sweep(
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:
-        for task in wanted:
+        for task in selected:
             results = [known[key] for key in task.keys if key in known]
             count = few(task.dtype, task.check) if samples is None else samples
             if (

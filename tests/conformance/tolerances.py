@@ -89,10 +89,10 @@ def tolerance(op: Any, dtype: torch.dtype, check: str) -> Tolerance:
                         relative, absolute = overrides.get(kind, (0.0, 0.0))
                         overrides[kind] = max(relative, tol.rtol), max(absolute, tol.atol)
     least = (0.0, 0.0)
-    for pattern, kinds, checks, relative, absolute, _ in TABLE:
+    for pattern, dtypes, checks, relative, absolute, _ in TABLE:
         if (
             fnmatch.fnmatchcase(name(op), pattern)
-            and fnmatch.fnmatchcase(str(dtype).removeprefix("torch."), kinds)
+            and fnmatch.fnmatchcase(str(dtype).removeprefix("torch."), dtypes)
             and fnmatch.fnmatchcase(check, checks)
         ):
             least = max(least[0], relative), max(least[1], absolute)

@@ -112,19 +112,19 @@ def _values(
         return verify.differs(got.values, expected.values, None)
     allowed = tolerance(op, dtype, check)
     if check in ("forward", "fused", "out", "permuted"):
-        found = _rebuilt(op, sample, got, expected, allowed)
-        if found is not None:
-            return found
+        difference = _rebuilt(op, sample, got, expected, allowed)
+        if difference is not None:
+            return difference
     if expected.random:
         return _distributed(check, sample, got, expected, look)
     close = verify.closeness(allowed, cache(lambda: _exact(op, check, sample)))
-    found = verify.differs(got.values, expected.values, close)
-    if found and expected.own:
-        return verify.differs(got.values, expected.own, close) and found
-    if found and check == "backward":
+    difference = verify.differs(got.values, expected.values, close)
+    if difference and expected.own:
+        return verify.differs(got.values, expected.own, close) and difference
+    if difference and check == "backward":
         sums = verify.tied(op.name, sample, got.values, expected.values, allowed)
-        return found if sums is None else sums
-    return found
+        return difference if sums is None else sums
+    return difference
 
 
 def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -> str | None:
@@ -132,32 +132,38 @@ def _rebuilt(op: Any, sample: Sample, got: Seen, expected: Seen, allowed: Any) -
     width = expected.parts or max(len(expected.values), 1)
     for start in range(0, max(len(expected.values), 1), width):
         part = slice(start, start + width)
-        found = verify.rebuilt(op.name, sample, got.values[part], expected.values[part], allowed)
-        if found is None or found:
-            return found
+        difference = verify.rebuilt(
+            op.name, sample, got.values[part], expected.values[part], allowed
+        )
+        if difference is None or difference:
+            return difference
     return ""
 
 
 def _distributed(
     check: str, sample: Sample, got: Seen, expected: Seen, look: Callable[[Place], Seen]
 ) -> str:
-    if found := verify.differs(got.values, expected.values, None):
-        return found
+    if difference := verify.differs(got.values, expected.values, None):
+        return difference
 
     def draw(place: Place) -> list[Any]:
-        seen = look(place)
+        observation = look(place)
         return (
-            pytree.tree_leaves(sample.finish(seen.result)) if check != "backward" else seen.values
+            pytree.tree_leaves(sample.finish(observation.result))
+            if check != "backward"
+            else observation.values
         )
 
     seeds = range(distribution.RUNS)
-    ours = [draw(replace(_TPU, seed=seed)) for seed in seeds]
-    theirs = [draw(replace(_CPU, seed=seed + len(seeds))) for seed in seeds]
-    for leaf, value in enumerate(theirs[0]):
+    actual = [draw(replace(_TPU, seed=seed)) for seed in seeds]
+    reference = [draw(replace(_CPU, seed=seed + len(seeds))) for seed in seeds]
+    for leaf, value in enumerate(reference[0]):
         if isinstance(value, torch.Tensor) and (
-            found := distribution.differs([o[leaf] for o in ours], [t[leaf] for t in theirs])
+            difference := distribution.differs(
+                [leaves[leaf] for leaves in actual], [leaves[leaf] for leaves in reference]
+            )
         ):
-            return found
+            return difference
     return ""
 
 
@@ -174,14 +180,14 @@ def _look(op: Any, check: str, sample: Sample, place: Place) -> Seen:
 def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
     """Return the CPU's result, or None if it refuses the sample."""
     try:
-        seen = _look(op, check, sample, _CPU)
-        if check == "out" and not seen.random:
+        observation = _look(op, check, sample, _CPU)
+        if check == "out" and not observation.random:
             # Some CPU kernels write wrong values to out=, so compare with the result without out=.
             # Also accept the CPU's values: torch composes some out= of other operators everywhere.
-            seen.own = seen.values
+            observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
-            seen.values = values * (len(seen.values) // max(len(values), 1))
-        return seen
+            observation.values = values * (len(observation.values) // max(len(values), 1))
+        return observation
     except Exception:  # noqa: BLE001 - after any error, there is no result to compare with
         return None
 
@@ -196,11 +202,13 @@ def _exact(op: Any, check: str, sample: Sample) -> list[Any] | None:
         return None
 
 
-def _first_other(ours: list[str], theirs: list[str]) -> str:
-    for position, (one, other) in enumerate(zip(ours, theirs, strict=False)):
+def _first_other(actual: list[str], expected: list[str]) -> str:
+    for position, (one, other) in enumerate(zip(actual, expected, strict=False)):
         if one != other:
             return f"result {position}: {one}, expected {other}"
-    return "" if len(ours) == len(theirs) else f"{len(ours)} results, expected {len(theirs)}"
+    return (
+        "" if len(actual) == len(expected) else f"{len(actual)} results, expected {len(expected)}"
+    )
 
 
 def _line(error: BaseException) -> str:

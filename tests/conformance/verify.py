@@ -22,8 +22,8 @@ def differs(got: Sequence[Any], expected: Sequence[Any], close: Close | None) ->
     if len(got) != len(expected):
         return f"{len(got)} results, expected {len(expected)}"
     for position, (one, other) in enumerate(zip(got, expected, strict=True)):
-        if found := _leaf(one, other, position, close):
-            return found if len(got) == 1 else f"result {position}: {found}"
+        if difference := _leaf(one, other, position, close):
+            return difference if len(got) == 1 else f"result {position}: {difference}"
     return ""
 
 
@@ -34,8 +34,8 @@ def rebuilt(
     checker = _CHECKERS.get(name)
     if checker is None or sample.kwargs.get("M") is not None:  # not low-rank: a random result
         return None
-    found = differs(got, expected, None)
-    return found or checker(
+    difference = differs(got, expected, None)
+    return difference or checker(
         sample.args, sample.kwargs, list(got), list(expected), partial(_near, tolerance)
     )
 
@@ -64,11 +64,11 @@ def _sums(source: torch.Tensor, gradient: torch.Tensor, dim: int) -> torch.Tenso
     last = source.movedim(dim, -1) if source.dim() else source.reshape(1)
     lines = last.reshape(-1, last.shape[-1])
     gradients = (gradient.movedim(dim, -1) if source.dim() else gradient).reshape(lines.shape)
-    found = []
+    sums = []
     for line, along in zip(lines, gradients.double(), strict=True):
         values, places = line.unique(return_inverse=True)
-        found.append(along.new_zeros(len(values)).index_add(0, places, along))
-    return torch.cat(found)
+        sums.append(along.new_zeros(len(values)).index_add(0, places, along))
+    return torch.cat(sums)
 
 
 def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -> Close:
@@ -79,12 +79,12 @@ def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -
     """
 
     def close(one: torch.Tensor, other: torch.Tensor, position: int) -> str:
-        found = _near(tolerance, one, other)
-        if not found or not (other.is_floating_point() or other.is_complex()):
-            return found
+        difference = _near(tolerance, one, other)
+        if not difference or not (other.is_floating_point() or other.is_complex()):
+            return difference
         known = exact()
         if known is None or position >= len(known) or not _alike(known[position], other):
-            return found
+            return difference
         true = known[position].to(_DOUBLE[other.is_complex()])
         relative, absolute = tolerance.of(other.dtype)
         size = true.abs()
@@ -95,7 +95,7 @@ def closeness(tolerance: Tolerance, exact: Callable[[], Sequence[Any] | None]) -
         off = (one.to(true.dtype) - true).abs() / unit
         same = torch.isclose(one, other, rtol=relative, atol=absolute, equal_nan=True)
         allowed = 1 + 2 * worst.clamp(max=_MOST.get(other.dtype, 1000))
-        return "" if bool((same | (off <= allowed)).all()) else found
+        return "" if bool((same | (off <= allowed)).all()) else difference
 
     return close
 
@@ -139,83 +139,94 @@ def _picks(position: int, *, indices_only: bool = False) -> Checker:
     """
 
     def check(
-        args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
+        args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
     ) -> str:
-        if not indices_only and (found := close(ours[0], theirs[0])):
-            return found
-        if len(ours) == 1 and not indices_only:
+        if not indices_only and (difference := close(actual[0], expected[0])):
+            return difference
+        if len(actual) == 1 and not indices_only:
             return ""  # the median of all
         dim = kwargs.get("dim", args[position] if len(args) > position else -1)
-        source, indices, wanted = (
-            t if t.dim() else t.reshape(1) for t in (args[0], ours[-1], theirs[-1])
+        source, indices, expected_indices = (
+            t if t.dim() else t.reshape(1) for t in (args[0], actual[-1], expected[-1])
         )
         if indices.dim() < source.dim():
-            indices, wanted = indices.unsqueeze(dim), wanted.unsqueeze(dim)
+            indices, expected_indices = indices.unsqueeze(dim), expected_indices.unsqueeze(dim)
         if (
             indices.numel()
             and not 0 <= int(indices.min()) <= int(indices.max()) < source.shape[dim]
         ):
             return "indices are out of range"
-        return close(source.gather(dim, indices), source.gather(dim, wanted))
+        return close(source.gather(dim, indices), source.gather(dim, expected_indices))
 
     return check
 
 
-def _svd(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
-    u, s, v = ours
-    if found := close(s, theirs[1], slack=10):
-        return f"singular values: {found}"
+def _svd(
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
+) -> str:
+    u, s, v = actual
+    if difference := close(s, expected[1], slack=10):
+        return f"singular values: {difference}"
     k = s.shape[-1]
-    rebuilt_by_ours = u[..., :k] * s.unsqueeze(-2) @ v[..., :k, :]
-    rebuilt_by_theirs = theirs[0][..., :k] * s.unsqueeze(-2) @ theirs[2][..., :k, :]
+    actual_product = u[..., :k] * s.unsqueeze(-2) @ v[..., :k, :]
+    expected_product = expected[0][..., :k] * s.unsqueeze(-2) @ expected[2][..., :k, :]
     return (
-        close(rebuilt_by_ours, rebuilt_by_theirs, slack=20)
+        close(actual_product, expected_product, slack=20)
         or _unitary(u, close)
         or _unitary(v.mH, close)
     )
 
 
 def _old_svd(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
-    if not theirs[0].abs().sum() and not theirs[2].abs().sum():  # compute_uv=False
-        return close(ours[1], theirs[1], slack=10)
-    ours, theirs = [ours[0], ours[1], ours[2].mH], [theirs[0], theirs[1], theirs[2].mH]
-    return _svd(args, kwargs, ours, theirs, close)
+    if not expected[0].abs().sum() and not expected[2].abs().sum():  # compute_uv=False
+        return close(actual[1], expected[1], slack=10)
+    actual, expected = (
+        [actual[0], actual[1], actual[2].mH],
+        [expected[0], expected[1], expected[2].mH],
+    )
+    return _svd(args, kwargs, actual, expected, close)
 
 
-def _qr(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
-    q, r = ours
-    if q.numel() == 0 and theirs[0].numel() == 0:  # mode="r"
-        return close(r.abs(), theirs[1].abs(), slack=20)
+def _qr(
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
+) -> str:
+    q, r = actual
+    if q.numel() == 0 and expected[0].numel() == 0:  # mode="r"
+        return close(r.abs(), expected[1].abs(), slack=20)
     upper = close(r, r.triu())
-    return upper or close(q @ r, theirs[0] @ theirs[1], slack=20) or _unitary(q, close)
+    return upper or close(q @ r, expected[0] @ expected[1], slack=20) or _unitary(q, close)
 
 
-def _eigh(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
-    values, vectors = ours
-    if found := close(values, theirs[0], slack=20):
-        return f"eigenvalues: {found}"
-    rebuilt_by_ours = vectors * values.unsqueeze(-2) @ vectors.mH
-    rebuilt_by_theirs = theirs[1] * theirs[0].unsqueeze(-2) @ theirs[1].mH
-    return close(rebuilt_by_ours, rebuilt_by_theirs, slack=20) or _unitary(vectors, close)
+def _eigh(
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
+) -> str:
+    values, vectors = actual
+    if difference := close(values, expected[0], slack=20):
+        return f"eigenvalues: {difference}"
+    actual_product = vectors * values.unsqueeze(-2) @ vectors.mH
+    expected_product = expected[1] * expected[0].unsqueeze(-2) @ expected[1].mH
+    return close(actual_product, expected_product, slack=20) or _unitary(vectors, close)
 
 
-def _eig(args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close) -> str:
-    values, vectors = ours
-    if found := _spectrum(args, kwargs, [values], [theirs[0]], close):
-        return found
+def _eig(
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
+) -> str:
+    values, vectors = actual
+    if difference := _spectrum(args, kwargs, [values], [expected[0]], close):
+        return difference
     return close(args[0].to(vectors.dtype) @ vectors, vectors * values.unsqueeze(-2), slack=50)
 
 
 def _spectrum(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
     """Compare eigenvalues in any order."""
-    distances = (ours[0].unsqueeze(-1) - theirs[0].unsqueeze(-2)).abs()
+    distances = (actual[0].unsqueeze(-1) - expected[0].unsqueeze(-2)).abs()
     if distances.numel() == 0:
         return ""
-    scale = 50 * default_tolerances(ours[0].dtype)[0] * (1 + theirs[0].abs().max())
+    scale = 50 * default_tolerances(actual[0].dtype)[0] * (1 + expected[0].abs().max())
     worst = torch.maximum(distances.amin(-1).max(), distances.amin(-2).max())
     return "" if worst <= scale else f"eigenvalues are {worst:.3g} off"
 
@@ -226,17 +237,17 @@ def _unitary(q: torch.Tensor, close: Close) -> str:
     if q.shape[-1] > q.shape[-2]:
         q = q.mH
     identity = torch.eye(q.shape[-1], dtype=q.dtype).expand(*q.shape[:-2], -1, -1)
-    found = close(q.mH @ q, identity, slack=20)
-    return f"not unitary: {found}" if found else ""
+    difference = close(q.mH @ q, identity, slack=20)
+    return f"not unitary: {difference}" if difference else ""
 
 
 def _low_rank(
-    args: Sequence[Any], kwargs: dict[str, Any], ours: Any, theirs: Any, close: Close
+    args: Sequence[Any], kwargs: dict[str, Any], actual: Any, expected: Any, close: Close
 ) -> str:
-    u, s, v = ours
-    expected = (theirs[0] * theirs[1].unsqueeze(-2)) @ theirs[2].mH
+    u, s, v = actual
+    product = (expected[0] * expected[1].unsqueeze(-2)) @ expected[2].mH
     return (
-        close((u * s.unsqueeze(-2)) @ v.mH, expected, slack=50)
+        close((u * s.unsqueeze(-2)) @ v.mH, product, slack=50)
         or _unitary(u, close)
         or _unitary(v, close)
     )

@@ -22,8 +22,10 @@ def no_exact() -> None:
 differs = partial(verify.differs, close=verify.closeness(DEFAULT, no_exact))
 
 
-def rebuilt(name: str, args: tuple[Any, ...], ours: Sequence[Any], theirs: Sequence[Any]) -> Any:
-    return verify.rebuilt(name, Sample(0, args, {}, lambda x: x), ours, theirs, DEFAULT)
+def rebuilt(
+    name: str, args: tuple[Any, ...], actual: Sequence[Any], expected: Sequence[Any]
+) -> Any:
+    return verify.rebuilt(name, Sample(0, args, {}, lambda x: x), actual, expected, DEFAULT)
 
 
 def test_values_dtypes_and_shapes_count() -> None:
@@ -42,8 +44,8 @@ def test_as_far_from_the_exact_value_as_the_cpu_is_right(off: float, right: bool
         return [torch.tensor([1000.0]).double()]
 
     close = verify.closeness(DEFAULT, exact)
-    ours, theirs = torch.tensor([1000.0 - off]), torch.tensor([1001.0])
-    assert (close(ours, theirs, 0) == "") is right
+    actual, expected = torch.tensor([1000.0 - off]), torch.tensor([1001.0])
+    assert (close(actual, expected, 0) == "") is right
 
 
 def test_integers_are_equal_or_wrong() -> None:

@@ -68,10 +68,10 @@ class Worker:
         if self._connection is None:
             # A process with a device cannot be forked.
             context = multiprocessing.get_context("spawn")
-            self._connection, theirs = context.Pipe()
-            self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self._connection, worker_end = context.Pipe()
+            self._process = context.Process(target=_serve, args=(worker_end,), daemon=True)
             self._process.start()
-            theirs.close()
+            worker_end.close()
             try:
                 ready = self._connection.poll(60 + self._seconds) and self._connection.recv()
             except EOFError:
