@@ -93,13 +93,13 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
     return bool(begun)
 
 
-def announce(found: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
+def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
     """Print tests per group, and failures. Return whether tests ran and none failed."""
     account = Account()
-    for ran in found:
+    for ran in results:
         account.add(group(ran), [ran.case()])
     print("\n".join(account.lines()))
-    failed = [ran for ran in found if ran.outcome is Outcome.FAILED]
+    failed = [ran for ran in results if ran.outcome is Outcome.FAILED]
     for ran in failed:
         print(f"failed: {ran.suite}::{ran.test}: {ran.reason}")
-    return bool(found) and not failed
+    return bool(results) and not failed

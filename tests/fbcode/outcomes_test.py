@@ -29,10 +29,10 @@ def test_what_began_and_did_not_end(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
     outcomes.append(file, [_PASSED, _BEGUN])
     outcomes.confirm(file, -11)
-    found = outcomes.read(file)
-    assert found[_PASSED.key] == _PASSED
-    assert found[_BEGUN.key].reason == "ended its process with status -11"
-    assert found[_BEGUN.key].outcome is Outcome.FAILED
+    results = outcomes.read(file)
+    assert results[_PASSED.key] == _PASSED
+    assert results[_BEGUN.key].reason == "ended its process with status -11"
+    assert results[_BEGUN.key].outcome is Outcome.FAILED
 
 
 def test_what_another_process_was_at_is_left(tmp_path: Path) -> None:
@@ -43,9 +43,9 @@ def test_what_another_process_was_at_is_left(tmp_path: Path) -> None:
     assert not outcomes.confirm(file, -9, size)
     outcomes.append(file, [_BEGUN])
     assert outcomes.confirm(file, -9, size)
-    found = outcomes.read(file)
-    assert found[other.key] == other
-    assert found[_BEGUN.key].reason == "ended its process with status -9"
+    results = outcomes.read(file)
+    assert results[other.key] == other
+    assert results[_BEGUN.key].reason == "ended its process with status -9"
 
 
 def test_a_case_has_the_reason_of_a_skip_alone() -> None:

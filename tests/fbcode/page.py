@@ -17,24 +17,24 @@ torch's tables it covers. `known`: the test ran and failed, and `devices/known.j
 """
 
 
-def write(found: Iterable[Ran], file: Path) -> None:
+def write(results: Iterable[Ran], file: Path) -> None:
     """Write the page. Raises OSError."""
-    put(text(list(found)), file)
+    put(text(list(results)), file)
 
 
-def text(found: Sequence[Ran]) -> str:
+def text(results: Sequence[Ran]) -> str:
     """Return the page."""
     lines = [_HEAD, "| suite | device | ran | passed | failed | known | skipped |"]
     lines.append("|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)
-    for ran in found:
+    for ran in results:
         rows[_suite(ran.suite), ran.device or "none"].append(ran)
     lines += [_row(*name, rows[name]) for name in sorted(rows)]
-    lines.append(_row("all", "", found))
-    lines += _reasons("Known not to pass", [ran for ran in found if ran.is_known])
-    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not ran.is_known]
+    lines.append(_row("all", "", results))
+    lines += _reasons("Known not to pass", [ran for ran in results if ran.is_known])
+    skipped = [ran for ran in results if ran.outcome is Outcome.SKIPPED and not ran.is_known]
     lines += _reasons("Skipped", skipped)
-    return "\n".join(lines + failures(found)) + "\n"
+    return "\n".join(lines + failures(results)) + "\n"
 
 
 def _suite(name: str) -> str:
@@ -43,29 +43,29 @@ def _suite(name: str) -> str:
     return file.removesuffix("_test") + (f": {cls}" if cls else "")
 
 
-def _row(suite: str, device: str, found: Sequence[Ran]) -> str:
-    counts = collections.Counter(ran.outcome for ran in found)
-    known = sum(ran.is_known for ran in found)
+def _row(suite: str, device: str, results: Sequence[Ran]) -> str:
+    counts = collections.Counter(ran.outcome for ran in results)
+    known = sum(ran.is_known for ran in results)
     passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
     numbers = (passed + failed + known, passed, failed, known, counts[Outcome.SKIPPED] - known)
     return f"| {suite} | {device} | " + " | ".join(f"{number:,}" for number in numbers) + " |"
 
 
-def _reasons(title: str, found: Sequence[Ran]) -> list[str]:
-    if not found:
+def _reasons(title: str, results: Sequence[Ran]) -> list[str]:
+    if not results:
         return []
     lines = ["", f"## {title}", "", "| reason | device | tests |", "|---|---|---|"]
     counts = collections.Counter(
-        (ran.reason.removeprefix(KNOWN), ran.device or "none") for ran in found
+        (ran.reason.removeprefix(KNOWN), ran.device or "none") for ran in results
     )
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     lines += [f"| {cell(reason)} | {device} | {n:,} |" for (reason, device), n in ordered]
     return lines
 
 
-def failures(found: Sequence[Ran]) -> list[str]:
+def failures(results: Sequence[Ran]) -> list[str]:
     """Return a sorted list of the failed tests as lines; empty if none failed."""
-    failed = sorted((r for r in found if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
+    failed = sorted((r for r in results if r.outcome is Outcome.FAILED), key=lambda ran: ran.key)
     if not failed:
         return []
     names = [f"- `{ran.suite}::{ran.test}`: {cell(ran.reason)}" for ran in failed]

@@ -77,10 +77,10 @@ def _found(folder: Path) -> dict[str, tuple[str, str, str, str]]:
 
 def test_every_outcome_has_its_line(folder: Path) -> None:
     assert _run(folder) == pytest.ExitCode.TESTS_FAILED
-    found = _found(folder)
+    results = _found(folder)
     things = "things_test::TestThings"
-    assert found.pop("test_fails_tpu")[:3] == (things, "", "failed")
-    assert found == {
+    assert results.pop("test_fails_tpu")[:3] == (things, "", "failed")
+    assert results == {
         "test_passes_tpu": (things, "", "passed", ""),
         "test_skips_tpu": (things, "", "skipped", "not here"),
         "test_of_a_device_cpu": ("things_test::TestOthers", "cpu", "passed", ""),

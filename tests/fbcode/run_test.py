@@ -18,8 +18,8 @@ def test_runs_and_sums_up_and_does_nothing_twice(tmp_path: Path) -> None:
     command = ["devices", "--share=4999/5000", f"--results={file}", f"--page={table}"]
     command += ["--", "-k", "test_only_cpu"]
     once = _run(command)
-    found = outcomes.read(file).values()
-    assert {(ran.device, ran.outcome, ran.reason) for ran in found} == {
+    results = outcomes.read(file).values()
+    assert {(ran.device, ran.outcome, ran.reason) for ran in results} == {
         ("cpu", Outcome.PASSED, ""),
         ("tpu", Outcome.SKIPPED, "Only runs on cpu"),
     }

@@ -19,13 +19,13 @@ _TABLE = [_Entry(f"entry{number}") for number in range(200)]
 
 
 def test_every_entry_is_in_one_share(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
+    entries = []
     for index in range(7):
         monkeypatch.setenv(VARIABLE, f"{index}/7")
         share = sampled(_TABLE, shares=1)
         assert 10 < len(share) < 50
-        found += share
-    assert sorted(entry.name for entry in found) == sorted(entry.name for entry in _TABLE)
+        entries += share
+    assert sorted(entry.name for entry in entries) == sorted(entry.name for entry in _TABLE)
 
 
 def test_a_share_does_not_move(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,8 +58,8 @@ def test_no_share_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sampled(_TABLE, shares=50) == _TABLE[:1]
 
 
-@pytest.mark.parametrize("words", ["1", "7/7", "-1/7", "a/b", "/", "0/0"])
-def test_what_is_no_share(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, words)
+@pytest.mark.parametrize("value", ["1", "7/7", "-1/7", "a/b", "/", "0/0"])
+def test_what_is_no_share(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(ValueError, match="FBCODE_SHARE: expected INDEX/SHARES"):
         sampled(_TABLE, shares=2)

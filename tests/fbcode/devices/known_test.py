@@ -48,7 +48,7 @@ def test_what_is_known_is_skipped() -> None:
 
 def test_what_is_known_and_passes_is_a_failure() -> None:
     result = _run(known.Entry("TestThingsCPU.test_passes", "it could not"))
-    trace = {test.id().rpartition(".")[2]: words for test, words in result.failures}
+    trace = {test.id().rpartition(".")[2]: text for test, text in result.failures}
     assert "Remove 'TestThingsCPU.test_passes' from known.json" in trace["test_passes"]
 
 

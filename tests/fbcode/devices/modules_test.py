@@ -28,24 +28,24 @@ class TestModules(TestCase):
     def test_agrees_with_itself_in_double_precision(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        for made in _inputs(module_info, device, dtype, training):
-            module = _module(module_info, made, dtype).train(training)
+        for sample in _inputs(module_info, device, dtype, training):
+            module = _module(module_info, sample, dtype).train(training)
             wide = copy.deepcopy(module).double()
-            given = (made.forward_input.args, made.forward_input.kwargs)
-            ours = _results_and_gradients(module.to(device), *given)
-            theirs = _results_and_gradients(wide, *pytree.tree_map(_double, given))
-            self.assertEqual(ours, theirs, exact_dtype=False, exact_device=False, **_APART)
+            arguments = (sample.forward_input.args, sample.forward_input.kwargs)
+            actual = _results_and_gradients(module.to(device), *arguments)
+            expected = _results_and_gradients(wide, *pytree.tree_map(_double, arguments))
+            self.assertEqual(actual, expected, exact_dtype=False, exact_device=False, **_APART)
 
     @modules(_MODULES, allowed_dtypes=[torch.float32])
     def test_its_state_goes_through_a_file(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = _inputs(module_info, device, dtype, training)[0]
-        module = _module(module_info, made, dtype).to(device).train(training)
+        sample = _inputs(module_info, device, dtype, training)[0]
+        module = _module(module_info, sample, dtype).to(device).train(training)
         file = io.BytesIO()
         torch.save(module.state_dict(), file)
         file.seek(0)
-        other = _module(module_info, made, dtype, seed=1).to(device)
+        other = _module(module_info, sample, dtype, seed=1).to(device)
         other.load_state_dict(torch.load(file))
         self.assertEqual(other.state_dict(), module.state_dict())
         for leaf in other.state_dict().values():
@@ -57,18 +57,18 @@ _APART = {"rtol": 1e-3, "atol": 1e-4}
 
 def _inputs(info: Any, device: str, dtype: torch.dtype, training: bool) -> list[Any]:
     torch.manual_seed(0)
-    made = info.module_inputs_func(
+    samples = info.module_inputs_func(
         info, device=device, dtype=dtype, requires_grad=True, training=training
     )
-    return list(itertools.islice(made, _SAMPLES))
+    return list(itertools.islice(samples, _SAMPLES))
 
 
-def _module(info: Any, made: Any, dtype: torch.dtype, seed: int = 0) -> torch.nn.Module:
+def _module(info: Any, sample: Any, dtype: torch.dtype, seed: int = 0) -> torch.nn.Module:
     torch.manual_seed(seed)
     args = pytree.tree_map_only(
         torch.Tensor,
         lambda leaf: leaf.detach().cpu(),
-        (made.constructor_input.args, made.constructor_input.kwargs),
+        (sample.constructor_input.args, sample.constructor_input.kwargs),
     )
     module = info.module_cls(*args[0], **args[1])
     assert isinstance(module, torch.nn.Module)

@@ -55,8 +55,8 @@ class TestOperators(TestCase):
                     self.skipTest("its result is not unique")
                 _skip_what_draws(op)
                 _skip_what_varies(op, sample)
-                theirs = _call(op, _moved(sample, "cpu"))
-                self.assertEqual(_moved(_call(op, sample), "cpu"), theirs, **_APART)
+                expected = _call(op, _moved(sample, "cpu"))
+                self.assertEqual(_moved(_call(op, sample), "cpu"), expected, **_APART)
             elif op.ref is None:
                 self.skipTest("op_db has no NumPy function for it")
             else:
@@ -82,9 +82,9 @@ class TestOperators(TestCase):
             expected = _call(op, sample)
             if not all(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(expected)):
                 self.skipTest("its result has no tensors")
-            place = pytree.tree_map(torch.zeros_like, expected)
+            zeros = pytree.tree_map(torch.zeros_like, expected)
             empty = pytree.tree_map(lambda leaf: leaf.new_empty(0), expected)
-            for out in (place, empty):
+            for out in (zeros, empty):
                 result = _call(op, sample, out=out)
                 self.assertEqual(out, expected)
                 if result is None:
@@ -142,12 +142,12 @@ def _skip_what_varies(op: Any, sample: Any) -> None:
     """Skip operators with random or uninitialised results: two calls may differ."""
     if "empty" in op.name or op.name in {"resize_", "resize_as_"}:
         raise unittest.SkipTest("its result is uninitialised memory")
-    found = []
+    results = []
     for seed in (0, 1):
         torch.manual_seed(seed)
-        found.append(_call(op, _moved(sample, "cpu")))
+        results.append(_call(op, _moved(sample, "cpu")))
     try:
-        torch.testing.assert_close(found[0], found[1], rtol=0, atol=0, equal_nan=True)
+        torch.testing.assert_close(results[0], results[1], rtol=0, atol=0, equal_nan=True)
     except (AssertionError, TypeError):
         raise unittest.SkipTest("its result is random") from None
 

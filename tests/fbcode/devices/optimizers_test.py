@@ -35,23 +35,23 @@ class TestOptimizers(TestCase):
 
     @optims(_OPTIMIZERS, dtypes=[torch.float32])
     def test_agrees_with_the_cpu(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        for made in _configurations(optim_info, device):
-            found = []
-            for place in (device, "cpu"):
-                model, closure = _problem(place, dtype)
-                optimizer = optim_info.optim_cls(model.parameters(), **made.kwargs)
+        for configuration in _configurations(optim_info, device):
+            results = []
+            for target in (device, "cpu"):
+                model, closure = _problem(target, dtype)
+                optimizer = optim_info.optim_cls(model.parameters(), **configuration.kwargs)
                 for _ in range(3):
                     optimizer.step(closure)
-                found.append([parameter.detach().cpu() for parameter in model.parameters()])
-            self.assertEqual(found[0], found[1], msg=made.desc, rtol=1e-3, atol=1e-4)
+                results.append([parameter.detach().cpu() for parameter in model.parameters()])
+            self.assertEqual(results[0], results[1], msg=configuration.desc, rtol=1e-3, atol=1e-4)
 
     @optims(_OPTIMIZERS, dtypes=[torch.float32])
     def test_goes_on_where_it_was_saved(
         self, device: str, dtype: torch.dtype, optim_info: Any
     ) -> None:
-        for made in _configurations(optim_info, device):
+        for configuration in _configurations(optim_info, device):
             model, closure = _problem(device, dtype)
-            optimizer = optim_info.optim_cls(model.parameters(), **made.kwargs)
+            optimizer = optim_info.optim_cls(model.parameters(), **configuration.kwargs)
             for _ in range(2):
                 optimizer.step(closure)
             file = io.BytesIO()
@@ -60,17 +60,19 @@ class TestOptimizers(TestCase):
             weights, state = torch.load(file)
             again, closure_again = _problem(device, dtype)
             again.load_state_dict(weights)
-            resumed = optim_info.optim_cls(again.parameters(), **made.kwargs)
+            resumed = optim_info.optim_cls(again.parameters(), **configuration.kwargs)
             resumed.load_state_dict(state)
             optimizer.step(closure)
             resumed.step(closure_again)
-            self.assertEqual(again.state_dict(), model.state_dict(), msg=made.desc)
+            self.assertEqual(again.state_dict(), model.state_dict(), msg=configuration.desc)
 
 
 def _configurations(info: Any, device: str) -> list[Any]:
     """Return the first arguments of torch's table whose step counts are numbers, not tensors."""
-    made = (each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused"))
-    return list(itertools.islice(made, _CONFIGURATIONS))
+    configurations = (
+        each for each in info.optim_inputs_func(device="cpu") if not each.kwargs.get("fused")
+    )
+    return list(itertools.islice(configurations, _CONFIGURATIONS))
 
 
 def _problem(device: str, dtype: torch.dtype) -> tuple[torch.nn.Module, Callable[[], torch.Tensor]]:

@@ -51,9 +51,9 @@ class TestGroup(MultiProcContinuousTest):
         self.assertEqual(value, torch.arange(4))
 
     def test_all_gather_of_objects(self) -> None:
-        found: list[Any] = [None] * WORLD
-        dist.all_gather_object(found, {"rank": self.rank})
-        self.assertEqual(found, [{"rank": 0}, {"rank": 1}])
+        gathered: list[Any] = [None] * WORLD
+        dist.all_gather_object(gathered, {"rank": self.rank})
+        self.assertEqual(gathered, [{"rank": 0}, {"rank": 1}])
 
     def test_replicas_have_the_gradients_of_the_whole_batch(self) -> None:
         batch = torch.randn(WORLD * 4, 3)
@@ -61,8 +61,8 @@ class TestGroup(MultiProcContinuousTest):
         model(batch.chunk(WORLD)[self.rank]).square().mean().backward()
         alone = _network()
         alone(batch).square().mean().backward()
-        for ours, theirs in zip(model.parameters(), alone.parameters(), strict=True):
-            self.assertEqual(ours.grad, theirs.grad)
+        for actual, expected in zip(model.parameters(), alone.parameters(), strict=True):
+            self.assertEqual(actual.grad, expected.grad)
 
     def test_a_mesh_has_a_group_for_each_dimension(self) -> None:
         mesh = dist.init_device_mesh("cpu", (1, WORLD), mesh_dim_names=("data", "model"))
@@ -84,20 +84,20 @@ class TestGroup(MultiProcContinuousTest):
 
     def test_a_sharded_module_trains_as_a_whole_one(self) -> None:
         torch.manual_seed(0)
-        ours, theirs = MLP(4), MLP(4)
-        theirs.load_state_dict(ours.state_dict())
-        fully_shard(ours, mesh=dist.init_device_mesh("cpu", (WORLD,)))
+        sharded, reference = MLP(4), MLP(4)
+        reference.load_state_dict(sharded.state_dict())
+        fully_shard(sharded, mesh=dist.init_device_mesh("cpu", (WORLD,)))
         batch = torch.randn(WORLD * 2, 4)
-        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (ours, theirs)]
+        optimizers = [torch.optim.SGD(each.parameters(), lr=0.1) for each in (sharded, reference)]
         for _ in range(2):
-            for each, optimizer, given in (
-                (ours, optimizers[0], batch.chunk(WORLD)[self.rank]),
-                (theirs, optimizers[1], batch),
+            for each, optimizer, inputs in (
+                (sharded, optimizers[0], batch.chunk(WORLD)[self.rank]),
+                (reference, optimizers[1], batch),
             ):
-                each(given).square().mean().backward()
+                each(inputs).square().mean().backward()
                 optimizer.step()
                 optimizer.zero_grad()
-        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+        for one, other in zip(sharded.parameters(), reference.parameters(), strict=True):
             assert isinstance(one, DTensor)
             self.assertEqual(one.full_tensor(), other)
 
@@ -140,9 +140,9 @@ class TestShards(DTensorTestBase):
     @with_comms
     def test_sum_of_shards(self) -> None:
         mesh = self.build_device_mesh()
-        whole = torch.arange(8.0)
+        tensor = torch.arange(8.0)
         self.assertEqual(
-            distribute_tensor(whole, mesh, [Shard(0)]).sum().full_tensor().item(), 28.0
+            distribute_tensor(tensor, mesh, [Shard(0)]).sum().full_tensor().item(), 28.0
         )
 
 

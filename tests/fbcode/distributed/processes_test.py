@@ -33,16 +33,16 @@ def _run(test: str) -> unittest.TestResult:
 
 
 @pytest.mark.parametrize(
-    ("test", "words"),
+    ("test", "message"),
     [
         ("one_rank_raises", "ValueError: rank one says no"),
         ("the_first_ends", "Expected exit code 0 but got 3"),
     ],
 )
-def test_a_fault_of_one_rank_is_one_of_the_test(test: str, words: str) -> None:
+def test_a_fault_of_one_rank_is_one_of_the_test(test: str, message: str) -> None:
     result = _run(test)
     ((_, trace),) = result.failures + result.errors
-    assert words in trace
+    assert message in trace
 
 
 def test_ranks_that_skip_are_a_skip_with_its_reason() -> None:

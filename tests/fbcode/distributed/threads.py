@@ -32,7 +32,7 @@ class TestThreads(MultiThreadedTestCase):
     def test_a_tensor_in_shards_becomes_whole(self) -> None:
         mesh = dist.init_device_mesh("cpu", (WORLD,))
         # Random numbers would differ between threads, and results could not be compared.
-        whole = torch.arange(8.0)
-        shards = distribute_tensor(whole, mesh, [Shard(0)])
+        tensor = torch.arange(8.0)
+        shards = distribute_tensor(tensor, mesh, [Shard(0)])
         self.assertEqual(shards.to_local().shape, (2,))
-        self.assertEqual(shards.redistribute(mesh, [Replicate()]).to_local(), whole)
+        self.assertEqual(shards.redistribute(mesh, [Replicate()]).to_local(), tensor)
