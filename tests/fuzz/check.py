@@ -36,11 +36,11 @@ def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]
     """Yield a finding for each mode in which the program of a seed differs from the CPU."""
     program = generate(seed)
     for mode in modes:
-        what = differs(program, mode)
-        if not what:
+        text = differs(program, mode)
+        if not text:
             continue
         small = minimise(program, partial(_differs_in, mode)) if shrink else program
-        yield Finding(seed, mode, differs(small, mode) or what, small)
+        yield Finding(seed, mode, differs(small, mode) or text, small)
 
 
 def _differs_in(mode: str, program: Program) -> bool:
@@ -53,9 +53,9 @@ def differs(program: Program, mode: str) -> str:
         program = program.without_values()
     cpu = run(program, "cpu")
     with torch.tpu.eager_mode(mode):
-        what = difference(program, cpu, run(program, "tpu"))
-        if what or mode != "fused":
-            return what
+        text = difference(program, cpu, run(program, "tpu"))
+        if text or mode != "fused":
+            return text
         # A fused program is compiled in the background, and is ready for the third run.
         run(program, "tpu")
         torch.tpu.wait_for_compiles()

@@ -31,9 +31,9 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
         ):
             return f"line {number}: {line}: the CPU has {expected or 'no error'}, tpu {actual or 'none'}"
     for name in {**cpu.unreadable, **device.unreadable}:
-        theirs, ours = cpu.unreadable.get(name), device.unreadable.get(name)
-        if theirs != ours:
-            return f"{name}: the CPU has {theirs or 'no error'} at the end, tpu {ours or 'none'}"
+        cpu_error, device_error = cpu.unreadable.get(name), device.unreadable.get(name)
+        if cpu_error != device_error:
+            return f"{name}: the CPU has {cpu_error or 'no error'} at the end, tpu {device_error or 'none'}"
     if [*cpu.tensors] != [*device.tensors]:
         return f"{sorted({*cpu.tensors} ^ {*device.tensors})}: a tensor on one device only"
     # A cast to a more precise dtype keeps the error of the less precise one.
@@ -55,10 +55,10 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
 
 def _differs(cpu: Observed, device: Observed, tolerance: float) -> str:
     """Return a difference of two tensors. `tolerance` is 0 if the values must be exact."""
-    for what in ("stride", "offset", "requires_grad"):
-        expected, actual = getattr(cpu, what), getattr(device, what)
+    for attribute in ("stride", "offset", "requires_grad"):
+        expected, actual = getattr(cpu, attribute), getattr(device, attribute)
         if expected != actual:
-            return f"{what} {expected} on the CPU, {actual} on tpu"
+            return f"{attribute} {expected} on the CPU, {actual} on tpu"
     if text := _values_differ(cpu.values, device.values, tolerance):
         return text
     if (cpu.gradient is None) != (device.gradient is None):

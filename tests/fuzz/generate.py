@@ -49,13 +49,13 @@ def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
     """Return the program of a seed as a State, which can grow further."""
     state = State(seed)
-    wanted = state.random.randint(least, most)
+    length = state.random.randint(least, most)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for _ in range(3):
             _add_leaf(state)
-        for _ in range(wanted * 4):
-            if len(state.lines) >= wanted:
+        for _ in range(length * 4):
+            if len(state.lines) >= length:
                 break
             roll = state.random.random()
             if roll < 0.06:
@@ -72,7 +72,7 @@ def add_line(state: State, operator: Operator) -> bool:
     """Add a line of an operator, if there are tensors for it."""
     wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
-    for place, conditions in zip("xyz", operator.conditions, strict=False):
+    for placeholder, conditions in zip("xyz", operator.conditions, strict=False):
         name = state.pick(
             lambda x, conditions=conditions: (
                 is_filled(x) if wild else all(holds(x) for holds in conditions)
@@ -81,7 +81,7 @@ def add_line(state: State, operator: Operator) -> bool:
         )
         if name is None:
             return False
-        names[place] = name
+        names[placeholder] = name
     first = state.names[names["x"]]
     choices = {
         "dim": lambda: (

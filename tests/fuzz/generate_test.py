@@ -79,8 +79,8 @@ _PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("line", "other", "what"), _PLANTED)
-def test_a_planted_difference_is_found_and_made_small(line: str, other: str, what: str) -> None:
+@pytest.mark.parametrize(("line", "other", "prefix"), _PLANTED)
+def test_a_planted_difference_is_found_and_made_small(line: str, other: str, prefix: str) -> None:
     before = ["t1 = values((3, 2), torch.float32, 7)", "t9 = t1.clone()"]
     after = [f"t{n} = t9 * {n}" for n in range(10, 40)]
     program = Program((*before, line, *after), frozenset({"t1", "t2", "t9"}))
@@ -91,7 +91,7 @@ def test_a_planted_difference_is_found_and_made_small(line: str, other: str, wha
             candidate, run(candidate, "cpu"), run(replace(candidate, lines=lines), "cpu")
         )
 
-    assert differs(program).startswith(what)
+    assert differs(program).startswith(prefix)
     small = minimise(program, lambda candidate: bool(differs(candidate)))
     assert line in small.lines
     assert len(small.lines) <= 2
@@ -107,11 +107,13 @@ def test_minimise_keeps_what_is_needed_and_no_more(needed: set[int], size: int) 
 
 def test_an_index_out_of_range_is_one_of_two_errors() -> None:
     lines = [f"raise {error}" for error in ("RuntimeError", "IndexError", "ValueError")]
-    ours, theirs, other = (run(Program((line,), frozenset()), "cpu") for line in lines)
+    actual, expected, other = (run(Program((line,), frozenset()), "cpu") for line in lines)
     by_value = Program((lines[0],), frozenset(), frozenset({lines[0]}))
-    assert difference(by_value, theirs, ours) == ""
-    assert difference(by_value, theirs, other).startswith("line 0: ")
-    assert difference(replace(by_value, by_value=frozenset()), theirs, ours).startswith("line 0: ")
+    assert difference(by_value, expected, actual) == ""
+    assert difference(by_value, expected, other).startswith("line 0: ")
+    assert difference(replace(by_value, by_value=frozenset()), expected, actual).startswith(
+        "line 0: "
+    )
 
 
 def test_no_line_makes_a_dtype_that_the_device_lacks() -> None:

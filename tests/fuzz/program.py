@@ -119,15 +119,15 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
 
 def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
     """Return the readable tensors of a namespace with gradients, and the read errors of others."""
-    seen, unreadable = {}, {}
+    tensors, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
-                seen[name] = _observed(tensor)
+                tensors[name] = _observed(tensor)
             except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
                 # Happens on the CPU: autograd refuses a view after some changes of its base.
                 unreadable[name] = type(error).__name__
-    return seen, unreadable
+    return tensors, unreadable
 
 
 def _observed(tensor: torch.Tensor) -> Observed:

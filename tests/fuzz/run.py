@@ -31,21 +31,23 @@ def main(argv: list[str]) -> int:
 
     warnings.simplefilter("ignore")
     begin, _, end = _SEEDS.value.partition(":")
-    start, found, count = time.monotonic(), 0, 0
+    start, findings, count = time.monotonic(), 0, 0
     for seed in range(int(begin), int(end)):
         if _MINUTES.value and time.monotonic() - start > 60 * _MINUTES.value:
             break
         count += 1
         for finding in check(seed, _MODES.value, shrink=_SHRINK.value):
-            found += 1
+            findings += 1
             print(finding, flush=True)
         if count % 20 == 0:
             seconds = time.monotonic() - start
             print(
-                f"{count} programs, {found} findings, {seconds:.0f} s", file=sys.stderr, flush=True
+                f"{count} programs, {findings} findings, {seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
             )
-    print(f"{count} programs in {','.join(_MODES.value)}: {found} differ from the CPU")
-    return 1 if found else 0
+    print(f"{count} programs in {','.join(_MODES.value)}: {findings} differ from the CPU")
+    return 1 if findings else 0
 
 
 if __name__ == "__main__":

@@ -43,14 +43,14 @@ class State:
 
     def pick(self, condition: Condition = lambda _: True, *, exact: bool = False) -> str | None:
         """Return the name of a tensor that meets the condition, preferring recent tensors."""
-        found = [
+        names = [
             name
             for name, tensor in self.tensors().items()
             if (not exact or name in self.exact) and _holds(condition, tensor)
         ]
-        if not found:
+        if not names:
             return None
-        return found[-1 - min(int(self.random.expovariate(0.25)), len(found) - 1)]
+        return names[-1 - min(int(self.random.expovariate(0.25)), len(names) - 1)]
 
     def add(
         self, line: str, *, reads: tuple[str, ...], rounds: bool = False, refused: bool = False
@@ -68,9 +68,9 @@ class State:
             if refused:
                 self._add_refused(line, unwritten)
             return False
-        made = [name for name, x in self.tensors().items() if x.dtype in _ABSENT]
-        if made:
-            for name in made:
+        unsupported = [name for name, x in self.tensors().items() if x.dtype in _ABSENT]
+        if unsupported:
+            for name in unsupported:
                 del self.names[name]
             return False
         self.lines.append(line)
