@@ -24,26 +24,26 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
 
 
 def check(
-    what: str,
-    ours: Any,
-    theirs: Any,
+    label: str,
+    actual: Any,
+    expected: Any,
     *,
     strides: bool = False,
     anywhere: bool = False,
     like: torch.dtype | None = None,
     truth: Callable[[], Any] | None = None,
 ) -> None:
-    """Compare two structures of tensors. Raises Mismatch, which begins with `what`.
+    """Compare two structures of tensors. Raises Mismatch, which begins with `label`.
 
-    Tensors of `ours` must be on tpu, unless `anywhere`. `like` is the dtype whose tolerance
-    applies. `truth` returns the results in a wider dtype: values may differ from `theirs` if they
+    Tensors of `actual` must be on tpu, unless `anywhere`. `like` is the dtype whose tolerance
+    applies. `truth` returns the results in a wider dtype: values may differ from `expected` if they
     are nearer to the truth.
     """
-    ours, theirs = _leaves(ours), _leaves(theirs)
-    if len(ours) != len(theirs):
-        raise Mismatch(f"{what}: {len(ours)} results for {len(theirs)}")
-    for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-        name = f"{what} {index}" if len(theirs) > 1 else what
+    actual, expected = _leaves(actual), _leaves(expected)
+    if len(actual) != len(expected):
+        raise Mismatch(f"{label}: {len(actual)} results for {len(expected)}")
+    for index, (one, other) in enumerate(zip(actual, expected, strict=True)):
+        name = f"{label} {index}" if len(expected) > 1 else label
         if not anywhere:
             on_device(name, one)
         try:
@@ -53,58 +53,60 @@ def check(
                 raise
 
 
-def equal(what: str, ours: Any, theirs: Any) -> None:
-    """Compare two structures of tensors bit for bit. Raises Mismatch, which begins with `what`."""
-    for one, other in zip(_leaves(ours), _leaves(theirs), strict=True):
+def equal(label: str, actual: Any, expected: Any) -> None:
+    """Compare two structures of tensors bit for bit. Raises Mismatch, which begins with `label`."""
+    for one, other in zip(_leaves(actual), _leaves(expected), strict=True):
         if isinstance(other, torch.Tensor):
             same = torch.equal(one.detach().cpu(), other.detach().cpu())
         else:
             same = one == other
         if not same:
-            raise Mismatch(f"{what}: not the same values")
+            raise Mismatch(f"{label}: not the same values")
 
 
-def on_device(what: str, structure: Any) -> None:
-    """Raise Mismatch, which begins with `what`, for a tensor that is not on tpu."""
+def on_device(label: str, structure: Any) -> None:
+    """Raise Mismatch, which begins with `label`, for a tensor that is not on tpu."""
     for leaf in _leaves(structure):
         if isinstance(leaf, torch.Tensor) and leaf.device.type != "tpu":
-            raise Mismatch(f"{what}: a tensor is on {leaf.device}")
+            raise Mismatch(f"{label}: a tensor is on {leaf.device}")
 
 
 class _OtherValues(Mismatch):
     """A mismatch of values only."""
 
 
-def _is_nearer(ours: torch.Tensor, theirs: torch.Tensor, truth: torch.Tensor) -> bool:
+def _is_nearer(actual: torch.Tensor, expected: torch.Tensor, truth: torch.Tensor) -> bool:
     def error(tensor: torch.Tensor) -> torch.Tensor:
         return (_values(tensor).to(truth.dtype) - _values(truth)).abs().max()
 
-    return bool(error(ours) <= error(theirs))
+    return bool(error(actual) <= error(expected))
 
 
-def _check_leaf(what: str, ours: Any, theirs: Any, strides: bool, like: torch.dtype | None) -> None:
-    if not isinstance(theirs, torch.Tensor):
-        if ours != theirs:
-            raise Mismatch(f"{what}: {ours!r} for {theirs!r}")
+def _check_leaf(
+    label: str, actual: Any, expected: Any, strides: bool, like: torch.dtype | None
+) -> None:
+    if not isinstance(expected, torch.Tensor):
+        if actual != expected:
+            raise Mismatch(f"{label}: {actual!r} for {expected!r}")
         return
-    if not isinstance(ours, torch.Tensor):
-        raise Mismatch(f"{what}: {ours!r} for a tensor")
-    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+    if not isinstance(actual, torch.Tensor):
+        raise Mismatch(f"{label}: {actual!r} for a tensor")
+    if (actual.dtype, actual.shape) != (expected.dtype, expected.shape):
         raise Mismatch(
-            f"{what}: {ours.dtype} {list(ours.shape)} for {theirs.dtype} {list(theirs.shape)}"
+            f"{label}: {actual.dtype} {list(actual.shape)} for {expected.dtype} {list(expected.shape)}"
         )
-    if strides and ours.layout is torch.strided and ours.stride() != theirs.stride():
-        raise Mismatch(f"{what}: strides {ours.stride()} for {theirs.stride()}")
-    if ours.layout != theirs.layout:
-        raise Mismatch(f"{what}: {ours.layout} for {theirs.layout}")
-    rtol, atol = TOLERANCES.get(like or theirs.dtype, (0.0, 0.0))
+    if strides and actual.layout is torch.strided and actual.stride() != expected.stride():
+        raise Mismatch(f"{label}: strides {actual.stride()} for {expected.stride()}")
+    if actual.layout != expected.layout:
+        raise Mismatch(f"{label}: {actual.layout} for {expected.layout}")
+    rtol, atol = TOLERANCES.get(like or expected.dtype, (0.0, 0.0))
     try:
         torch.testing.assert_close(
-            _values(ours), _values(theirs), rtol=rtol, atol=atol, equal_nan=True
+            _values(actual), _values(expected), rtol=rtol, atol=atol, equal_nan=True
         )
     except AssertionError as differs:
         lines = [line for line in str(differs).splitlines() if line]
-        raise _OtherValues(f"{what}: {'; '.join(lines)[:250]}") from None
+        raise _OtherValues(f"{label}: {'; '.join(lines)[:250]}") from None
 
 
 def _values(tensor: torch.Tensor) -> torch.Tensor:

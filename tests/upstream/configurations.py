@@ -22,9 +22,9 @@ _DTYPES = (torch.float32, torch.float64)
 def rows() -> list[Row]:
     """Return a row for every configuration, in single and in double precision."""
     return [
-        Row(Table.CONFIGURATIONS, name, dtype, "train" if made["train"] else "eval")
+        Row(Table.CONFIGURATIONS, name, dtype, "train" if entry["train"] else "eval")
         for dtype in _DTYPES
-        for name, made in _TABLE.items()
+        for name, entry in _TABLE.items()
     ]
 
 
@@ -55,34 +55,34 @@ def _table() -> dict[str, dict[str, Any]]:
         (common_nn.CriterionTest, common_nn.criterion_tests),
     ):
         for entry in entries:
-            given = {key: value for key, value in entry.items() if key != "module_name"}
-            given.setdefault("constructor", getattr(torch.nn, entry.get("module_name", ""), None))
+            options = {key: value for key, value in entry.items() if key != "module_name"}
+            options.setdefault("constructor", getattr(torch.nn, entry.get("module_name", ""), None))
             name = entry.get("fullname") or f"{entry['module_name']}_{entry.get('desc', '')}"
             name = name.rstrip("_").replace(" ", "_")
             if name in table:
                 raise ValueError(
                     f"common_nn: two entries are called '{name}'. Give them different names"
                 )
-            table[name] = {"kind": kind, "given": given, "train": entry.get("test_cuda", True)}
+            table[name] = {"kind": kind, "given": options, "train": entry.get("test_cuda", True)}
     return table
 
 
 def _sample(row: Row) -> modules.Sample:
-    made = _TABLE[row.name]
+    entry = _TABLE[row.name]
     torch.manual_seed(0)
-    with set_default_dtype(made["given"].get("default_dtype") or torch.float32):
-        case = made["kind"](**made["given"])
+    with set_default_dtype(entry["given"].get("default_dtype") or torch.float32):
+        case = entry["kind"](**entry["given"])
         inputs = _arguments(case._get_input())
-        if made["kind"] is common_nn.CriterionTest:
+        if entry["kind"] is common_nn.CriterionTest:
             inputs = (*inputs, *_arguments(case._get_target()), *case.extra_args)
     called = pytree.tree_map_only(torch.Tensor, lambda leaf: _as(leaf, row.dtype), inputs)
     constructed = FunctionInput(*case.constructor_args)
     info = _Info(case.constructor)
-    return modules.Sample(info, made["train"], row.dtype, constructed, FunctionInput(*called))
+    return modules.Sample(info, entry["train"], row.dtype, constructed, FunctionInput(*called))
 
 
-def _arguments(given: Any) -> tuple[Any, ...]:
-    return given if isinstance(given, tuple) else (given,)
+def _arguments(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _as(leaf: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

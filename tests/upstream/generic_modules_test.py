@@ -52,10 +52,10 @@ _REFUSING = [info for info in module_db if info.module_error_inputs_func]
 
 
 def inputs(info: Any, device: str, dtype: torch.dtype, training: bool) -> list[Any]:
-    made = info.module_inputs_func(
+    samples = info.module_inputs_func(
         info, device=device, dtype=dtype, requires_grad=True, training=training
     )
-    return list(made)[:2]
+    return list(samples)[:2]
 
 
 class TestModules(TestCase):
@@ -63,18 +63,18 @@ class TestModules(TestCase):
     def test_forward_and_factory_arguments(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        for made in inputs(module_info, device, dtype, training):
-            args, kwargs = made.constructor_input.args, made.constructor_input.kwargs
+        for sample in inputs(module_info, device, dtype, training):
+            args, kwargs = sample.constructor_input.args, sample.constructor_input.kwargs
             module = module_info.module_cls(*args, **kwargs, **_factory(module_info, device, dtype))
             module.to(device).train(training)
-            result = module(*made.forward_input.args, **made.forward_input.kwargs)
+            result = module(*sample.forward_input.args, **sample.forward_input.kwargs)
             leaves = torch.utils._pytree.tree_leaves(result)
             for leaf in [*leaves, *module.parameters(), *module.buffers()]:
                 if isinstance(leaf, torch.Tensor):
                     self.assertEqual(leaf.device.type, torch.device(device).type)
-            if made.reference_fn is not None:
-                expected = made.reference_fn(
-                    module, *made.forward_input.args, **made.forward_input.kwargs
+            if sample.reference_fn is not None:
+                expected = sample.reference_fn(
+                    module, *sample.forward_input.args, **sample.forward_input.kwargs
                 )
                 self.assertEqual(result, expected)
 
@@ -82,10 +82,10 @@ class TestModules(TestCase):
     def test_save_load(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, device, dtype, training)[0]
+        sample = inputs(module_info, device, dtype, training)[0]
         torch.manual_seed(0)
         module = module_info.module_cls(
-            *made.constructor_input.args, **made.constructor_input.kwargs
+            *sample.constructor_input.args, **sample.constructor_input.kwargs
         )
         module.to(device).train(training)
         file = io.BytesIO()
@@ -98,32 +98,32 @@ class TestModules(TestCase):
     def test_inputs_that_do_not_lie_in_order(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, device, dtype, training)[0]
-        module = _on(device, module_info, made, training)
-        given = (made.forward_input.args, made.forward_input.kwargs)
+        sample = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, sample, training)
+        arguments = (sample.forward_input.args, sample.forward_input.kwargs)
         apart = pytree.tree_map_only(
-            torch.Tensor, lambda x: noncontiguous_like(x) if x.numel() > 1 else x, given
+            torch.Tensor, lambda x: noncontiguous_like(x) if x.numel() > 1 else x, arguments
         )
-        found = [_results_and_gradients(module, *each) for each in (given, apart)]
-        self.assertEqual(found[1], found[0])
+        results = [_results_and_gradients(module, *each) for each in (arguments, apart)]
+        self.assertEqual(results[1], results[0])
 
     @modules(_SMALL, allowed_dtypes=[torch.float32])
     def test_parameters_travel_with_their_gradients(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, device, dtype, training)[0]
+        sample = inputs(module_info, device, dtype, training)[0]
         for swap in (False, True):
-            module = _on("cpu", module_info, made, training)
+            module = _on("cpu", module_info, sample, training)
             for parameter in module.parameters():
                 parameter.grad = torch.ones_like(parameter)
             before = list(module.parameters())
             torch.__future__.set_swap_module_params_on_conversion(swap)
             self.addCleanup(torch.__future__.set_swap_module_params_on_conversion, False)
             values = [parameter.detach().clone() for parameter in before]
-            for place in (device, "cpu"):
-                module.to(place)
+            for target in (device, "cpu"):
+                module.to(target)
                 for parameter, value in zip(module.parameters(), values, strict=True):
-                    self.assertEqual(parameter.device.type, torch.device(place).type)
+                    self.assertEqual(parameter.device.type, torch.device(target).type)
                     assert parameter.grad is not None
                     self.assertEqual(parameter.grad, torch.ones_like(parameter))
                     self.assertEqual(parameter, value)
@@ -137,21 +137,21 @@ class TestModules(TestCase):
     def test_from_one_device_to_another(
         self, devices: list[str], dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, "cpu", dtype, training)[0]
-        module, found = _on("cpu", module_info, made, training), []
-        for place in devices[:2]:
+        sample = inputs(module_info, "cpu", dtype, training)[0]
+        module, results = _on("cpu", module_info, sample, training), []
+        for target in devices[:2]:
             # A copy for each device, because a call changes the running statistics.
-            placed = copy.deepcopy(module).to(place)
+            placed = copy.deepcopy(module).to(target)
             args, kwargs = pytree.tree_map_only(
                 torch.Tensor,
-                lambda x, place=place: x.detach().to(place).requires_grad_(x.requires_grad),
-                (made.forward_input.args, made.forward_input.kwargs),
+                lambda x, target=target: x.detach().to(target).requires_grad_(x.requires_grad),
+                (sample.forward_input.args, sample.forward_input.kwargs),
             )
-            found.append(_results_and_gradients(placed, args, kwargs))
-            for leaf in [*pytree.tree_leaves(found[-1]), *placed.state_dict().values()]:
+            results.append(_results_and_gradients(placed, args, kwargs))
+            for leaf in [*pytree.tree_leaves(results[-1]), *placed.state_dict().values()]:
                 if isinstance(leaf, torch.Tensor):
-                    self.assertEqual(leaf.device, torch.device(place))
-        self.assertEqual(found[0], found[1])
+                    self.assertEqual(leaf.device, torch.device(target))
+        self.assertEqual(results[0], results[1])
         module.to(devices[1]).to(devices[0])
         for leaf in module.state_dict().values():
             self.assertEqual(leaf.device, torch.device(devices[0]))
@@ -160,19 +160,19 @@ class TestModules(TestCase):
     def test_half_precision_by_conversion(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, device, dtype, training)[0]
-        module = _on(device, module_info, made, training).bfloat16()
-        given = pytree.tree_map_only(
+        sample = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, sample, training).bfloat16()
+        arguments = pytree.tree_map_only(
             torch.Tensor,
             lambda x: x.detach().bfloat16() if x.is_floating_point() else x,
-            (made.forward_input.args, made.forward_input.kwargs),
+            (sample.forward_input.args, sample.forward_input.kwargs),
         )
-        result = module(*given[0], **given[1])
+        result = module(*arguments[0], **arguments[1])
         expected = copy.deepcopy(module).float()(
-            *made.forward_input.args, **made.forward_input.kwargs
+            *sample.forward_input.args, **sample.forward_input.kwargs
         )
-        ours, wide = pytree.tree_leaves(result), pytree.tree_leaves(expected)
-        for mine, other in zip(ours, wide, strict=True):
+        narrow, wide = pytree.tree_leaves(result), pytree.tree_leaves(expected)
+        for mine, other in zip(narrow, wide, strict=True):
             if isinstance(mine, torch.Tensor) and mine.is_floating_point():
                 self.assertEqual(mine.dtype, torch.bfloat16)
                 self.assertEqual(mine.float(), other, rtol=0.05, atol=0.05)
@@ -181,10 +181,10 @@ class TestModules(TestCase):
     def test_gradients_of_both_orders(
         self, device: str, dtype: torch.dtype, module_info: Any, training: bool
     ) -> None:
-        made = inputs(module_info, device, dtype, training)[0]
-        module = _on(device, module_info, made, training)
-        given = (made.forward_input.args, made.forward_input.kwargs)
-        leaves, spec = pytree.tree_flatten(given)
+        sample = inputs(module_info, device, dtype, training)[0]
+        module = _on(device, module_info, sample, training)
+        arguments = (sample.forward_input.args, sample.forward_input.kwargs)
+        leaves, spec = pytree.tree_flatten(arguments)
         where = [i for i, x in enumerate(leaves) if isinstance(x, torch.Tensor) and x.requires_grad]
 
         def call(*inputs: torch.Tensor) -> Any:
@@ -207,25 +207,25 @@ class TestModules(TestCase):
             module_info, device=device, dtype=dtype, requires_grad=False, training=training
         )
         for case in list(refused)[:6]:
-            made = case.module_error_input
-            args, kwargs = made.constructor_input.args, made.constructor_input.kwargs
+            sample = case.module_error_input
+            args, kwargs = sample.constructor_input.args, sample.constructor_input.kwargs
             if case.error_on == ModuleErrorEnum.CONSTRUCTION_ERROR:
                 with self.assertRaisesRegex(case.error_type, case.error_regex):
                     module_info.module_cls(*args, **kwargs)
                 continue
             module = module_info.module_cls(*args, **kwargs).to(device)
             with self.assertRaisesRegex(case.error_type, case.error_regex):
-                module(*made.forward_input.args, **made.forward_input.kwargs)
+                module(*sample.forward_input.args, **sample.forward_input.kwargs)
 
 
-def _on(device: str, info: Any, made: Any, training: bool) -> torch.nn.Module:
+def _on(device: str, info: Any, sample: Any, training: bool) -> torch.nn.Module:
     torch.manual_seed(0)
-    constructed = made.constructor_input
+    constructed = sample.constructor_input
     # Tensor arguments are already on the device, and so are parameters made from them.
     module = info.module_cls(*constructed.args, **constructed.kwargs)
     dtype = next(
         x.dtype
-        for x in pytree.tree_leaves((made.forward_input.args, made.forward_input.kwargs))
+        for x in pytree.tree_leaves((sample.forward_input.args, sample.forward_input.kwargs))
         if isinstance(x, torch.Tensor) and (x.is_floating_point() or info.name == "nn.Embedding")
     )
     assert isinstance(module, torch.nn.Module)

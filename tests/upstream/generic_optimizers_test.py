@@ -33,42 +33,46 @@ class TestOptimizers(TestCase):
         configurations = _get_optim_inputs_including_global_cliquey_kwargs(
             device, dtype, optim_info, skip=("differentiable",)
         )
-        self.assertTrue(any(made.kwargs.get("foreach") for made in configurations))
-        found: dict[str, list[Any]] = {}
-        for made in configurations:
+        self.assertTrue(
+            any(configuration.kwargs.get("foreach") for configuration in configurations)
+        )
+        parameters: dict[str, list[Any]] = {}
+        for configuration in configurations:
             torch.manual_seed(0)
             model = torch.nn.Linear(4, 3, dtype=dtype)
             x = torch.ones(2, 4, dtype=dtype, device=device)
             model.to(device)
-            kwargs = copy.deepcopy(made.kwargs)
+            kwargs = copy.deepcopy(configuration.kwargs)
             optimizer = optim_info.optim_cls(model.parameters(), **kwargs)
             for _ in range(2):
                 optimizer.zero_grad()
                 model(x).square().sum().backward()
                 optimizer.step()
-            found.setdefault(made.desc.partition(" & ")[0], []).append(list(model.parameters()))
-        for name, results in found.items():
+            parameters.setdefault(configuration.desc.partition(" & ")[0], []).append(
+                list(model.parameters())
+            )
+        for name, results in parameters.items():
             for result in results[1:]:
                 self.assertEqual(result, results[0], msg=name)
 
     @optims(optim_db, dtypes=[torch.float32])
     def test_errors(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
         for case in optim_info.optim_error_inputs_func(device=device, dtype=dtype):
-            made = case.optimizer_error_input
-            params = made.params
+            configuration = case.optimizer_error_input
+            params = configuration.params
             if params is None:
                 params = [torch.nn.Parameter(torch.ones(2, 2, device=device, dtype=dtype))]
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
                 with self.assertRaisesRegex(case.error_type, case.error_regex):
-                    optimizer = optim_info.optim_cls(params, **made.kwargs)
+                    optimizer = optim_info.optim_cls(params, **configuration.kwargs)
                     if case.error_on is OptimizerErrorEnum.STEP_ERROR:
                         optimizer.step()
 
     @optims(_STEPPING, dtypes=[torch.float32])
     def test_groups(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        def train(place: str) -> Any:
-            weight, late, unused = _parameters(place, dtype, 3)
+        def train(target: str) -> Any:
+            weight, late, unused = _parameters(target, dtype, 3)
             optimizer = optim_info.optim_cls([{"params": [weight], "lr": 0.5}], lr=0.01)
             _steps(optimizer, [weight], 1)
             optimizer.add_param_group({"params": [late, unused], "lr": 0.25})
@@ -84,22 +88,22 @@ class TestOptimizers(TestCase):
     def test_hooks(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
         (parameter,) = _parameters(device, dtype, 1)
         optimizer = optim_info.optim_cls([parameter])
-        seen: list[Any] = []
+        calls: list[Any] = []
         optimizer.register_step_pre_hook(
-            lambda *_: seen.append(("before", parameter.detach().clone()))
+            lambda *_: calls.append(("before", parameter.detach().clone()))
         )
         handle = optimizer.register_step_post_hook(
-            lambda *_: seen.append(("after", parameter.detach().clone()))
+            lambda *_: calls.append(("after", parameter.detach().clone()))
         )
         optimizer.register_state_dict_post_hook(lambda _, state: state | {"named": 1})
         start = parameter.detach().clone()
         _steps(optimizer, [parameter], 1)
         handle.remove()
         _steps(optimizer, [parameter], 1)
-        self.assertEqual([name for name, _ in seen], ["before", "after", "before"])
-        self.assertEqual(seen[0][1], start)
-        self.assertEqual(seen[1][1], seen[2][1])
-        self.assertNotEqual(seen[1][1], start)
+        self.assertEqual([name for name, _ in calls], ["before", "after", "before"])
+        self.assertEqual(calls[0][1], start)
+        self.assertEqual(calls[1][1], calls[2][1])
+        self.assertNotEqual(calls[1][1], start)
         self.assertEqual(optimizer.state_dict()["named"], 1)
 
     @optims(_STEPPING, dtypes=[torch.float32])
@@ -125,38 +129,41 @@ class TestOptimizers(TestCase):
     ) -> None:
         (parameter,) = _parameters(device, dtype, 1)
         pairs = torch.view_as_real(parameter.detach()).clone().requires_grad_()
-        ours, theirs = optim_info.optim_cls([parameter]), optim_info.optim_cls([pairs])
+        complex_optimizer, pair_optimizer = (
+            optim_info.optim_cls([parameter]),
+            optim_info.optim_cls([pairs]),
+        )
         for _ in range(2):
             gradient = torch.randn(parameter.shape, dtype=dtype).to(device)
             parameter.grad, pairs.grad = gradient, torch.view_as_real(gradient).clone()
-            ours.step()
-            theirs.step()
+            complex_optimizer.step()
+            pair_optimizer.step()
         self.assertEqual(torch.view_as_real(parameter), pairs)
 
     @optims(_SEVERAL, dtypes=[torch.float32])
     def test_lists_of_several_places_and_dtypes(
         self, device: str, dtype: torch.dtype, optim_info: Any
     ) -> None:
-        found = []
+        results = []
         for foreach in (True, False):
             torch.manual_seed(0)
             drawn = [torch.randn(3, 2), torch.randn(4, dtype=torch.float64)]
             if optim_info.name != "Adafactor":  # torch's divides by the number of elements
                 drawn.append(torch.randn(0, 2))
-            mixed = [x.to(place, copy=True) for place in (device, "cpu") for x in drawn]
+            mixed = [x.to(target, copy=True) for target in (device, "cpu") for x in drawn]
             optimizer = optim_info.optim_cls([p.requires_grad_() for p in mixed], foreach=foreach)
             for step in range(2):
                 for parameter in mixed:
                     parameter.grad = torch.full_like(parameter, step + 0.5)
                 optimizer.step()
             self.assertEqual(mixed[: len(drawn)], mixed[len(drawn) :])
-            found.append(mixed)
-        self.assertEqual(found[0], found[1])
+            results.append(mixed)
+        self.assertEqual(results[0], results[1])
 
     @optims(_STEPPING, dtypes=[torch.float32])
     def test_schedules(self, device: str, dtype: torch.dtype, optim_info: Any) -> None:
-        def train(place: str, schedule: Callable[..., Any]) -> Any:
-            (parameter,) = _parameters(place, dtype, 1)
+        def train(target: str, schedule: Callable[..., Any]) -> Any:
+            (parameter,) = _parameters(target, dtype, 1)
             optimizer = optim_info.optim_cls([parameter], lr=0.1)
             scheduler, rates = schedule(optimizer), []
             for _ in range(3):
@@ -169,22 +176,22 @@ class TestOptimizers(TestCase):
 
         for schedules in optim_info.scheduler_inputs:
             for schedule in schedules:
-                ours, theirs = train(device, schedule), train("cpu", schedule)
-                self.assertEqual(ours, theirs, rtol=1e-4, atol=1e-5)
+                actual, expected = train(device, schedule), train("cpu", schedule)
+                self.assertEqual(actual, expected, rtol=1e-4, atol=1e-5)
 
     @optims(_STEPPING, dtypes=[torch.float32])
     def test_half_precision_with_a_scaler(
         self, device: str, dtype: torch.dtype, optim_info: Any
     ) -> None:
-        def train(place: str) -> Any:
+        def train(target: str) -> Any:
             torch.manual_seed(0)
-            kind = torch.device(place).type
+            kind = torch.device(target).type
             model = torch.nn.Sequential(
                 torch.nn.Linear(4, 8, bias=False), torch.nn.Linear(8, 2, bias=False)
-            ).to(place)
+            ).to(target)
             optimizer = optim_info.optim_cls(model.parameters(), lr=0.01)
             scaler = torch.amp.GradScaler(kind, init_scale=256.0, growth_interval=3)
-            x, scales, kept = torch.ones(3, 4).to(place), [], []
+            x, scales, unchanged = torch.ones(3, 4).to(target), [], []
             for step in range(5):
                 optimizer.zero_grad()
                 with torch.autocast(kind, torch.bfloat16):
@@ -195,13 +202,13 @@ class TestOptimizers(TestCase):
                 before = [p.detach().clone() for p in model.parameters()]
                 scaler.step(optimizer)
                 scaler.update()
-                kept.append(all(map(torch.equal, before, model.parameters())))
+                unchanged.append(all(map(torch.equal, before, model.parameters())))
                 scales.append(scaler.get_scale())
-            return scales, kept, list(model.parameters())
+            return scales, unchanged, list(model.parameters())
 
-        scales, kept, parameters = train(device)
+        scales, unchanged, parameters = train(device)
         self.assertEqual(scales, [256.0, 256.0, 128.0, 128.0, 128.0])
-        self.assertEqual(kept, [False, False, True, False, False])
+        self.assertEqual(unchanged, [False, False, True, False, False])
         self.assertEqual(parameters, train("cpu")[2], rtol=0.05, atol=0.02)
 
 

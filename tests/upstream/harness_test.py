@@ -33,8 +33,8 @@ def wrong_there(function: Any, change: Any) -> Any:
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = function(self, *args, **kwargs)
-        there = any(p.device.type == "tpu" for p in self.parameters())
-        return change(result) if there else result
+        on_tpu = any(p.device.type == "tpu" for p in self.parameters())
+        return change(result) if on_tpu else result
 
     return call
 
@@ -145,8 +145,8 @@ def test_numbers_are_compared_by_their_dtype() -> None:
 
 def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    wanted = ["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32", "--results", str(file)]
-    assert run.main(wanted) == 0
+    argv = ["modules", "--names", "nn.ReLU,nn.Tanh", "--dtype", "float32", "--results", str(file)]
+    assert run.main(argv) == 0
     once = capsys.readouterr().out
     assert re.fullmatch(
         r"modules: 2 of 2 rows pass \(7 samples\)\n"
@@ -154,7 +154,7 @@ def test_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None
         once,
     )
     written = file.read_text()
-    assert run.main(wanted) == 0  # nothing is left to run
+    assert run.main(argv) == 0  # nothing is left to run
     again = capsys.readouterr().out
     # All lines except the last, which has the run's CPU time.
     assert again.splitlines()[:-1] == once.splitlines()[:-1]
@@ -190,9 +190,13 @@ def test_a_row_that_kills_its_process_is_the_only_one_lost(tmp_path: Path) -> No
 
 
 def test_what_is_nearer_to_the_truth_than_the_cpu_passes() -> None:
-    ours, theirs = torch.tensor([1.001], device="tpu"), torch.tensor([1.0])
-    agreement.check("it", ours, theirs, truth=lambda: torch.tensor([1.0009], dtype=torch.float64))
+    actual, expected = torch.tensor([1.001], device="tpu"), torch.tensor([1.0])
+    agreement.check(
+        "it", actual, expected, truth=lambda: torch.tensor([1.0009], dtype=torch.float64)
+    )
     with pytest.raises(Mismatch, match="it: Tensor-likes"):
-        agreement.check("it", ours, theirs, truth=lambda: torch.tensor([1.0001]).double())
+        agreement.check("it", actual, expected, truth=lambda: torch.tensor([1.0001]).double())
     with pytest.raises(Mismatch, match="float64"):
-        agreement.check("it", ours.double(), theirs, truth=lambda: torch.tensor([1.0009]).double())
+        agreement.check(
+            "it", actual.double(), expected, truth=lambda: torch.tensor([1.0009]).double()
+        )

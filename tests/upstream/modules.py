@@ -88,13 +88,13 @@ def _samples(row: Row) -> Iterator[Sample]:
     info = _INFOS[row.name]
     training = row.variant == "train"
     torch.manual_seed(0)
-    for made in info.module_inputs_func(
+    for inputs in info.module_inputs_func(
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
-        options = made.constructor_input.kwargs
+        options = inputs.constructor_input.kwargs
         if "_random_samples" in options:  # float64 for every dtype, which the operator refuses
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
-        yield Sample(info, training, row.dtype, made.constructor_input, made.forward_input)
+        yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 
 
 def expected_run(sample: Sample) -> Run | None:
@@ -134,25 +134,28 @@ def _compare(sample: Sample, expected: Run) -> None:
         args, kwargs = sample.inputs("tpu")
         module(*args, **kwargs)
         module.load_state_dict(expected.module.state_dict())
-    ours = _pass(module, sample, "tpu")
+    actual = _pass(module, sample, "tpu")
     exact = _exact(sample, expected)
     agreement.check(
         "result",
-        ours.results,
+        actual.results,
         expected.results,
         strides=True,
         truth=exact and (lambda: exact().results),
     )
     agreement.check(
-        "gradient", ours.gradients, expected.gradients, truth=exact and (lambda: exact().gradients)
+        "gradient",
+        actual.gradients,
+        expected.gradients,
+        truth=exact and (lambda: exact().gradients),
     )
     agreement.check("state after the call", dict(module.state_dict()), _state(expected.module))
     if sample.training:
         return
     with torch.no_grad():
         args, kwargs = sample.inputs("tpu")
-        theirs, named = sample.inputs("cpu")
-        result = expected.module(*theirs, **named)
+        cpu_args, cpu_kwargs = sample.inputs("cpu")
+        result = expected.module(*cpu_args, **cpu_kwargs)
         agreement.check("result without gradients", module(*args, **kwargs), result)
 
 
@@ -171,13 +174,13 @@ def _carry(sample: Sample, expected: Run) -> None:
         args, kwargs = sample.inputs("cpu")
         module(*args, **kwargs)
     state = _state(module)
-    there = copy.deepcopy(module).to("tpu")
-    agreement.on_device("Module.to('tpu')", dict(there.state_dict()))
-    agreement.equal("state_dict of the device", dict(there.state_dict()), state)
-    agreement.equal("Module.cpu()", _state(copy.deepcopy(there).cpu()), state)
+    on_tpu = copy.deepcopy(module).to("tpu")
+    agreement.on_device("Module.to('tpu')", dict(on_tpu.state_dict()))
+    agreement.equal("state_dict of the device", dict(on_tpu.state_dict()), state)
+    agreement.equal("Module.cpu()", _state(copy.deepcopy(on_tpu).cpu()), state)
 
     file = io.BytesIO()
-    torch.save(there.state_dict(), file)
+    torch.save(on_tpu.state_dict(), file)
     file.seek(0)
     loaded = torch.load(file, map_location="cpu")
     if any(leaf.device.type != "cpu" for leaf in loaded.values()):
@@ -187,12 +190,12 @@ def _carry(sample: Sample, expected: Run) -> None:
         leaf.zero_()
     back.load_state_dict(loaded)
     agreement.equal("state_dict through a file", _state(back), state)
-    there.load_state_dict(loaded)
-    agreement.on_device("load_state_dict", dict(there.state_dict()))
-    agreement.equal("load_state_dict on the device", dict(there.state_dict()), state)
+    on_tpu.load_state_dict(loaded)
+    agreement.on_device("load_state_dict", dict(on_tpu.state_dict()))
+    agreement.equal("load_state_dict on the device", dict(on_tpu.state_dict()), state)
 
-    copied = copy.deepcopy(there)
-    for leaf in there.state_dict().values():
+    copied = copy.deepcopy(on_tpu)
+    for leaf in on_tpu.state_dict().values():
         leaf.zero_()
     agreement.on_device("deepcopy", dict(copied.state_dict()))
     agreement.equal("deepcopy, once the first is zero", dict(copied.state_dict()), state)
@@ -207,9 +210,9 @@ def _created_on_device(sample: Sample, state: dict[str, Any]) -> None:
         return
     args, kwargs = _moved((sample.made_of.args, sample.made_of.kwargs), "tpu")
     module = sample.info.module_cls(*args, **{**kwargs, "device": "tpu", "dtype": sample.dtype})
-    ours = dict(module.state_dict())
-    agreement.on_device("a module with device='tpu'", ours)
-    if {n: (t.shape, t.dtype) for n, t in ours.items()} != {
+    actual = dict(module.state_dict())
+    agreement.on_device("a module with device='tpu'", actual)
+    if {n: (t.shape, t.dtype) for n, t in actual.items()} != {
         n: (t.shape, t.dtype) for n, t in state.items()
     }:
         raise Mismatch("a module with device='tpu': the names, sizes or dtypes of its state differ")

@@ -120,57 +120,57 @@ def _others(info: Any) -> tuple[torch.dtype, ...]:
 def _samples(row: Row) -> Iterator[Sample]:
     info = _INFOS[row.name]
     # torch's configurations for GPUs include some that those for the CPU lack, such as capturable.
-    for made in info.optim_inputs_func("cuda"):
-        options = copy.deepcopy(made.kwargs)
+    for configuration in info.optim_inputs_func("cuda"):
+        options = copy.deepcopy(configuration.kwargs)
         options |= {flag: flag == row.variant for flag in _FLAGS if flag in info.supported_impls}
         if options.get("capturable") and row.variant == "differentiable":
             continue  # nothing to compare with: the CPU does not support capturable
-        yield Sample(made.desc or "default", info, row.dtype, options)
+        yield Sample(configuration.desc or "default", info, row.dtype, options)
 
 
 def _expected(sample: Sample) -> Training | None:
     """Return the CPU's training after its first steps, or None if the CPU refuses them."""
     try:
-        theirs = Training(sample, "cpu")
-        theirs.steps(sample.steps)
-        if theirs.differentiable:
-            theirs.gradients()
+        training = Training(sample, "cpu")
+        training.steps(sample.steps)
+        if training.differentiable:
+            training.gradients()
     except (RuntimeError, NotImplementedError, ValueError, TypeError):
         return None
-    return theirs
+    return training
 
 
-def _compare(sample: Sample, theirs: Training, _first: bool) -> None:
-    ours = Training(sample, "tpu")
-    ours.steps(sample.steps)
+def _compare(sample: Sample, expected: Training, _first: bool) -> None:
+    actual = Training(sample, "tpu")
+    actual.steps(sample.steps)
     # A capturable optimizer counts steps in float32 tensors, for every dtype of parameters.
     like = torch.float32 if sample.options.get("capturable") else None
-    agreement.check("parameter", ours.trained, theirs.trained, like=like)
-    _same_state("state", ours, theirs, like)
-    if ours.differentiable:
-        agreement.check("gradient through the steps", ours.gradients(), theirs.gradients())
+    agreement.check("parameter", actual.trained, expected.trained, like=like)
+    _same_state("state", actual, expected, like)
+    if actual.differentiable:
+        agreement.check("gradient through the steps", actual.gradients(), expected.gradients())
         return
-    _exchange(ours, theirs)
-    agreement.check("parameter, with states exchanged", ours.trained, theirs.trained, like=like)
-    _change_of_lr(ours, theirs)
-    agreement.check("parameter, with another lr", ours.trained, theirs.trained, like=like)
+    _exchange(actual, expected)
+    agreement.check("parameter, with states exchanged", actual.trained, expected.trained, like=like)
+    _change_of_lr(actual, expected)
+    agreement.check("parameter, with another lr", actual.trained, expected.trained, like=like)
 
 
-def _exchange(ours: Training, theirs: Training) -> None:
+def _exchange(actual: Training, expected: Training) -> None:
     """Continue each training with the state of the other device."""
-    here, there = _through_a_file(ours, "cpu"), _through_a_file(theirs, "tpu")
-    ours.optimizer.load_state_dict(there)
-    for parameter, state in ours.optimizer.state.items():
+    cpu_state, tpu_state = _through_a_file(actual, "cpu"), _through_a_file(expected, "tpu")
+    actual.optimizer.load_state_dict(tpu_state)
+    for parameter, state in actual.optimizer.state.items():
         for name, leaf in state.items():
             if isinstance(leaf, torch.Tensor) and leaf.dim() and leaf.device != parameter.device:
                 raise Mismatch(f"load_state_dict: '{name}' is on {leaf.device}")
-    ours.steps(1)
-    capturable = [group.get("capturable") for group in theirs.optimizer.param_groups]
-    theirs.optimizer.load_state_dict(here)
-    for group, value in zip(theirs.optimizer.param_groups, capturable, strict=True):
+    actual.steps(1)
+    capturable = [group.get("capturable") for group in expected.optimizer.param_groups]
+    expected.optimizer.load_state_dict(cpu_state)
+    for group, value in zip(expected.optimizer.param_groups, capturable, strict=True):
         if value is not None:
             group["capturable"] = value
-    theirs.steps(1)
+    expected.steps(1)
 
 
 def _through_a_file(training: Training, device: str) -> Any:
@@ -180,37 +180,37 @@ def _through_a_file(training: Training, device: str) -> Any:
     return torch.load(file, map_location=device)
 
 
-def _change_of_lr(ours: Training, theirs: Training) -> None:
+def _change_of_lr(actual: Training, expected: Training) -> None:
     """Change the learning rate. It must be an input of the programs, so nothing may compile."""
-    for training in (ours, theirs):
+    for training in (actual, expected):
         for group in training.optimizer.param_groups:
             if isinstance(group["lr"], int):
                 group["lr"] = float(group["lr"])
-    ours.steps(_WARM)
-    theirs.steps(_WARM)
-    for training in (ours, theirs):
+    actual.steps(_WARM)
+    expected.steps(_WARM)
+    for training in (actual, expected):
         for group in training.optimizer.param_groups:
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].mul_(0.5)
             else:
                 group["lr"] *= 0.5
     torch.tpu.reset_metrics()
-    ours.steps(1)
-    theirs.steps(1)
+    actual.steps(1)
+    expected.steps(1)
     if compiles := torch.tpu.metrics().compiles:
         raise Mismatch(f"another lr: {compiles} programs were compiled")
 
 
-def _same_state(what: str, ours: Training, theirs: Training, like: torch.dtype | None) -> None:
-    if ours.optimizer.defaults.keys() >= {"history_size"}:
+def _same_state(label: str, actual: Training, expected: Training, like: torch.dtype | None) -> None:
+    if actual.optimizer.defaults.keys() >= {"history_size"}:
         return  # rounding decides when LBFGS stops, so its number of evaluations differs
-    for mine, other in zip(ours.trained, theirs.trained, strict=True):
-        one, two = ours.optimizer.state[mine], theirs.optimizer.state[other]
+    for mine, other in zip(actual.trained, expected.trained, strict=True):
+        one, two = actual.optimizer.state[mine], expected.optimizer.state[other]
         if one.keys() != two.keys():
-            raise Mismatch(f"{what}: {sorted(one)} for {sorted(two)}")
+            raise Mismatch(f"{label}: {sorted(one)} for {sorted(two)}")
         for name, leaf in two.items():
             if not isinstance(leaf, torch.Tensor) or not leaf.dim():
                 # Scalars such as the step count, which torch keeps on the CPU unless capturable.
-                agreement.check(f"{what} '{name}'", one[name], leaf, anywhere=True, like=like)
+                agreement.check(f"{label} '{name}'", one[name], leaf, anywhere=True, like=like)
             else:
-                agreement.check(f"{what} '{name}'", one[name], leaf, like=like)
+                agreement.check(f"{label} '{name}'", one[name], leaf, like=like)

@@ -80,11 +80,11 @@ def judge(
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                theirs = expected(sample)
-                if theirs is None:
+                reference = expected(sample)
+                if reference is None:
                     continue
                 tried += 1
-                compare(sample, theirs, tried == 1)
+                compare(sample, reference, tried == 1)
         except Exception as error:  # noqa: BLE001 - any error is the row's result
             message, seconds = f"{name}: {first_line(error)}", time.process_time() - began
             return Result(row, outcome_of(error), tried, message, seconds)

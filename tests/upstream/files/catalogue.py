@@ -52,7 +52,7 @@ def chosen(names: list[str]) -> list[str]:
 
     Raises ValueError for a name that is neither.
     """
-    found: dict[str, None] = {}
+    files: dict[str, None] = {}
     for name in names:
         plain = name.removesuffix(".py").removeprefix("test/")
         if plain not in SETS and plain not in SETS["full"]:
@@ -60,8 +60,8 @@ def chosen(names: list[str]) -> list[str]:
                 f"'{name}' is not a torch test file of this program. Name one of {', '.join(SETS)}, "
                 f"or of {', '.join(sorted(SETS['full']))}"
             )
-        found.update(dict.fromkeys(SETS.get(plain, (plain,))))
-    return list(found)
+        files.update(dict.fromkeys(SETS.get(plain, (plain,))))
+    return list(files)
 
 
 def root() -> Path:

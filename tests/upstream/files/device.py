@@ -44,9 +44,9 @@ def prepare() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if _chosen() == "cpu":
         return
-    left = [item for item in items if _is_for_any_device(item)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
-    items[:] = left
+    selected = [item for item in items if _is_for_any_device(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+    items[:] = selected
 
 
 def _chosen() -> str:

@@ -31,14 +31,16 @@ def test_a_program_without_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
         device.check("tpu")
 
 
-@pytest.mark.parametrize(("name", "left"), [("cpu", [0, 1, 2]), ("tpu", [1]), ("", [0, 1, 2])])
-def test_what_of_a_file_runs(name: str, left: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "selected"), [("cpu", [0, 1, 2]), ("tpu", [1]), ("", [0, 1, 2])])
+def test_what_of_a_file_runs(
+    name: str, selected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(device.DEVICE, name)
     classes = [type("TestView", (), {}), type("TestViewPRIVATEUSE1", (), {}), None]
     items: list[Any] = [_Item(cls) for cls in classes]
-    found, gone = [*items], []
+    collected, gone = [*items], []
     hook = SimpleNamespace(pytest_deselected=lambda items: gone.extend(items))
     config: Any = SimpleNamespace(hook=hook)
-    device.pytest_collection_modifyitems(config, found)
-    assert found == [items[index] for index in left]
-    assert gone == [item for item in items if item not in found]
+    device.pytest_collection_modifyitems(config, collected)
+    assert collected == [items[index] for index in selected]
+    assert gone == [item for item in items if item not in collected]

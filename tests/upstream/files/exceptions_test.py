@@ -63,10 +63,10 @@ def _run(folder: Path, entries: str) -> dict[str, tuple[Outcome, str]]:
         text=True,
         check=False,
     )
-    found = outcomes.read(results).values()
-    failed = any(ran.outcome is Outcome.FAILED for ran in found)
+    records = outcomes.read(results).values()
+    failed = any(ran.outcome is Outcome.FAILED for ran in records)
     assert done.returncode in (7, int(failed)), done.stdout + done.stderr
-    return {ran.test: (ran.outcome, ran.reason) for ran in found}
+    return {ran.test: (ran.outcome, ran.reason) for ran in records}
 
 
 def test_what_is_known_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -87,36 +87,38 @@ def test_what_is_known_is_skipped_with_its_reason(tmp_path: Path) -> None:
 
 def test_what_passes_has_no_entry(tmp_path: Path) -> None:
     entries = '[{"tests": "*_cpu", "reason": "all of them"}]'
-    found = _run(tmp_path, entries)
-    said = "test_things::TestThingsCPU::test_passes_cpu passes. Remove '*_cpu' from exceptions.json"
-    assert found["test_passes_cpu"] == (Outcome.FAILED, said)
+    results = _run(tmp_path, entries)
+    message = (
+        "test_things::TestThingsCPU::test_passes_cpu passes. Remove '*_cpu' from exceptions.json"
+    )
+    assert results["test_passes_cpu"] == (Outcome.FAILED, message)
 
 
 def test_what_depends_on_the_machine_may_pass(tmp_path: Path) -> None:
     entries = '[{"tests": "*s_cpu", "reason": "it depends", "may_pass": true}]'
-    found = _run(tmp_path, entries)
-    assert found["test_passes_cpu"] == (Outcome.PASSED, "")
-    assert found["test_fails_cpu"] == (Outcome.SKIPPED, "known: it depends")
-    assert found["test_skips_cpu"] == (Outcome.SKIPPED, "not here")
+    results = _run(tmp_path, entries)
+    assert results["test_passes_cpu"] == (Outcome.PASSED, "")
+    assert results["test_fails_cpu"] == (Outcome.SKIPPED, "known: it depends")
+    assert results["test_skips_cpu"] == (Outcome.SKIPPED, "not here")
 
 
 def test_without_an_entry_a_failure_is_one(tmp_path: Path) -> None:
     entries = '[{"tests": "*test_zz_dies_cpu", "reason": "ends", "ends_process": true}]'
-    found = _run(tmp_path, entries)
-    assert found["test_fails_cpu"][0] is Outcome.FAILED
-    assert found["test_anything"][0] is Outcome.FAILED
+    results = _run(tmp_path, entries)
+    assert results["test_fails_cpu"][0] is Outcome.FAILED
+    assert results["test_anything"][0] is Outcome.FAILED
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('[{"tests": "a"}]', "entry 0: expected tests and reason"),
         ('[{"tests": "a", "reason": "b", "other": 1}]', "entry 0: expected tests and reason"),
         ('[{"tests": "a", "reason": "b"}, {"tests": "c", "reason": ""}]', "entry 1: give the"),
     ],
 )
-def test_an_entry_has_a_reason(text: str, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
+def test_an_entry_has_a_reason(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         exceptions.parse(text)
 
 

@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
         TestCase._default_dtype_check_enabled = True
     index, shares = share(os.environ.get(SHARE) or "0/1")
-    left = [item for item in items if _number(item.nodeid) % shares == index]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(left)])
-    items[:] = left
+    selected = [item for item in items if _number(item.nodeid) % shares == index]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(selected)])
+    items[:] = selected
 
 
 @pytest.hookimpl(wrapper=True)

@@ -25,21 +25,21 @@ tests that ran. Seconds are wall-clock time in the tests only.
 """
 
 
-def write(found: Iterable[Ran], file: Path) -> None:
+def write(results: Iterable[Ran], file: Path) -> None:
     """Write the page. Raises OSError."""
-    put(text(list(found)), file)
+    put(text(list(results)), file)
 
 
-def text(found: Sequence[Ran]) -> str:
+def text(results: Sequence[Ran]) -> str:
     """Return the page."""
     lines = [_HEAD, "| file | device | ran | passed | | failed | known | skipped | seconds |"]
     lines.append("|---|---|---|---|---|---|---|---|---|")
     rows = collections.defaultdict(list)
-    for ran in found:
+    for ran in results:
         rows[ran.suite.partition("::")[0], ran.device or "none"].append(ran)
     lines += [_row(*name, rows[name]) for name in sorted(rows)]
-    lines.append(_row("all", "", found))
-    known = sorted((ran for ran in found if ran.is_known), key=lambda ran: ran.key)
+    lines.append(_row("all", "", results))
+    known = sorted((ran for ran in results if ran.is_known), key=lambda ran: ran.key)
     if known:
         lines += ["", "## Known not to pass", "", "| reason | tests |", "|---|---|"]
         by_reason = collections.defaultdict(list)
@@ -49,22 +49,22 @@ def text(found: Sequence[Ran]) -> str:
             f"| {cell(reason)} | {len(names)}: {', '.join(names)} |"
             for reason, names in sorted(by_reason.items(), key=lambda item: -len(item[1]))
         ]
-    skipped = [ran for ran in found if ran.outcome is Outcome.SKIPPED and not ran.is_known]
+    skipped = [ran for ran in results if ran.outcome is Outcome.SKIPPED and not ran.is_known]
     if skipped:
         lines += ["", "## Skipped", "", "| reason | files | tests |", "|---|---|---|"]
         lines += _skips(skipped)
-    return "\n".join(lines + failures(found)) + "\n"
+    return "\n".join(lines + failures(results)) + "\n"
 
 
-def _row(file: str, device: str, found: Sequence[Ran]) -> str:
-    counts = collections.Counter(ran.outcome for ran in found)
-    known = sum(ran.is_known for ran in found)
+def _row(file: str, device: str, results: Sequence[Ran]) -> str:
+    counts = collections.Counter(ran.outcome for ran in results)
+    known = sum(ran.is_known for ran in results)
     passed, failed = counts[Outcome.PASSED], counts[Outcome.FAILED]
     ran = passed + failed + known
     part = f"{100 * passed / ran:.2f} %" if ran else ""
     numbers = (failed, known, counts[Outcome.SKIPPED] - known)
     cells = [file, device, f"{ran:,}", f"{passed:,}", part, *(f"{number:,}" for number in numbers)]
-    cells.append(f"{sum(one.seconds for one in found):,.0f}")
+    cells.append(f"{sum(one.seconds for one in results):,.0f}")
     return f"| {' | '.join(cells)} |"
 
 

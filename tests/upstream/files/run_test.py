@@ -48,10 +48,10 @@ def test_goes_on_and_does_nothing_twice(here: Path, capsys: pytest.CaptureFixtur
     file, table = here / "rows.jsonl", here / "TABLE.md"
     command = ["test_autograd.py", f"--results={file}", f"--page={table}"]
     assert run.main(command) == 1
-    found = {ran.test: (ran.outcome, ran.reason) for ran in outcomes.read(file).values()}
-    assert found["test_a_cpu"] == (Outcome.PASSED, "")
-    assert found["test_b_cpu"] == (Outcome.FAILED, "ended its process with status 7")
-    assert found["test_c_cpu"][0] is Outcome.FAILED
+    results = {ran.test: (ran.outcome, ran.reason) for ran in outcomes.read(file).values()}
+    assert results["test_a_cpu"] == (Outcome.PASSED, "")
+    assert results["test_b_cpu"] == (Outcome.FAILED, "ended its process with status 7")
+    assert results["test_c_cpu"][0] is Outcome.FAILED
     assert "failed: test_autograd::TestAutograd::test_b_cpu: ended" in capsys.readouterr().out
     assert "| test_autograd | none | 3 | 1 | 33.33 % | 2 | 0 | 0 |" in table.read_text()
     written = file.read_text()
@@ -68,21 +68,23 @@ def test_what_a_stopped_run_was_at_is_run_again(here: Path) -> None:
         "import unittest\nclass TestIndexing(unittest.TestCase):\n    def test_a(self): pass\n"
     )
     file = here / "rows.jsonl"
-    left = outcomes.Ran("test_indexing::TestIndexing", "test_a", "", Outcome.FAILED, outcomes.BEGUN)
-    outcomes.append(file, [left])
+    begun = outcomes.Ran(
+        "test_indexing::TestIndexing", "test_a", "", Outcome.FAILED, outcomes.BEGUN
+    )
+    outcomes.append(file, [begun])
     run.main(["test_autograd", f"--results={file}"])
-    assert outcomes.read(file)[left.key] == left
+    assert outcomes.read(file)[begun.key] == begun
     run.main(["test_indexing", f"--results={file}"])
-    assert outcomes.read(file)[left.key].outcome is Outcome.PASSED
+    assert outcomes.read(file)[begun.key].outcome is Outcome.PASSED
 
 
 def test_shares_are_apart_and_make_the_whole(here: Path) -> None:
-    seen = []
+    tests = []
     for index in range(3):
         file = here / f"{index}.jsonl"
         run.main(["test_autograd", f"--results={file}", f"--share={index}/3"])
-        seen += [ran.test for ran in outcomes.read(file).values()]
-    assert sorted(seen) == ["test_a_cpu", "test_b_cpu", "test_c_cpu"]
+        tests += [ran.test for ran in outcomes.read(file).values()]
+    assert sorted(tests) == ["test_a_cpu", "test_b_cpu", "test_c_cpu"]
 
 
 def test_what_is_asked_for_is_here(capsys: pytest.CaptureFixture[str]) -> None:

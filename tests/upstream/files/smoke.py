@@ -34,9 +34,9 @@ def take(argv: Sequence[str], environment: MutableMapping[str, str]) -> str:
         raise ValueError(
             f"{shards} shards for {len(argv)} files. Run it with bazel test, which sets the shards of BUILD"
         )
-    file, _, words = argv[index].partition("=")
-    limits.share(words)
-    environment[limits.SHARE] = words
+    file, _, share = argv[index].partition("=")
+    limits.share(share)
+    environment[limits.SHARE] = share
     return file
 
 
