@@ -40,7 +40,7 @@ class Clone:
         subprocess.run(["git", "clone", "--quiet", source, root], env=environment, check=True)
         self._output = root.with_name(f"{root.name}.output")
 
-    def build(self, *words: str) -> Build:
+    def build(self, *arguments: str) -> Build:
         """Run `bazel build` with no cache except the service's."""
         events = self.root.with_name(f"{self.root.name}.json")
         options = [
@@ -51,7 +51,7 @@ class Clone:
             # Local paths: otherwise Bazel asks the service for URLs, and fails without a service.
             "--nobuild_event_json_file_path_conversion",
         ]
-        done = self._bazel("build", *options, *words)
+        done = self._bazel("build", *options, *arguments)
         return Build(done.returncode, done.stdout, runners(events))
 
     def file(self, path: str) -> Path:
@@ -63,11 +63,11 @@ class Clone:
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 
-    def _bazel(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def _bazel(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         environment = {k: v for k, v in os.environ.items() if not k.startswith(_OF_TESTS)}
         environment["HOME"] = pwd.getpwuid(os.getuid()).pw_dir
         return subprocess.run(
-            [self.root / "bazelw", f"--output_base={self._output}", *words],
+            [self.root / "bazelw", f"--output_base={self._output}", *arguments],
             cwd=self.root,
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -76,12 +76,12 @@ def test_a_service_that_is_not_there(
 ) -> None:
     address = f"127.0.0.1:{service.free_port()}"
     # The extra compiler option makes every action new, so none is cached.
-    words = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
+    options = [f"--remote_executor=grpc://{address}", f"--cxxopt=-DFALLBACK={fallback:d}"]
     if fallback:
-        build = second.build(*_CONFIGS, *words, "--remote_local_fallback", _SMALL)
+        build = second.build(*_CONFIGS, *options, "--remote_local_fallback", _SMALL)
         assert build.status == 0, build.output
         assert set(build.runners) == {"local"}
     else:
-        build = second.build(*_CONFIGS, *words, _SMALL)
+        build = second.build(*_CONFIGS, *options, _SMALL)
         assert build.status != 0
         assert re.search(rf"Connection refused.*{re.escape(address)}", build.output)

@@ -38,13 +38,13 @@ def main() -> None:
         child.start()
         child.join()
         sys.exit(child.exitcode)
-    seen = {
+    state = {
         "argv": sys.argv[1:],
         "file": __file__,
         "library": _multiarray_umath.__file__,
         "sum": int(np.arange(10).sum()),
     }
-    print(json.dumps(seen))
+    print(json.dumps(state))
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ class Outcome:
     @property
     def seen(self) -> dict[str, Any]:
         """The state that the probe printed, parsed from JSON."""
-        seen: dict[str, Any] = json.loads(self.out)
-        return seen
+        state: dict[str, Any] = json.loads(self.out)
+        return state
 
     def _assert_one_line(self, needles: Iterable[str]) -> None:
         assert self.err.count("\n") == 1, f"expected one line, found: {self.err}"

@@ -68,8 +68,8 @@ def test_torchrun_starts_workers_that_meet(standalone: bool, tmp_path: pathlib.P
         tmp_path / "cache", *command, script, records, OMP_NUM_THREADS="1", TMPDIR=str(tmp_path)
     )
     assert outcome.status == 0, outcome.err
-    seen = {path.name: json.loads(path.read_text()) for path in records.iterdir()}
-    assert seen == {f"rank{rank}": {"workers": 2, "total": 3.0} for rank in range(2)}
+    results = {path.name: json.loads(path.read_text()) for path in records.iterdir()}
+    assert results == {f"rank{rank}": {"workers": 2, "total": 3.0} for rank in range(2)}
 
 
 def _free_port() -> int:

@@ -86,8 +86,8 @@ def _run(
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     outcome = _run(tmp_path_factory.mktemp("kernel"), "-c", _KERNEL)
     assert outcome.status == 0, outcome.err
-    seen: dict[str, Any] = json.loads(outcome.out.splitlines()[-1])
-    return seen
+    result: dict[str, Any] = json.loads(outcome.out.splitlines()[-1])
+    return result
 
 
 @needs_a_compiler
