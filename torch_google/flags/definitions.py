@@ -103,10 +103,10 @@ class _KnobParser(flags.ArgumentParser[str]):
 
 class _ShowParser(flags.ArgumentParser[str]):
     def parse(self, argument: str) -> str:
-        words = {"all": "all", "false": "", "true": "set"}
-        if argument not in words:
+        values = {"all": "all", "false": "", "true": "set"}
+        if argument not in values:
             raise ValueError(f"{argument!r} is not all")
-        return words[argument]
+        return values[argument]
 
 
 @functools.cache
@@ -115,14 +115,14 @@ def _tools(of: Kind) -> tuple[_Parser, _Serializer]:
 
 
 def _define(
-    flag_values: flags.FlagValues, name: str, of: Kind, module: str, what: Option | Variable
+    flag_values: flags.FlagValues, name: str, of: Kind, module: str, entry: Option | Variable
 ) -> None:
-    flag = _TorchFlag(name, of, functools.partial(_describe, what))
+    flag = _TorchFlag(name, of, functools.partial(_describe, entry))
     flags.DEFINE_flag(flag, flag_values, module)
 
 
-def _describe(what: Option | Variable) -> str:
-    return _describe_option(what) if isinstance(what, Option) else _describe_variable(what)
+def _describe(entry: Option | Variable) -> str:
+    return _describe_option(entry) if isinstance(entry, Option) else _describe_variable(entry)
 
 
 def _describe_option(option: Option) -> str:

@@ -166,13 +166,13 @@ class _Written:
     def _reached(self, value: ast.expr) -> Iterator[ast.AST]:
         """Yield an expression, and the module's functions and expressions that it refers to."""
         pending: list[ast.AST] = [value]
-        seen: set[str] = set()
+        visited: set[str] = set()
         while pending:
             node = pending.pop()
             yield node
             for name in ast.walk(node):
-                if isinstance(name, ast.Name) and name.id not in seen:
-                    seen.add(name.id)
+                if isinstance(name, ast.Name) and name.id not in visited:
+                    visited.add(name.id)
                     pending.extend(self._values.get(name.id, ()))
                     if name.id in self._functions:
                         pending.append(self._functions[name.id])

@@ -67,10 +67,10 @@ class Kind:
         if "None" in self._names and text.lower() in ("none", "null"):
             yield None
         if "bool" in self._names:
-            words = 5 if self.boolean else 3
-            if text.lower() in _YES[:words]:
+            count = 5 if self.boolean else 3
+            if text.lower() in _YES[:count]:
                 yield True
-            if text.lower() in _NO[:words]:
+            if text.lower() in _NO[:count]:
                 yield False
         if "int" in self._names:
             yield _attempt(lambda digits: int(digits, 0), text)

@@ -74,16 +74,16 @@ def _read(*command: str | Path) -> list[list[object]]:
     )
     assert done.returncode == 0, done.stderr
     return [
-        found
+        value
         for line in done.stdout.splitlines()
         if line.startswith("read ")
-        for found in json.loads(line.removeprefix("read "))
+        for value in json.loads(line.removeprefix("read "))
     ]
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn", "forkserver", "subprocess"])
-def test_a_process_has_the_options_of_the_one_that_started_it(program: Path, how: str) -> None:
-    assert _read(program, f"--how={how}", *_FLAGS) == [_VALUES]
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver", "subprocess"])
+def test_a_process_has_the_options_of_the_one_that_started_it(program: Path, method: str) -> None:
+    assert _read(program, f"--how={method}", *_FLAGS) == [_VALUES]
 
 
 def test_elastic_launch_takes_its_configuration_from_flags(program: Path) -> None:

@@ -88,11 +88,13 @@ _READ = """
 """
 
 
-@pytest.fixture(scope="module", name="seen", params=["", "import torch, torch._inductor.config"])
-def _seen(request: pytest.FixtureRequest) -> tuple[list[Any], list[Any], str]:
-    wanted = json.dumps([(module, name) for _, module, name, _ in _TABLE])
+@pytest.fixture(
+    scope="module", name="readings", params=["", "import torch, torch._inductor.config"]
+)
+def _readings(request: pytest.FixtureRequest) -> tuple[list[Any], list[Any], str]:
+    entries = json.dumps([(module, name) for _, module, name, _ in _TABLE])
     status, out, error = _run(
-        _READ.strip().format(wanted=wanted),
+        _READ.strip().format(wanted=entries),
         *(flag for flag, *_ in _TABLE),
         "--torchinductor_cache_dir=/somewhere",
         top=request.param,
@@ -110,9 +112,9 @@ def _seen(request: pytest.FixtureRequest) -> tuple[list[Any], list[Any], str]:
 
 @pytest.mark.parametrize("row", range(len(_TABLE)), ids=[flag for flag, *_ in _TABLE])
 def test_a_flag_is_the_value_before_and_after_the_import(
-    seen: tuple[list[Any], list[Any], str], row: int
+    readings: tuple[list[Any], list[Any], str], row: int
 ) -> None:
-    here, thread, _ = seen
+    here, thread, _ = readings
     value = _TABLE[row][-1]
     assert here[row] == value
     assert thread[row] == value
@@ -160,12 +162,12 @@ def test_precedence(
     if variable:
         fresh.setenv(variable, str(int(not default)))
         assert getattr(_installed(module), name) is (not default)
-    for given in (default, not default):  # one of them contradicts the environment
-        fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(given)}))
+    for value in (default, not default):  # one of them contradicts the environment
+        fresh.setenv(values.VARIABLE, json.dumps({flag.flag: str(value)}))
         config = _installed(module)
-        assert getattr(config, name) is given
-        setattr(config, name, not given)
-        assert getattr(config, name) is (not given if code_wins else given)
+        assert getattr(config, name) is value
+        setattr(config, name, not value)
+        assert getattr(config, name) is (not value if code_wins else value)
 
 
 def _flags_of(module: str) -> list[str]:
@@ -186,11 +188,11 @@ def test_a_list_read_before_is_set_after(fresh: pytest.MonkeyPatch) -> None:
     fresh.setenv(values.VARIABLE, json.dumps({"torch_inductor_multi_kernel_hints": "[8]"}))
     values.settle(config)
     assert config.multi_kernel_hints == [8]
-    seen: list[Any] = []
-    thread = threading.Thread(target=lambda: seen.append(config.multi_kernel_hints))
+    readings: list[Any] = []
+    thread = threading.Thread(target=lambda: readings.append(config.multi_kernel_hints))
     thread.start()
     thread.join()
-    assert seen == [[8]]
+    assert readings == [[8]]
 
 
 def test_a_variable_that_is_not_ours_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,18 +227,18 @@ def test_help_is_readable_and_by_module() -> None:
     assert "torch was there: False" in out
     for module in (_D, _I, "torch.compiler.config", "torch (environment)", "torch_google.flags"):
         assert f"\n{module}:\n" in out
-    words = " ".join(out.split())
-    assert "--torch_dynamo_recompile_limit: int; torch's default: " in words
-    assert "--[no]torch_inductor_triton_cudagraphs: bool; torch's default: False" in words
-    assert "--torch_logs: Sets TORCH_LOGS; read by Python code" in words
+    text = " ".join(out.split())
+    assert "--torch_dynamo_recompile_limit: int; torch's default: " in text
+    assert "--[no]torch_inductor_triton_cudagraphs: bool; torch's default: False" in text
+    assert "--torch_logs: Sets TORCH_LOGS; read by Python code" in text
     assert torch.__spec__ is not None
     loader: Any = torch.__spec__.loader
     source = loader.get_data(str(Path(torch.__file__).with_name("_dynamo") / "config.py")).decode()
     lines = source.splitlines()
     comment = lines[lines.index("minimum_call_count = 1") - 1]
     assert comment.startswith("# ")
-    assert comment.removeprefix("# ") in words  # from torch's source
-    assert "@compile_ignored" not in words
+    assert comment.removeprefix("# ") in text  # from torch's source
+    assert "@compile_ignored" not in text
 
 
 def test_the_list_of_what_is_set() -> None:
