@@ -84,16 +84,16 @@ def _keep_owner(new: int, *, uid: int = -1, gid: int = -1) -> bool:
 
 
 def _keep_extended(new: int, old: str) -> list[str]:
-    kept, present = _extended(old), _extended(new)
+    previous, present = _extended(old), _extended(new)
     lost = []
-    for name in sorted(kept.keys() | {_ACL} & present.keys()):
-        if name in _CONTENT_ATTRIBUTES or kept.get(name) == present.get(name):
+    for name in sorted(previous.keys() | {_ACL} & present.keys()):
+        if name in _CONTENT_ATTRIBUTES or previous.get(name) == present.get(name):
             continue
-        value = kept.get(name)
+        value = previous.get(name)
         try:
             if value is not None:
                 os.setxattr(new, name, value)
-            elif name in kept:
+            elif name in previous:
                 lost.append(name)
             else:  # the directory's default ACL, which the older file lacks
                 os.removexattr(new, name)

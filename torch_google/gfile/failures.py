@@ -247,10 +247,10 @@ def _origins(error: BaseException, handled: BaseException | None) -> Iterator[Ba
     s3fs raises some of its errors while it handles botocore's, without a cause. But an exception
     that the caller was handling is the context of every error raised in the meantime.
     """
-    seen: set[int] = set()
+    visited: set[int] = set()
     each: BaseException | None = error
-    while each is not None and each is not handled and id(each) not in seen:
-        seen.add(id(each))
+    while each is not None and each is not handled and id(each) not in visited:
+        visited.add(id(each))
         yield each
         hidden = each.__suppress_context__
         each = each.__cause__ if hidden or each.__cause__ is not None else each.__context__

@@ -270,13 +270,13 @@ def test_an_etag_is_that_of_the_bytes(size: int) -> None:
     content = os.urandom(min(size, 10)) * (size // 10) + b"x" * (size % 10)
     parts = [content[offset : offset + (50 << 20)] for offset in range(0, size, 50 << 20)]
     digests = [hashlib.md5(part).digest() for part in parts]
-    whole = f'"{hashlib.md5(content).hexdigest()}"'
+    single = f'"{hashlib.md5(content).hexdigest()}"'
     several = f'"{hashlib.md5(b"".join(digests)).hexdigest()}-{len(parts)}"'
 
     def read() -> Any:
         raise AssertionError("the ETag should decide")
 
-    for etag in (whole, several) if parts else (whole,):
+    for etag in (single, several) if parts else (single,):
         info = {"type": "file", "size": size, "ETag": etag}
         assert is_uploaded(io.BytesIO(content), info, read)
         assert not is_uploaded(io.BytesIO(content + b"x"), info, read)

@@ -34,8 +34,8 @@ class _Bucket:
 
     def keys(self) -> dict[str, bytes]:
         if self._store:
-            kept: dict[str, bytes] = self._store.kept
-            return {key.removeprefix("bucket/"): content for key, content in kept.items()}
+            contents: dict[str, bytes] = self._store.kept
+            return {key.removeprefix("bucket/"): content for key, content in contents.items()}
         listed = [row["Key"] for row in self._call("list_objects_v2").get("Contents", [])]
         return {key: self._read(key) for key in listed}
 

@@ -43,8 +43,8 @@ class Location:
     chain: str = ""
 
     def __str__(self) -> str:
-        whole = f"{self.scheme}://{self.inner}" if self.scheme else self.inner
-        return f"{whole}::{self.chain}" if self.chain else whole
+        url = f"{self.scheme}://{self.inner}" if self.scheme else self.inner
+        return f"{url}::{self.chain}" if self.chain else url
 
     def join(self, *names: str) -> Location:
         """Return the path of a descendant; an absolute name replaces the path within the scheme."""

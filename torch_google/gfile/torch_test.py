@@ -42,9 +42,9 @@ def _plugged() -> Iterator[None]:
 
 
 @pytest.fixture(params=_WRITABLE)
-def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
-    with backend(request.param, tmp_path) as store:
-        yield store
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+    with backend(request.param, tmp_path) as instance:
+        yield instance
 
 
 class _Doubled(torch.nn.Module):
@@ -71,8 +71,8 @@ def test_colons_in_the_name_of_a_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("new_format", [True, False])
-def test_save_and_load(kept: Backend, new_format: bool) -> None:
-    path = kept.path("sub/model.pt")
+def test_save_and_load(store: Backend, new_format: bool) -> None:
+    path = store.path("sub/model.pt")
     for step in range(2):
         torch.save(
             {**_STATE, "step": torch.tensor(step)}, path, _use_new_zipfile_serialization=new_format
@@ -85,24 +85,24 @@ def _pickle() -> Any:
     return importlib.import_module("pickle")
 
 
-def test_save_and_load_by_gpath(kept: Backend) -> None:
-    path = gfile.GPath(kept.path("sub")) / "model.pt"
+def test_save_and_load_by_gpath(store: Backend) -> None:
+    path = gfile.GPath(store.path("sub")) / "model.pt"
     torch.save(_STATE, path)
     assert path.name in gfile.ListDir(path.parent)
     assert _same(torch.load(path), _STATE)
 
 
-def test_an_exception_in_save_leaves_the_older_file(kept: Backend) -> None:
-    path = kept.path("model.pt")
+def test_an_exception_in_save_leaves_the_older_file(store: Backend) -> None:
+    path = store.path("model.pt")
     torch.save(1, path)
     with pytest.raises((AttributeError, TypeError, _pickle().PicklingError)):
         torch.save([torch.ones(10), lambda: None], path)
     assert torch.load(path) == 1
-    assert gfile.ListDir(kept.path("")) == ["hello.txt", "model.pt", "sub"]
+    assert gfile.ListDir(store.path("")) == ["hello.txt", "model.pt", "sub"]
 
 
-def test_mapping(kept: Backend) -> None:
-    path = kept.path("model.pt")
+def test_mapping(store: Backend) -> None:
+    path = store.path("model.pt")
     torch.save(_STATE, path)
     if gfile.is_remote(path):
         with pytest.raises(ValueError, match=r"cannot be mapped \(mmap=True\).*gfile\.Copy"):
@@ -113,35 +113,35 @@ def test_mapping(kept: Backend) -> None:
 
 
 @pytest.mark.skipif(_V2_6, reason="torch.load of v2.6 does not read safetensors")
-def test_safetensors(kept: Backend) -> None:
+def test_safetensors(store: Backend) -> None:
     safetensors = pytest.importorskip("safetensors.torch", reason="safetensors is not installed")
-    path = kept.path("model.safetensors")
+    path = store.path("model.safetensors")
     with gfile.Open(path, "wb") as file:
         file.write(safetensors.save(_STATE))
     assert _same(torch.load(path), _STATE)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_torchscript(kept: Backend) -> None:
-    path = kept.path("sub/model.pt")
+def test_torchscript(store: Backend) -> None:
+    path = store.path("sub/model.pt")
     torch.jit.script(_Doubled()).save(path)
     assert torch.jit.load(path)(torch.ones(1)) == 2
     torch.jit.save(torch.jit.script(_Doubled()), path)
     assert torch.jit.load(path)(torch.ones(1)) == 2
     with pytest.raises((FileNotFoundError, ValueError), match=r"none\.pt"):
-        torch.jit.load(kept.path("none.pt"))
+        torch.jit.load(store.path("none.pt"))
 
 
-def test_an_export(kept: Backend) -> None:
-    path = kept.path("sub/model.pt2")
+def test_an_export(store: Backend) -> None:
+    path = store.path("sub/model.pt2")
     torch.export.save(torch.export.export(_Doubled(), (torch.ones(1),)), path)
     assert torch.export.load(path).module()(torch.ones(1)) == 2
-    assert [name for name in gfile.ListDir(kept.path("sub")) if "model" in name] == ["model.pt2"]
+    assert [name for name in gfile.ListDir(store.path("sub")) if "model" in name] == ["model.pt2"]
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_distributed_checkpoint(kept: Backend) -> None:
-    path = kept.path("run")
+def test_a_distributed_checkpoint(store: Backend) -> None:
+    path = store.path("run")
     for step in range(3):
         state: dict[str, Any] = {"model": {**_STATE}, "step": step}
         dcp.save(state, checkpoint_id=path, **_ALONE)
@@ -156,17 +156,17 @@ def test_a_distributed_checkpoint(kept: Backend) -> None:
 
 @pytest.mark.skipif(_V2_6, reason="v2.6 needs a process group for it")
 @pytest.mark.filterwarnings("ignore")
-def test_an_asynchronous_checkpoint(kept: Backend) -> None:
+def test_an_asynchronous_checkpoint(store: Backend) -> None:
     state = {"weight": torch.arange(100.0)}
-    dcp.async_save(state, checkpoint_id=kept.path("run"), **_ALONE).result(60)
+    dcp.async_save(state, checkpoint_id=store.path("run"), **_ALONE).result(60)
     loaded = {"weight": torch.zeros(100)}
-    dcp.load(loaded, checkpoint_id=kept.path("run"), **_ALONE)
+    dcp.load(loaded, checkpoint_id=store.path("run"), **_ALONE)
     assert _same(loaded, state)
 
 
-def test_hub(kept: Backend, tmp_path: Path) -> None:
-    path = kept.path("zoo/model.pt")
-    gfile.MakeDirs(kept.path("zoo"))
+def test_hub(store: Backend, tmp_path: Path) -> None:
+    path = store.path("zoo/model.pt")
+    gfile.MakeDirs(store.path("zoo"))
     torch.save(_STATE, path)
     url = path if gfile.is_remote(path) else f"file://{path}"
     models = str(tmp_path / "models")
@@ -174,8 +174,8 @@ def test_hub(kept: Backend, tmp_path: Path) -> None:
     assert _same(loaded, _STATE)
 
 
-def test_profiles(kept: Backend) -> None:
-    path = kept.path("traces")
+def test_profiles(store: Backend) -> None:
+    path = store.path("traces")
     for number in range(2):
         with torch.profiler.profile(
             on_trace_ready=torch.profiler.tensorboard_trace_handler(path, use_gzip=number == 1)
@@ -183,14 +183,14 @@ def test_profiles(kept: Backend) -> None:
             torch.ones(3).add(1)
     plain, zipped = sorted(gfile.ListDir(path), key=len)
     assert (plain[-14:], zipped[-3:]) == (".pt.trace.json", ".gz")
-    with gfile.Open(kept.path(f"traces/{plain}")) as file:
+    with gfile.Open(store.path(f"traces/{plain}")) as file:
         assert "aten::add" in file.read()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_checkpoint_by_name_where_torch_is_not_patched(kept: Backend) -> None:
+def test_a_checkpoint_by_name_where_torch_is_not_patched(store: Backend) -> None:
     files.checkpoint_storages.unplug()
-    path = kept.path("run")
+    path = store.path("run")
     state = {"weight": torch.arange(100.0)}
     dcp.save(state, storage_writer=gfile.CheckpointWriter(path), **_ALONE)
     loaded = {"weight": torch.zeros(100)}
