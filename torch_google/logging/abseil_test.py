@@ -77,7 +77,7 @@ def test_a_record_has_severity_file_and_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (["--verbosity=-3"], []),
         (["--verbosity=-2"], ["of error"]),
@@ -92,8 +92,8 @@ def test_a_record_has_severity_file_and_line() -> None:
         ),
     ],
 )
-def test_levels_are_those_of_the_flags(arguments: list[str], said: list[str]) -> None:
-    assert _said(_run(_SETUP + _SPEAK, *arguments).stderr) == said
+def test_levels_are_those_of_the_flags(arguments: list[str], expected: list[str]) -> None:
+    assert _said(_run(_SETUP + _SPEAK, *arguments).stderr) == expected
 
 
 def test_pythons_messages_have_the_same_least_severity() -> None:
@@ -132,10 +132,10 @@ def test_a_limit_holds_for_later_changes() -> None:
     assert done.stdout == "-1\n"
 
 
-@pytest.mark.parametrize(("level", "said"), [("ERROR", ["of error"]), ("2", ["of error"])])
-def test_torchs_own_variable_stays(level: str, said: list[str]) -> None:
+@pytest.mark.parametrize(("level", "expected"), [("ERROR", ["of error"]), ("2", ["of error"])])
+def test_torchs_own_variable_stays(level: str, expected: list[str]) -> None:
     done = _run(_SETUP + _SPEAK + "print(os.environ['TORCH_CPP_LOG_LEVEL'])", "--v=1", level=level)
-    assert _said(done.stderr) == said
+    assert _said(done.stderr) == expected
     assert done.stdout == f"{level}\n"
 
 

@@ -89,7 +89,7 @@ def _run(program: str) -> list[str]:
 
 
 def test_a_failure_that_passes_is_logged_to_the_log_that_failed() -> None:
-    said = _run("""
+    output = _run("""
 def upload(count, go):
     if count == 1:
         raise ConnectionResetError("for once")
@@ -104,7 +104,7 @@ def main(argv):
 
 app.run(main)
 """)
-    first, again, retry = said
+    first, again, retry = output
     assert first == again
     assert first.endswith("] urgent")
     assert "attempt 1 of 6" in retry
@@ -123,7 +123,7 @@ def upload(count, go):
 
 
 def test_a_client_may_log_from_its_own_thread() -> None:
-    said = _run(f"""
+    output = _run(f"""
 log_files.URGENT_SECONDS = 1.0
 {_CHATTY}
 def main(argv):
@@ -138,17 +138,17 @@ def main(argv):
 
 app.run(main)
 """)
-    assert [text for text in said if text.startswith(("urgent", "patient"))] == [
+    assert [text for text in output if text.startswith(("urgent", "patient"))] == [
         "urgent",
         "urgent as well",
         "patient",
     ]
-    assert said[-1] == "True"
-    assert said.count("upload 1 begins") == 1
+    assert output[-1] == "True"
+    assert output.count("upload 1 begins") == 1
 
 
 def test_a_client_may_log_when_python_shuts_logging_down() -> None:
-    said = _run(f"""
+    output = _run(f"""
 log_files.URGENT_SECONDS = 0.1
 {_CHATTY}
 handler = log_files.remote_log("test://logs/torch")
@@ -157,12 +157,12 @@ python_logging.root.warning("patient")
 python_logging.shutdown()
 print(*lines(), sep="\\n")
 """)
-    assert "patient" in said
-    assert "an error of the client" in said
+    assert "patient" in output
+    assert "an error of the client" in output
 
 
 def test_an_error_is_in_the_store_before_the_program_goes_on() -> None:
-    said = _run("""
+    output = _run("""
 def upload(count, go):
     time.sleep(0.2)
     go()
@@ -176,11 +176,11 @@ def main(argv):
 
 app.run(main)
 """)
-    assert said == ["0", "2"]
+    assert output == ["0", "2"]
 
 
 def test_errors_one_after_another_are_in_the_store_at_once() -> None:
-    said = _run("""
+    output = _run("""
 log_files.PART_SECONDS = log_files.AGAIN_SECONDS = log_files.URGENT_SECONDS = 600.0
 
 def upload(count, go):
@@ -194,11 +194,11 @@ def main(argv):
 
 app.run(main)
 """)
-    assert said == ["200 200"]
+    assert output == ["200 200"]
 
 
 def test_a_store_that_is_away_is_said_once_and_gets_everything_in_the_end() -> None:
-    said = _run("""
+    output = _run("""
 log_files.PART_SECONDS = 0.05
 gfile.configure(retry=gfile.Retry(attempts=1))
 said = []
@@ -216,7 +216,7 @@ while len(said) < 2:
     time.sleep(0.01)
 print(*said, *lines(), sep="\\n")
 """)
-    assert said == [
+    assert output == [
         "the log is not written to its file from now on",
         "the log is written to its file again",
         "0",
@@ -226,7 +226,7 @@ print(*said, *lines(), sep="\\n")
 
 
 def test_threads_and_failures_lose_and_repeat_nothing() -> None:
-    said = _run("""
+    output = _run("""
 log_files.PART_SECONDS = log_files.AGAIN_SECONDS = 0.01
 gfile.configure(retry=gfile.Retry(attempts=1))
 
@@ -257,9 +257,9 @@ handler.close()
 print(*lines(), sep="\\n")
 """)
     for number in range(4):
-        own = [line for line in said if line.startswith(f"{number} ")]
+        own = [line for line in output if line.startswith(f"{number} ")]
         assert own == [f"{number} {count}" for count in range(100)]
-    assert len(said) == 400
+    assert len(output) == 400
 
 
 @pytest.mark.parametrize("make", [remote_log, RemoteLog])
@@ -274,7 +274,7 @@ def test_a_log_that_is_opened_again_goes_on(make: Callable[[str], RemoteLog]) ->
 
 
 def test_logs_that_begin_in_the_same_second_have_parts_of_their_own() -> None:
-    said = _run("""
+    output = _run("""
 log_files.file_name = lambda program: program
 
 def upload(count, go):
@@ -289,4 +289,4 @@ def main(argv):
 
 app.run(main)
 """)
-    assert said == ["first", "second"]
+    assert output == ["first", "second"]

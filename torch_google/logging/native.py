@@ -283,10 +283,10 @@ def _have_stderr() -> None:
             os.close(opened)
 
 
-def _close_others(kept: set[int]) -> None:
+def _close_others(excluded: set[int]) -> None:
     """Close inherited descriptors: their peers wait until every copy of a socket is closed."""
     for name in os.listdir("/proc/self/fd"):
-        if int(name) not in kept:
+        if int(name) not in excluded:
             with contextlib.suppress(OSError):  # listdir's own descriptor is already closed
                 os.close(int(name))
 

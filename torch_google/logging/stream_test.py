@@ -142,12 +142,12 @@ def test_a_fatal_message_is_the_last_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flag", ["torch_log_directory", "log_dir"])
-@pytest.mark.parametrize("place", ["{}/file/logs", "unknown://logs"])
+@pytest.mark.parametrize("template", ["{}/file/logs", "unknown://logs"])
 def test_a_directory_of_a_flag_that_cannot_be_made_is_one_line(
-    tmp_path: Path, flag: str, place: str
+    tmp_path: Path, flag: str, template: str
 ) -> None:
     (tmp_path / "file").write_text("")
-    directory = place.format(tmp_path)
+    directory = template.format(tmp_path)
     done = _run("logging.setup()", f"--{flag}={directory}")
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
@@ -279,9 +279,9 @@ if __name__ == '__main__':
 def test_four_processes_lose_no_line_of_a_thousand_each(tmp_path: Path) -> None:
     done = _run(_MANY, f"--torch_log_directory={tmp_path}")
     assert done.returncode == 0, done.stderr[-2000:]
-    wanted = {f"worker {n} says {count}" for n in range(4) for count in range(1000)}
+    expected = {f"worker {n} says {count}" for n in range(4) for count in range(1000)}
     for text in (_all(tmp_path), done.stderr):
-        assert {match[1] for match in re.finditer(r"\] (worker \d says \d+)\n", text)} == wanted
+        assert {match[1] for match in re.finditer(r"\] (worker \d says \d+)\n", text)} == expected
     assert len(list(tmp_path.iterdir())) == 4
 
 
@@ -310,9 +310,9 @@ def test_four_programs_at_a_thousand_lines_a_second_lose_none(tmp_path: Path, na
             for number in range(4)
         ]
         assert [program.wait(timeout=300) for program in programs] == [0] * 4
-    wanted = sorted(f"worker {n} says {count}" for n in range(4) for count in range(2000))
+    expected = sorted(f"worker {n} says {count}" for n in range(4) for count in range(2000))
     for text in (_all(logs), terminal.read_text()):
-        assert sorted(re.findall(r"\] (worker \d says \d+)\n", text)) == wanted
+        assert sorted(re.findall(r"\] (worker \d says \d+)\n", text)) == expected
     assert len(list(logs.iterdir())) == 4
 
 

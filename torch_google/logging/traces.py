@@ -49,11 +49,11 @@ class _Stage:
         with self._lock:
             for entry in os.scandir(self.local):
                 status = entry.stat()
-                seen = (status.st_size, status.st_mtime_ns)
-                if self._copied.get(entry.name) != seen:
+                version = (status.st_size, status.st_mtime_ns)
+                if self._copied.get(entry.name) != version:
                     target = f"{self._directory.rstrip('/')}/{entry.name}"
                     gfile.Copy(entry.path, target, overwrite=True)
-                    self._copied[entry.name] = seen
+                    self._copied[entry.name] = version
 
     def _copy_growing(self) -> None:
         while os.getpid() == self._pid:
