@@ -39,11 +39,11 @@ def test_workers_fail_and_restart(method: str) -> None:
             *(_SCENARIOS, "elastic", "--text=hi", f"--multiprocessing_start_method={method}"),
             TMPDIR=scratch,
         )
-        left = [path.name for path in Path(scratch).glob("torch*elastic*")]
+        leftovers = [path.name for path in Path(scratch).glob("torch*elastic*")]
     assert done.returncode == 0, done.stderr
     assert "] results {0: 'hi hi 0 of 2', 1: 'hi hi 1 of 2'}\n" in done.stderr
     assert done.stderr.count("ValueError: not at the first attempt") == 1
-    assert left == []
+    assert leftovers == []
 
 
 def test_a_failure_that_stays_is_raised_and_each_is_logged() -> None:

@@ -31,8 +31,8 @@ class ProcessFailedError(RuntimeError):
         self.traceback = traceback
 
     def __str__(self) -> str:
-        how = _signal(-self.exitcode) if self.exitcode < 0 else f"exit status {self.exitcode}"
-        return f"process {self.name} (pid {self.pid}) ended by {how}: {_gist(self.traceback)}"
+        ending = _signal(-self.exitcode) if self.exitcode < 0 else f"exit status {self.exitcode}"
+        return f"process {self.name} (pid {self.pid}) ended by {ending}: {_gist(self.traceback)}"
 
 
 class Process:
