@@ -138,10 +138,10 @@ def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> T
     Raises UnpackError, SeriesError or ApplyError.
     """
     series = load_series(patches)
-    found = file_digest(wheel)
-    if found != pin.wheel_sha256:
+    digest = file_digest(wheel)
+    if digest != pin.wheel_sha256:
         raise UnpackError(
-            f"{wheel.name}: sha256 is {found}, {pin.file} wants {pin.wheel_sha256}. "
+            f"{wheel.name}: sha256 is {digest}, {pin.file} wants {pin.wheel_sha256}. "
             "Get the wheel of that platform and build, or move the pin"
         )
     site = _Site(out / "site")
@@ -158,13 +158,13 @@ def patched_tree(
     `members`, when the caller has read the wheel before, are all of its files. Raises as `build_tree`.
     """
     series = load_series(patches)
-    wanted = {SEAM, VERSION}
+    paths = {SEAM, VERSION}
     for patch in series.patches:
         for diff in patch.files:
-            wanted.update(diff.paths)
+            paths.update(diff.paths)
     with tempfile.TemporaryDirectory(prefix="torch-tree-") as scratch:
         site = _Site(Path(scratch))
-        site.extract(wheel, wanted=wanted, known=members)
+        site.extract(wheel, selected=paths, known=members)
         return site.finish(series, seam)
 
 
@@ -208,15 +208,15 @@ class _Site:
         self,
         wheel: Path,
         *,
-        wanted: set[str] | None = None,
+        selected: set[str] | None = None,
         known: Mapping[str, Member] | None = None,
     ) -> None:
-        """Take the files of the wheel; write all of them, or those of `wanted`.
+        """Take the files of the wheel; write all of them, or those of `selected`.
 
-        What stands in the way of a wanted path, a file or a directory above or at it, is made too: a
-        patch is refused here for the same reasons as in the whole tree.
+        What stands in the way of a selected path, a file or a directory above or at it, is made too:
+        a patch is refused here for the same reasons as in the whole tree.
         """
-        above = {str(parent) for path in wanted or () for parent in PurePosixPath(path).parents}
+        above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}
         with zipfile.ZipFile(wheel) as archive:
             for item in archive.infolist():
                 path = item.filename
@@ -224,10 +224,10 @@ class _Site:
                     continue
                 _check_plain(path, wheel)
                 target = self.root / path
-                here = wanted is None or path in wanted or path in above
-                if wanted is not None:
+                here = selected is None or path in selected or path in above
+                if selected is not None:
                     for parent in PurePosixPath(path).parents:
-                        if str(parent) in wanted:
+                        if str(parent) in selected:
                             (self.root / parent).mkdir(parents=True, exist_ok=True)
                 if here or known is None or path not in known:
                     self.members[path] = _copy(archive, item, target if here else None)
@@ -367,10 +367,10 @@ def _stated(text: str, name: str) -> str:
     return match[1] if match else "nothing"
 
 
-def _check_version(name: str, found: str, want: str, pin: Pin) -> None:
-    if found != want:
+def _check_version(name: str, actual: str, expected: str, pin: Pin) -> None:
+    if actual != expected:
         raise UnpackError(
-            f"{VERSION}: {name} is {found}, {pin.file} wants {want}. Move the pin as a whole"
+            f"{VERSION}: {name} is {actual}, {pin.file} wants {expected}. Move the pin as a whole"
         )
 
 

@@ -50,10 +50,10 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
     A name that several functions have, as those without one of their own, has several sets.
     """
-    found: Functions = defaultdict(set)
+    functions: Functions = defaultdict(set)
     for section, records in _sections(lines):
-        found[section].add(frozenset(records))
-    return found
+        functions[section].add(frozenset(records))
+    return functions
 
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:

@@ -72,8 +72,8 @@ def test_what_a_compiler_counts_or_knows_of_exceptions_is_no_difference(
 
 
 def test_another_function_is_one() -> None:
-    found = list(differences(_functions(f="_Z1gi _Z1hv"), _functions(f="_Z1gl _Z1hv")))
-    assert found == ["f: refers to _Z1gi where the file by itself refers to _Z1gl"]
+    lines = list(differences(_functions(f="_Z1gi _Z1hv"), _functions(f="_Z1gl _Z1hv")))
+    assert lines == ["f: refers to _Z1gi where the file by itself refers to _Z1gl"]
 
 
 def test_a_function_of_the_unit_alone_is_one() -> None:

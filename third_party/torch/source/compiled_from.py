@@ -47,10 +47,10 @@ def read(libraries: Iterable[Path]) -> Sources:
         data = library.read_bytes()
         if not data.startswith(_MAGIC):
             raise ValueError(f"{library} is no shared library (ELF, 64 bits, little endian)")
-        found = {_CAPABILITY.sub("", name) for name in _files(data)}
-        if not found:
+        file_names = {_CAPABILITY.sub("", name) for name in _files(data)}
+        if not file_names:
             raise ValueError(f"{library} names no file that it was compiled from: it was stripped")
-        names |= found
+        names |= file_names
         paths |= {_CAPABILITY.sub("", path.decode()) for path in _PATH.findall(data)}
     return Sources(
         names=frozenset(names | {PurePosixPath(path).name for path in paths}),

@@ -14,21 +14,21 @@ LIBRARY = Path(__file__).with_name("libfirst.so")
 
 
 def test_a_library_names_its_files_and_the_paths_that_it_carries() -> None:
-    found = compiled_from.read([LIBRARY])
-    assert found.has("anywhere/first.cpp")
-    assert found.has("kernel.cpp"), "the path has a suffix for its processor"
-    assert not found.has("second.cpp")
-    assert found.paths == {"aten/src/ATen/native/cpu/kernel.cpp"}
+    sources = compiled_from.read([LIBRARY])
+    assert sources.has("anywhere/first.cpp")
+    assert sources.has("kernel.cpp"), "the path has a suffix for its processor"
+    assert not sources.has("second.cpp")
+    assert sources.paths == {"aten/src/ATen/native/cpu/kernel.cpp"}
 
 
 def test_libraries_are_read_together(tmp_path: Path) -> None:
     data = bytearray(LIBRARY.read_bytes())
-    at = data.index(b"\0first.cpp\0")
-    data[at + 1 : at + 10] = b"other.cpp"
+    offset = data.index(b"\0first.cpp\0")
+    data[offset + 1 : offset + 10] = b"other.cpp"
     (tmp_path / "libother.so").write_bytes(data)
-    found = compiled_from.read([LIBRARY, tmp_path / "libother.so"])
-    assert found.has("first.cpp")
-    assert found.has("other.cpp")
+    sources = compiled_from.read([LIBRARY, tmp_path / "libother.so"])
+    assert sources.has("first.cpp")
+    assert sources.has("other.cpp")
 
 
 def test_a_stripped_library_is_an_error(tmp_path: Path) -> None:

@@ -51,14 +51,14 @@ class Overlay:
     def resolve(self) -> list[str]:
         """Return what does not fit, a line each, in the order of the file."""
         self._evaluate()
-        made = {str(rule["out"]) for _, rule in self._rules if "out" in rule}
-        made |= {str(rule["header"]) for _, rule in self._rules if "header" in rule}
+        generated = {str(rule["out"]) for _, rule in self._rules if "out" in rule}
+        generated |= {str(rule["header"]) for _, rule in self._rules if "header" in rule}
         for kind, rule in self._rules:
             if kind in _COMPILED:
                 files = [str(file) for file in rule.get("srcs", ())]
                 self.files[rule["name"]] = files
                 for file in [*files, *map(str, rule.get("hdrs", ()))]:
-                    if not self._is_there(file, made):
+                    if not self._is_there(file, generated):
                         self.faults.append(f"{rule['name']}: {file} is not in the tree")
             elif kind == "configured_header":
                 self.faults += self._template(rule)
@@ -67,11 +67,13 @@ class Overlay:
 
     def differences(self, other: compiled_from.Sources) -> list[str]:
         """Return a line for each difference from what a release compiles. Call `resolve` first."""
-        ours = {file for files in self.files.values() for file in files if not _is_not_torchs(file)}
-        names = {PurePosixPath(file).name for file in ours}
+        compiled = {
+            file for files in self.files.values() for file in files if not _is_not_torchs(file)
+        }
+        names = {PurePosixPath(file).name for file in compiled}
         alone = {f for f in self._starlark(self._lists).get("ALONE", ()) if not other.has(f)}
         return [
-            *(f"not compiled: {file}" for file in sorted(ours) if not other.has(file)),
+            *(f"not compiled: {file}" for file in sorted(compiled) if not other.has(file)),
             *(
                 f"new: {file}"
                 for file in sorted(other.paths)
@@ -80,8 +82,8 @@ class Overlay:
             *(f"lists.bzl: ALONE has {file}, which is not compiled" for file in sorted(alone)),
         ]
 
-    def _is_there(self, file: str, made: set[str]) -> bool:
-        if file.startswith((":", "@", "//", "generated/")) or file in made:
+    def _is_there(self, file: str, generated: set[str]) -> bool:
+        if file.startswith((":", "@", "//", "generated/")) or file in generated:
             return True
         return (self._tree / file).is_file()
 
@@ -91,12 +93,12 @@ class Overlay:
             yield f"{rule['name']}: {rule['template']} is not in the tree"
             return
         text = template.read_text(encoding="utf-8")
-        wanted = {next(filter(None, match)) for match in _TEMPLATE_VARIABLE.findall(text)}
-        given = {*rule.get("values", {}), *rule.get("on", ())}
+        variables = {next(filter(None, match)) for match in _TEMPLATE_VARIABLE.findall(text)}
+        values = {*rule.get("values", {}), *rule.get("on", ())}
         defined = set(re.findall(r"#\s*cmakedefine\s+(\w+)", text))
-        for name in sorted(wanted - given - defined):
+        for name in sorted(variables - values - defined):
             yield f"{rule['name']}: the template wants {name}, which has no value"
-        for name in sorted(given - wanted):
+        for name in sorted(values - variables):
             yield f"{rule['name']}: the template has no {name}, which is given"
 
     def _alone(self) -> Iterator[str]:
@@ -154,10 +156,10 @@ class Overlay:
 
     def _glob(self, include: Sequence[str], exclude: Sequence[str] = ()) -> list[str]:
         dropped = {file for pattern in exclude for file in self._tree.glob(pattern)}
-        found = {file for pattern in include for file in self._tree.glob(_files(pattern))}
+        matches = {file for pattern in include for file in self._tree.glob(_files(pattern))}
         return sorted(
             file.relative_to(self._tree).as_posix()
-            for file in found
+            for file in matches
             if file.is_file() and not any(p in dropped for p in (file, *file.parents))
         )
 
@@ -192,18 +194,18 @@ def main(argv: Sequence[str]) -> int:
         )
         return 2
     overlay = Overlay(tree)
-    found = overlay.resolve()
+    faults = overlay.resolve()
     if arguments.libraries:
         try:
-            found = found + overlay.differences(compiled_from.read(arguments.libraries))
+            faults = faults + overlay.differences(compiled_from.read(arguments.libraries))
         except (OSError, ValueError) as error:
             print(f"dry_run: {error}. Give the libraries of a wheel of torch", file=sys.stderr)
             return 2
-    for line in found:
+    for line in faults:
         print(line)
     for name, files in overlay.files.items():
         print(f"{name}: {len(files)} files", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if faults else 0
 
 
 if __name__ == "__main__":

@@ -83,8 +83,8 @@ def test_a_release_that_fits_has_no_faults(tree: Path) -> None:
 )
 def test_each_thing_that_differs_is_a_line(tree: Path, file: str, text: str, fault: str) -> None:
     (tree / file).write_text(text)
-    found = dry_run.Overlay(tree, tree / "overlay.BUILD", tree / "lists.bzl").resolve()
-    assert "\n".join(found).startswith(fault)
+    faults = dry_run.Overlay(tree, tree / "overlay.BUILD", tree / "lists.bzl").resolve()
+    assert "\n".join(faults).startswith(fault)
 
 
 def test_a_folder_that_is_no_source_tree_is_said(

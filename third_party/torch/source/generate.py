@@ -68,15 +68,15 @@ def run(generator: str, root: Path, out: Path) -> None:
         os.chdir(before)
 
 
-def distribute(made: Path, headers: Path, sources: dict[str, Path]) -> None:
+def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
     """Move sources to their places and the rest below `headers`. Raises GenerateError."""
-    wanted = dict(sources)
-    for file in sorted(made.rglob("*")):
-        name = file.relative_to(made).as_posix()
+    remaining = dict(sources)
+    for file in sorted(output.rglob("*")):
+        name = file.relative_to(output).as_posix()
         if file.is_dir():
             continue
-        if name in wanted:
-            target = wanted.pop(name)
+        if name in remaining:
+            target = remaining.pop(name)
         elif file.suffix not in _SOURCES:
             target = headers / name
         elif any(mark in name for mark in _NOT_COMPILED):
@@ -88,8 +88,8 @@ def distribute(made: Path, headers: Path, sources: dict[str, Path]) -> None:
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         # Some sources name their headers by the folder that the generator was told to write to.
-        target.write_bytes(file.read_bytes().replace(f"{made}/".encode(), b""))
-    for name in wanted:
+        target.write_bytes(file.read_bytes().replace(f"{output}/".encode(), b""))
+    for name in remaining:
         raise GenerateError(
             f"the generator made no {name}. Take it out of third_party/torch/source/lists.bzl"
         )

@@ -145,11 +145,13 @@ def check_version(tree: Path, version: str, pin_file: Path) -> None:
     """Refuse the tree of another release: a tag that moved, or a mirror that is wrong."""
     file = tree / "version.txt"
     try:
-        found = file.read_text(encoding="utf-8").strip()
+        tree_version = file.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SourceError(f"{file}: {error.strerror}. This is no source tree of torch") from None
-    if found.partition("a0")[0] != version:
-        raise SourceError(f"{file}: says {found}, {pin_file} wants {version}. Move the pin whole")
+    if tree_version.partition("a0")[0] != version:
+        raise SourceError(
+            f"{file}: says {tree_version}, {pin_file} wants {version}. Move the pin whole"
+        )
 
 
 def main(argv: list[str]) -> int:

@@ -153,10 +153,10 @@ def _unplugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 @pytest.fixture
 def keeper() -> _Keeper:
     """Plug in, as a program would."""
-    made = _Keeper()
+    store = _Keeper()
     for name, hook in _HOOKS.items():
-        hook.plug(getattr(made, name))
-    return made
+        hook.plug(getattr(store, name))
+    return store
 
 
 def test_every_hook_is_answered_here() -> None:

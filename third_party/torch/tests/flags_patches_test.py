@@ -41,11 +41,11 @@ def test_the_seam_sets_an_option_before_anybody_reads_it() -> None:
 
     configs.installed.plug(installed)
     config = _fresh()
-    seen: list[tuple[int, bool]] = []
-    thread = threading.Thread(target=lambda: seen.append((config.e_int, config.nested.e_bool)))
+    values: list[tuple[int, bool]] = []
+    thread = threading.Thread(target=lambda: values.append((config.e_int, config.nested.e_bool)))
     thread.start()
     thread.join()
-    assert seen == [(7, False)]
+    assert values == [(7, False)]
     assert config.save_config_portable()["e_int"] == 7
 
 

@@ -64,16 +64,16 @@ def test_graph_break_finds_its_registry() -> None:
         torch._dynamo.graph_break()
         return x + 1
 
-    logger, kept = logging.getLogger("torch._dynamo.exc"), _Kept()
-    kept.setLevel(logging.ERROR)
-    logger.addHandler(kept)
+    logger, handler = logging.getLogger("torch._dynamo.exc"), _Kept()
+    handler.setLevel(logging.ERROR)
+    logger.addHandler(handler)
     exc._load_gb_type_to_gb_id_map.cache_clear()
     try:
         with pytest.raises(exc.Unsupported) as raised:
             torch.compile(breaks, backend="eager", fullgraph=True)(torch.ones(2))
     finally:
-        logger.removeHandler(kept)
-    assert kept.messages == []
+        logger.removeHandler(handler)
+    assert handler.messages == []
     assert "For more details about this graph break" in str(raised.value)
 
 
@@ -196,9 +196,9 @@ def test_out_of_tree_shim_header_is_included(
         return str(tmp_path.joinpath(*parts))
 
     header = Path("torch/csrc/inductor/aoti_torch/generated/extend/c_shim_own.h")
-    place = tmp_path / "torch" / "include" / header
-    place.parent.mkdir(parents=True)
-    place.touch()
+    path = tmp_path / "torch" / "include" / header
+    path.parent.mkdir(parents=True)
+    path.touch()
     monkeypatch.setattr(seam, "get_file_path", in_tmp_path)
     wrapper = mock.Mock(included_devices=set(), device="own")
     CppWrapperCpu.add_device_include(wrapper, "own")
@@ -234,8 +234,8 @@ def test_precompiled_header_is_beside_the_headers(
     monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))
     monkeypatch.delenv("CXX", raising=False)
     cpp_extension._check_and_build_extension_h_precompiler_headers([], [])
-    made = {header.with_name("extension.h.gch"), header.with_name("extension.h.sign")}
-    assert set(header.parent.iterdir()) == {header, *made}
+    outputs = {header.with_name("extension.h.gch"), header.with_name("extension.h.sign")}
+    assert set(header.parent.iterdir()) == {header, *outputs}
     cpp_extension.remove_extension_h_precompiler_headers()
     assert list(header.parent.iterdir()) == [header]
 

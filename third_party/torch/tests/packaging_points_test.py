@@ -52,8 +52,8 @@ def test_sources_are_named_py() -> None:
     """Dynamo takes a package's directory by cutting `__init__.py` off its file."""
     from torch._dynamo import trace_rules
 
-    found = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
-    packages = [spec for spec in found if spec and spec.submodule_search_locations]
+    specs = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
+    packages = [spec for spec in specs if spec and spec.submodule_search_locations]
     files = [package.origin for package in packages if package.origin]
     assert len(files) > 50
     assert not [file for file in files if not file.endswith(f"{os.sep}__init__.py")]
@@ -123,11 +123,11 @@ def test_cutlass_is_where_the_configuration_says(
     for name in ("generator", "library", "manifest"):
         (tmp_path / "python" / "cutlass_library" / f"{name}.py").touch()
     monkeypatch.setattr(sys, "path", list(sys.path))
-    found = utils.try_import_cutlass.__wrapped__
+    try_import = utils.try_import_cutlass.__wrapped__
     try:
-        assert not found()
+        assert not try_import()
         with config.patch({"cutlass.cutlass_dir": str(tmp_path)}):
-            assert found()
+            assert try_import()
     finally:
         for name in [n for n in sys.modules if n.split(".")[0] in os.listdir(tmp_path / "python")]:
             del sys.modules[name]
@@ -189,8 +189,8 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 def test_no_toolkit_is_the_string_none() -> None:
     """Upstream's Bazel rules of v2.6.0 write 'None' (truthy) for None. This file is a wheel's."""
-    for found in (torch.version.cuda, torch.version.hip, torch.version.xpu):
-        assert found is None or found[0].isdigit()
+    for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
+        assert version is None or version[0].isdigit()
 
 
 def test_the_list_of_slow_tests_is_where_the_seam_says(
@@ -203,5 +203,5 @@ def test_the_list_of_slow_tests_is_where_the_seam_says(
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "slow_tests.json").write_text("{}")
     monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))
-    found = common_utils.resolve_sandcastle_slow_tests_file()
-    assert found == str(tmp_path / "test" / "slow_tests.json")
+    path = common_utils.resolve_sandcastle_slow_tests_file()
+    assert path == str(tmp_path / "test" / "slow_tests.json")

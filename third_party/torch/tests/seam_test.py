@@ -128,8 +128,8 @@ def test_module_files_leaves_packages_out() -> None:
 def test_the_native_module_is_no_package() -> None:
     import pkgutil
 
-    kinds = {info.name: info.ispkg for info in pkgutil.iter_modules(torch.__path__)}
-    assert kinds.get("_C") is not True
+    packages = {info.name: info.ispkg for info in pkgutil.iter_modules(torch.__path__)}
+    assert packages.get("_C") is not True
 
 
 def test_source_hash_is_a_stamp() -> None:

@@ -32,13 +32,13 @@ def _without(data: bytes, diff: FileDiff) -> bytes:
     """Take a strictly applied diff out of a file again."""
     lines = data.splitlines(keepends=True)
     shift = 0
-    places = []
+    positions = []
     for hunk in diff.hunks:
-        places.append(hunk.old_index + shift)
+        positions.append(hunk.old_index + shift)
         shift += len(hunk.new) - len(hunk.old)
-    for hunk, at in zip(reversed(diff.hunks), reversed(places), strict=True):
-        assert tuple(lines[at : at + len(hunk.new)]) == hunk.new
-        lines[at : at + len(hunk.new)] = hunk.old
+    for hunk, position in zip(reversed(diff.hunks), reversed(positions), strict=True):
+        assert tuple(lines[position : position + len(hunk.new)]) == hunk.new
+        lines[position : position + len(hunk.new)] = hunk.old
     return b"".join(lines)
 
 
@@ -72,9 +72,9 @@ def test_each_generated_patch_is_what_its_rule_makes(
             upstream[diff.path] = Blob(_without(blob.data, diff))
     upstream |= {SEAM: patched.read(SEAM_UPSTREAM), SEAM_UPSTREAM: None}
     tree = OverlaySnapshot(patched, upstream)
-    made = patch_files(_SERIES, tree, _TAG, rules=_RULES, modules=modules)
-    assert made
-    for name, data in made.items():
+    generated = patch_files(_SERIES, tree, _TAG, rules=_RULES, modules=modules)
+    assert generated
+    for name, data in generated.items():
         assert same_patch((_SERIES.root / name).read_bytes(), data), f"{name} is stale. {_UPDATE}"
 
 
@@ -110,7 +110,7 @@ def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, module
 def test_the_table_is_sound() -> None:
     """Its rows are distinct and in scope, and a release's numbers are within the budget."""
     for rule in _RULES:
-        places = [(kept.path, kept.function) for kept in rule.kept]
+        places = [(exception.path, exception.function) for exception in rule.kept]
         assert len(set(places)) == len(places)
         assert all(rule.covers(path) for path, _ in places)
         for label in rule.expected:

@@ -260,12 +260,12 @@ def test_a_tree_is_known_without_writing_it(inputs: _Inputs) -> None:
 def test_a_reader_of_the_wheel_need_not_read_it_twice(inputs: _Inputs) -> None:
     with zipfile.ZipFile(inputs.wheel) as archive:
         members = {item.filename: unpack.read_member(archive, item) for item in archive.infolist()}
-    whole = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam)
-    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members) == whole
+    tree = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam)
+    assert unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members) == tree
     other = unpack.Member(members["torch/lib/libtorch_cpu.so"].entry, 1)
     members["torch/testing/__init__.py"] = other
-    given = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members)
-    assert given.members["torch/testing/__init__.py"] == other
+    changed = unpack.patched_tree(inputs.wheel, inputs.patches, inputs.seam, members=members)
+    assert changed.members["torch/testing/__init__.py"] == other
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_what_no_wheel_holds_is_passed_over_where_that_was_recorded(inputs: _Inp
 
 def test_a_damaged_member_is_named(inputs: _Inputs) -> None:
     data = inputs.wheel.read_bytes()
-    at = data.index(b"native")
-    inputs.wheel.write_bytes(data[:at] + b"NATIVE" + data[at + 6 :])
+    offset = data.index(b"native")
+    inputs.wheel.write_bytes(data[:offset] + b"NATIVE" + data[offset + 6 :])
     with pytest.raises(unpack.UnpackError, match="'torch/lib/libtorch_cpu.so' is damaged: Bad CRC"):
         unpack.tree_hash_of(inputs.wheel, inputs.patches, inputs.seam)
 

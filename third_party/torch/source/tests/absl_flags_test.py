@@ -9,10 +9,10 @@ import torch
 
 
 def test_a_flag_of_cpp_is_abseils() -> None:
-    found = _absl.flags()
-    assert found["c10_torch_jit_disable_cat"] == "false"
-    assert found["c10_torch_lazy_metrics_percentiles"].startswith("0.01:")
-    assert "c10_minloglevel" not in found  # Abseil's own, once
+    flags = _absl.flags()
+    assert flags["c10_torch_jit_disable_cat"] == "false"
+    assert flags["c10_torch_lazy_metrics_percentiles"].startswith("0.01:")
+    assert "c10_minloglevel" not in flags  # Abseil's own, once
 
 
 def test_what_is_set_is_what_cpp_reads() -> None:

@@ -53,8 +53,8 @@ def _lines(program: str, level: str | None = None) -> list[tuple[str, str, str]]
         env=environment,
     )
     assert done.returncode == 0, done.stderr
-    found = [_LINE.fullmatch(line) for line in done.stderr.splitlines()]
-    return [match.groups() for match in found if match is not None]  # type: ignore[misc]
+    matches = [_LINE.fullmatch(line) for line in done.stderr.splitlines()]
+    return [match.groups() for match in matches if match is not None]  # type: ignore[misc]
 
 
 def test_a_warning_of_cpp_has_abseils_form() -> None:

@@ -47,10 +47,10 @@ class _Keeper:
 
 @pytest.fixture
 def keeper() -> Iterator[_Keeper]:
-    found = _Keeper()
-    files.reading.plug(found.reading)
-    files.writing.plug(found.writing)
-    yield found
+    store = _Keeper()
+    files.reading.plug(store.reading)
+    files.writing.plug(store.writing)
+    yield store
     files.reading.unplug()
     files.writing.unplug()
 
@@ -146,16 +146,16 @@ def test_the_board_may_answer_with_a_path(tmp_path: Path) -> None:
 def test_several_threads_read_at_once(keeper: _Keeper) -> None:
     """Each its own reader: one that several share, they use one after another, as ever."""
     _write("kept://a/model.pt")
-    found: list[bytes] = []
+    records: list[bytes] = []
 
     def read() -> None:
         for _ in range(100):
-            found.append(torch._C.PyTorchFileReader("kept://a/model.pt").get_record("record"))
+            records.append(torch._C.PyTorchFileReader("kept://a/model.pt").get_record("record"))
 
     threads = [threading.Thread(target=read) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert found == [_TEXT] * 400
+    assert records == [_TEXT] * 400
     assert keeper.open == 0

@@ -32,8 +32,8 @@ def test_no_library_of_torch_is_loaded() -> None:
     torch.linalg.inv(torch.eye(3))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
-    words = ("torch", "c10", "functorch", "gomp", "libopenblas")  # NumPy has another
-    assert not {name for name in loaded if any(word in name for word in words)}
+    fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")  # NumPy has another
+    assert not {name for name in loaded if any(word in name for word in fragments)}
 
 
 def test_registrations_wait_for_the_import() -> None:
@@ -74,11 +74,11 @@ def test_dynamo_reads_the_interpreters_tables() -> None:
         return graph
 
     @torch.compile(backend=backend)
-    def double_or_nothing(x: torch.Tensor, wanted: bool) -> torch.Tensor:
+    def double_or_nothing(x: torch.Tensor, doubled: bool) -> torch.Tensor:
         total = torch.zeros_like(x)
         for _ in range(2):
             total = total + x
-        return total if wanted else torch.zeros_like(x)
+        return total if doubled else torch.zeros_like(x)
 
     ones = torch.ones(3)
     assert double_or_nothing(ones, True).tolist() == [2, 2, 2]
