@@ -90,15 +90,15 @@ def _change_bytes(data: bytes, chance: random.Random) -> bytes:
     return bytes(changed)
 
 
-def _forge(whole: bytes, chance: random.Random) -> bytes:
+def _forge(content: bytes, chance: random.Random) -> bytes:
     """Return a replacement of the footer: a changed index and matching footer, or a false one."""
-    match = FOOTER.fullmatch(whole[-FOOTER_SIZE:])
+    match = FOOTER.fullmatch(content[-FOOTER_SIZE:])
     assert match is not None
     numbers = [int(n, 16) for n in match.groups()]
     step = chance.random()
-    blob = whole[numbers[0] : numbers[0] + numbers[1]]
+    blob = content[numbers[0] : numbers[0] + numbers[1]]
     if step < 0.2:
-        footer = whole[-FOOTER_SIZE:]
+        footer = content[-FOOTER_SIZE:]
         if chance.random() < 0.5:
             return _change_bytes(footer, chance)
         numbers[chance.randrange(7)] = chance.choice(_NUMBERS) % (1 << 64)
@@ -107,22 +107,22 @@ def _forge(whole: bytes, chance: random.Random) -> bytes:
         blob = _change_bytes(blob, chance)
     else:
         blob = marshal.dumps(_change_value(marshal.loads(blob), chance))
-    offset = len(whole) - FOOTER_SIZE
+    offset = len(content) - FOOTER_SIZE
     total = offset + len(blob) + FOOTER_SIZE
     row = (offset, len(blob), _par.hash(blob), total, *numbers[4:])
     return blob + b"PAR index" + b" %016x" * 7 % row + b"\n"
 
 
-def _put(path: Path, whole: bytes, tail: bytes) -> int:
+def _put(path: Path, content: bytes, tail: bytes) -> int:
     """Replace the footer of the copy at `path` with `tail`. Return the size of the copy.
 
     The first call creates the copy; later ones write only the tail.
     """
     if not path.exists():
-        path.write_bytes(whole)
+        path.write_bytes(content)
         path.chmod(0o755)
     with path.open("r+b") as file:
-        file.truncate(len(whole) - FOOTER_SIZE)
+        file.truncate(len(content) - FOOTER_SIZE)
         file.seek(0, os.SEEK_END)
         file.write(tail)
         return file.tell()
@@ -161,11 +161,11 @@ def _outcome_in_child(work: Callable[[], None]) -> str:
 
 
 def test_every_forged_index_is_read_or_refused(par: Path, tmp_path: Path) -> None:
-    whole, chance = par.read_bytes(), random.Random(1)
+    content, chance = par.read_bytes(), random.Random(1)
     outcomes: collections.Counter[str] = collections.Counter()
     path = tmp_path / "forged"
     for number in range(_READS):
-        _put(path, whole, _forge(whole, chance))
+        _put(path, content, _forge(content, chance))
         outcome = _outcome_in_child(lambda: _read(path))
         assert outcome in ("read", "refused"), f"forgery {number}: {outcome}"
         outcomes[outcome] += 1
@@ -173,12 +173,12 @@ def test_every_forged_index_is_read_or_refused(par: Path, tmp_path: Path) -> Non
 
 
 def test_every_forged_program_runs_or_ends_in_one_line(par: Path, tmp_path: Path) -> None:
-    whole, chance = par.read_bytes(), random.Random(2)
-    seal = whole.index(b"PAR launcher v1\0") + 16
+    content, chance = par.read_bytes(), random.Random(2)
+    seal = content.index(b"PAR launcher v1\0") + 16
     path = tmp_path / "forged.par"
     environment = {"PAR_CACHE_DIR": str(tmp_path / "cache")}
     for number in range(_STARTS):
-        size = _put(path, whole, _forge(whole, chance))
+        size = _put(path, content, _forge(content, chance))
         with path.open("r+b") as file:
             file.seek(seal)
             file.write(size.to_bytes(8, "little"))
@@ -193,8 +193,8 @@ def test_every_forged_program_runs_or_ends_in_one_line(par: Path, tmp_path: Path
 
 
 def test_the_compilers_reader_raises_one_error(par: Path) -> None:
-    whole, chance = par.read_bytes(), random.Random(3)
+    content, chance = par.read_bytes(), random.Random(3)
     for _ in range(300):
-        data = memoryview(whole[:-FOOTER_SIZE] + _forge(whole, chance))
+        data = memoryview(content[:-FOOTER_SIZE] + _forge(content, chance))
         with contextlib.suppress(ValueError):
             read_index(data, par)

@@ -88,15 +88,15 @@ def _alone(package: Path, output: Path) -> bytes:
 def test_makes_the_same_bytes_after_any_requests(
     worker: Worker, package: Path, tmp_path: Path
 ) -> None:
-    kept = tmp_path / "kept.parlib"
+    output = tmp_path / "kept.parlib"
     for number, word in enumerate(("shared", "other", "other", "shared")):
         (package / "m70.py").write_text(_module(70, word))
-        answer = worker.ask(_arguments(package, kept), number)
+        answer = worker.ask(_arguments(package, output), number)
         assert answer == {"exitCode": 0, "output": "", "requestId": number}
-        assert kept.read_bytes() == _alone(package, tmp_path / "alone.parlib")
+        assert output.read_bytes() == _alone(package, tmp_path / "alone.parlib")
     (package / "m70.py").unlink()
-    assert worker.ask(_arguments(package, kept))["exitCode"] == 0
-    assert kept.read_bytes() == _alone(package, tmp_path / "alone.parlib")
+    assert worker.ask(_arguments(package, output))["exitCode"] == 0
+    assert output.read_bytes() == _alone(package, tmp_path / "alone.parlib")
 
 
 def test_a_request_that_fails_says_why_and_the_next_one_works(
@@ -133,10 +133,10 @@ def _sources(package: Path) -> list[Source]:
 def test_what_did_not_change_is_not_compiled_again(
     package: Path, keep: Callable[[int], Kept]
 ) -> None:
-    kept = keep(1 << 20)
-    first = list(kept.compile_all(_sources(package)))
+    cache = keep(1 << 20)
+    first = list(cache.compile_all(_sources(package)))
     (package / "m70.py").write_text(_module(70, "other"))
-    second = list(kept.compile_all(_sources(package)))
+    second = list(cache.compile_all(_sources(package)))
     again = [one is other for one, other in zip(first, second, strict=True)]
     # One process compiles 64 files, so all 64 of the changed file's run are recompiled.
     assert again == [True] * 64 + [False] * 64 + [True] * 72
@@ -144,16 +144,16 @@ def test_what_did_not_change_is_not_compiled_again(
 
 
 def test_what_is_kept_has_a_limit(package: Path, keep: Callable[[int], Kept]) -> None:
-    kept = keep(20_000)
-    assert len(list(kept.compile_all(_sources(package)))) == 200
-    assert 0 < kept.size <= 20_000
-    assert 0 < len(kept) < 4
+    cache = keep(20_000)
+    assert len(list(cache.compile_all(_sources(package)))) == 200
+    assert 0 < cache.size <= 20_000
+    assert 0 < len(cache) < 4
 
 
 def test_a_file_that_goes_away_is_an_error_and_the_next_request_works(
     package: Path, keep: Callable[[int], Kept]
 ) -> None:
-    kept = keep(1 << 20)
+    cache = keep(1 << 20)
     with pytest.raises(OSError, match="no_such"):
-        list(kept.compile_all([("no_such.py", "no_such.py", False)]))
-    assert len(list(kept.compile_all(_sources(package)))) == 200
+        list(cache.compile_all([("no_such.py", "no_such.py", False)]))
+    assert len(list(cache.compile_all(_sources(package)))) == 200

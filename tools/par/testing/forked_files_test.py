@@ -69,7 +69,7 @@ def test_first():
 
 
 @pytest.mark.parametrize(
-    ("end", "words"),
+    ("end", "reason"),
     [
         ("os.abort()", "SIGABRT"),
         ("os._exit(0)", "status 0"),
@@ -77,7 +77,7 @@ def test_first():
         ("os.kill(os.getpid(), 9)", "SIGKILL"),
     ],
 )
-def test_a_file_that_ends_its_process_fails_alone(tmp_path: Path, end: str, words: str) -> None:
+def test_a_file_that_ends_its_process_fails_alone(tmp_path: Path, end: str, reason: str) -> None:
     status, outcomes = _run(
         tmp_path,
         {
@@ -88,7 +88,7 @@ def test_a_file_that_ends_its_process_fails_alone(tmp_path: Path, end: str, word
     assert status == 1
     assert outcomes[f"{tmp_path}/a_test.py::process"] == "error"
     assert outcomes["b_test::test_after"] == "passed"
-    assert words in (tmp_path / "results.xml").read_text()
+    assert reason in (tmp_path / "results.xml").read_text()
 
 
 def test_a_failing_test_fails_the_target(tmp_path: Path) -> None:
