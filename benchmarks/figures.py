@@ -154,16 +154,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     root = Path(__file__).resolve().parents[1]
     try:
-        found = differences(root)
+        changes = differences(root)
     except (results.ResultsError, MissingFigureError) as error:
         print(f"figures: {error}", file=sys.stderr)
         return 1
-    for path, (text, _) in found.items():
+    for path, (text, _) in changes.items():
         if not options.check:
             (root / path).write_text(text, encoding="utf-8")
-    if options.check and found:
-        print("".join(difference for _, difference in found.values()), end="")
-        print(f"figures: {', '.join(found)} differ from the results. Run {COMMAND}")
+    if options.check and changes:
+        print("".join(difference for _, difference in changes.values()), end="")
+        print(f"figures: {', '.join(changes)} differ from the results. Run {COMMAND}")
         return 1
     return 0
 
@@ -171,12 +171,12 @@ def main(arguments: Sequence[str]) -> int:
 def differences(root: Path) -> dict[str, tuple[str, str]]:
     """Return the new text of each file that is not up to date, and the difference."""
     runs = load(root / "benchmarks/results")
-    wanted = {
+    texts = {
         _FIGURES: figures_page(runs),
         _README: with_table((root / _README).read_text(encoding="utf-8"), readme_table(runs)),
     }
     changed = {}
-    for path, text in wanted.items():
+    for path, text in texts.items():
         file = root / path
         old = file.read_text(encoding="utf-8") if file.exists() else ""
         lines = difflib.unified_diff(

@@ -158,9 +158,9 @@ def _system() -> str:
 
 
 def _commit() -> str:
-    def git(*words: str) -> str:
+    def git(*arguments: str) -> str:
         done = subprocess.run(
-            ["git", *words], cwd=_ROOT, capture_output=True, text=True, check=False
+            ["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False
         )
         return done.stdout.strip() if done.returncode == 0 else ""
 
@@ -218,16 +218,16 @@ def _check_keys(fields: Any, kind: type[Any], where: str) -> None:
 
 
 def _check_numbers(figure: Mapping[str, Any], where: str) -> None:
-    words = ("case", "subject", "peer", "unit", "note")
+    text_keys = ("case", "subject", "peer", "unit", "note")
     for key, value in figure.items():
-        if key in words:
+        if key in text_keys:
             if not isinstance(value, str):
                 raise ResultsError(f"{where}: {key} is {value!r}, expected words")
         elif isinstance(value, bool) or not isinstance(value, int | float):
             raise ResultsError(f"{where}: {key} is {value!r}, expected a number")
         elif not math.isfinite(value):
             raise ResultsError(f"{where}: {key} is {value}, expected a finite number")
-    measured = set(figure) - {*words, "threads", "runs", "total"}
+    measured = set(figure) - {*text_keys, "threads", "runs", "total"}
     if not measured:
         raise ResultsError(f"{where}: no number. Add what was measured, as cpu_ratio")
     if {"cpu_ratio", "wall_ratio"} & measured and "peer" not in figure:

@@ -38,19 +38,23 @@ def rows(sizes: Sizes) -> list[Row]:
 
     unsynced = _saving(tensor, sync=False)
     synced = _saving(tensor, sync=True)
-    made = [
+    table = [
         Row("torch.save, not synced, beside open()", plain_save, unsynced, 1.05, _clear),
         Row("torch.save, beside open(), fsync, rename", synced_save, synced, 1.05, _clear),
         Row("torch.save, synced, beside open() alone", plain_save, synced, None, _clear),
         Row(
-            "torch.load, beside open()", load, our_load, 1.05, lambda at: _ensure_saved(at, tensor)
+            "torch.load, beside open()",
+            load,
+            our_load,
+            1.05,
+            lambda folder: _ensure_saved(folder, tensor),
         ),
     ]
     # With the patched torch: save to a path, with gfile and with upstream's code.
     if find_spec("torch._seam") is not None:
         before, after = _by_path(tensor, plugged=False), _by_path(tensor, plugged=True)
-        made.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
-    return made
+        table.append(Row("torch.save to a path, not synced, plugged", before, after, 1.05, _clear))
+    return table
 
 
 def _clear(directory: Path) -> None:

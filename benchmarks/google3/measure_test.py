@@ -62,13 +62,13 @@ def test_the_work_of_other_processes_counts(tmp_path: Path) -> None:
 
 
 def test_what_was_found_is_in_the_table(tmp_path: Path) -> None:
-    ours = iter(["not counted", "2 lost", "0 lost"])
+    descriptions = iter(["not counted", "2 lost", "0 lost"])
     row = Row(
         "rate",
         lambda _: _spin(0.01),
         lambda _: _spin(0.04),
         None,
-        found=lambda _: next(ours),
+        found=lambda _: next(descriptions),
         most_added=0.030,
     )
     figure = measure(row, tmp_path, rounds=2)
@@ -108,14 +108,14 @@ def test_the_import_has_our_answers_on_one_side_only() -> None:
     show = "print(torch._seam.logs.file_handler.plugged, 'torch_google' in sys.modules)"
     if find_spec("torch._seam") is None:
         show = "print('torch.google' in sys.modules, 'torch_google' in sys.modules)"
-    for start, wanted in ((imports.PLAIN, "False False\n"), (imports.OURS, "True True\n")):
+    for start, output in ((imports.PLAIN, "False False\n"), (imports.OURS, "True True\n")):
         done = subprocess.run(
             [sys.executable, "-c", f"{start}\nimport sys\n{show}"],
             capture_output=True,
             text=True,
             check=False,
         )
-        assert done.stdout == wanted, done.stderr
+        assert done.stdout == output, done.stderr
 
 
 def test_the_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

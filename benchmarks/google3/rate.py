@@ -22,16 +22,16 @@ def rows(sizes: Sizes) -> list[Row]:
     log = python_logging.getLogger("benchmarks.google3").info
     lines = int(RATE * sizes.seconds)
 
-    def found(directory: Path) -> str:
+    def description(directory: Path) -> str:
         stderr = (directory / records.STDERR).read_text()
         files = "".join(path.read_text() for path in (directory / records.FILES).iterdir())
-        wanted = {f"process {n} line {m}" for n in range(PROCESSES) for m in range(lines)}
+        messages = {f"process {n} line {m}" for n in range(PROCESSES) for m in range(lines)}
         lost = max(
-            len(wanted.difference(re.findall(r"\] (process \d line \d+)\n", text)))
+            len(messages.difference(re.findall(r"\] (process \d line \d+)\n", text)))
             for text in (stderr, files)
         )
         slowest = max(float(path.read_text()) for path in directory.glob("seconds-*"))
-        return f"{lines / slowest:.0f} lines/s each, {lost} of {len(wanted):,} lost"
+        return f"{lines / slowest:.0f} lines/s each, {lost} of {len(messages):,} lost"
 
     return [
         Row(
@@ -40,7 +40,7 @@ def rows(sizes: Sizes) -> list[Row]:
             _crowd(records.our_stream, logging.info, lines),
             None,
             clear,
-            found,
+            description,
         )
     ]
 

@@ -30,7 +30,7 @@ def results(figures: Sequence[Figure], *, rounds: int) -> list[Result]:
 
 
 def _pair(figure: Figure, rounds: int) -> tuple[Result, Result]:
-    ours = Result(
+    ratios = Result(
         case=figure.name,
         subject="torch_google",
         peer="without it",
@@ -48,7 +48,7 @@ def _pair(figure: Figure, rounds: int) -> tuple[Result, Result]:
         cpu_seconds=figure.plain_cpu,
         wall_seconds=figure.plain_wall,
     )
-    return ours, plain
+    return ratios, plain
 
 
 def _promised(figure: Figure) -> str:

@@ -61,13 +61,13 @@ class Figure:
 def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
     """Run both in turn, in alternating order, after a warm-up round."""
     plain: list[tuple[float, float]] = []
-    ours: list[tuple[float, float]] = []
-    found: list[str] = []
+    our_times: list[tuple[float, float]] = []
+    descriptions: list[str] = []
 
     def run_ours() -> None:
-        ours.append(_timed(row, row.ours, directory))
+        our_times.append(_timed(row, row.ours, directory))
         if row.found is not None:
-            found.append(row.found(directory))
+            descriptions.append(row.found(directory))
 
     for number in range(rounds + 1):
         if number % 2:
@@ -76,7 +76,7 @@ def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
         else:
             run_ours()
             plain.append(_timed(row, row.plain, directory))
-    pairs = list(zip(plain, ours, strict=True))[1:]
+    pairs = list(zip(plain, our_times, strict=True))[1:]
     return Figure(
         row.name,
         row.most,
@@ -86,7 +86,7 @@ def measure(row: Row, directory: Path, *, rounds: int) -> Figure:
         statistics.median(other[0] / one[0] for one, other in pairs),
         statistics.median(other[1] / one[1] for one, other in pairs),
         statistics.median(other[0] - one[0] for one, other in pairs),
-        tuple(found[1:]),
+        tuple(descriptions[1:]),
     )
 
 

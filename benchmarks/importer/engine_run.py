@@ -47,8 +47,8 @@ class DirectoryTree:
 
 def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
     """Carry to the first tree and write what an import writes: patches and patched files."""
-    made, base = load_series(series), read_base(series)
-    carried = carry(made, base, DirectoryTree(trees[0]))
+    loaded, base = load_series(series), read_base(series)
+    carried = carry(loaded, base, DirectoryTree(trees[0]))
     if carried.stopped:
         raise SystemExit(f"stopped at {carried.stopped.patch.name}: {carried.stopped.note}")
     for name, data in carried.series_files().items():
@@ -62,19 +62,19 @@ def run_carry(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
 def run_drift(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
     """Measure one more tag, the last tree: series and base are loaded, tree names are known."""
     del out
-    made, base = load_series(series), read_base(series)
+    loaded, base = load_series(series), read_base(series)
     for tree in trees[:-1]:
-        _drift(made, base, tree)
+        _drift(loaded, base, tree)
     cpu, wall = time.process_time(), time.perf_counter()
-    _drift(made, base, trees[-1])
+    _drift(loaded, base, trees[-1])
     return {"cpu": time.process_time() - cpu, "wall": time.perf_counter() - wall}
 
 
 def run_verify(series: Path, trees: list[Path], out: Path) -> dict[str, float]:
     """Measure verify: read and hash the tree once, apply the series strictly, compare both."""
-    made = load_series(series)
+    loaded = load_series(series)
     entries = tree_entries(trees[0])
-    patched = patched_files(made, trees[0])
+    patched = patched_files(loaded, trees[0])
     (out / "hash").write_text(hash_entries(entries))
     return {"files": len(entries), "patched": len(patched)}
 

@@ -53,9 +53,9 @@ def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
     path, first = "generated/table.py", _lines(chance, lines)
     now, steps, beside = list(first), [], []
     for number in range(patches):
-        at = (2 * number + 1) * lines // (2 * patches)
-        beside.append(now[at - 2])
-        now[at : at + number % 2] = [f"    patched_{number} = here\n"]
+        index = (2 * number + 1) * lines // (2 * patches)
+        beside.append(now[index - 2])
+        now[index : index + number % 2] = [f"    patched_{number} = here\n"]
         steps.append((f"subject-{number:03}", {path: "".join(now)}))
     new = list(first)
     for number, line in enumerate(beside):
@@ -69,21 +69,21 @@ def make_long_file(*, lines: int, patches: int, seed: int = 1) -> Upstream:
 def _lines(chance: random.Random, count: int) -> list[str]:
     return [
         chance.choice(_COMMON)
-        if at % 4 == 0
-        else f"    value_{at} = operator_{chance.randrange(10**6)}(self)\n"
-        for at in range(count)
+        if index % 4 == 0
+        else f"    value_{index} = operator_{chance.randrange(10**6)}(self)\n"
+        for index in range(count)
     ]
 
 
 def _text(chance: random.Random, number: int) -> str:
     size = min(max(int(chance.lognormvariate(8.45, 1.05)), 1000), 100_000)
-    out, length, at = [], 0, 0
+    out, length, index = [], 0, 0
     while length < size:
-        at += 1
-        if at % 4 == 0:
+        index += 1
+        if index % 4 == 0:
             line = chance.choice(_COMMON)
         else:
-            line = f"    value_{at} = operator_{chance.randrange(10**6)}(self, name_{number})\n"
+            line = f"    value_{index} = operator_{chance.randrange(10**6)}(self, name_{number})\n"
         out.append(line)
         length += len(line)
     return "".join(out)
@@ -96,15 +96,15 @@ def _patched(
     lines = text.splitlines(keepends=True)
     for hunk in range(1 + number % 3):
         for _ in range(50):
-            at = chance.randrange(6, max(len(lines) - 6, 7))
-            around = lines[max(at - 6, 0) : at + 6]
+            index = chance.randrange(6, max(len(lines) - 6, 7))
+            around = lines[max(index - 6, 0) : index + 6]
             if not any("patched" in line for line in around):
                 break
         else:
             continue
-        unique = [line for line in lines[at - 3 : at - 1] if len(line) > 20]
+        unique = [line for line in lines[index - 3 : index - 1] if len(line) > 20]
         places.setdefault(name, []).extend(unique[:1])
-        lines[at : at + number % 2] = [f"    patched_{number}_{hunk} = here\n"] * 1
+        lines[index : index + number % 2] = [f"    patched_{number}_{hunk} = here\n"] * 1
     return "".join(lines)
 
 
@@ -115,13 +115,13 @@ def _next(
     touched: set[str],
     places: dict[str, list[str]],
 ) -> Iterator[tuple[str, str]]:
-    for at, (path, text) in enumerate(release.items()):
-        if path not in touched and at % 20:
+    for index, (path, text) in enumerate(release.items()):
+        if path not in touched and index % 20:
             yield path, text
             continue
         lines = text.splitlines(keepends=True)
         beside = places.get(path, [])
-        if beside and at % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
+        if beside and index % _PATCHED_EVERY_THIRD == 0 and beside[0] in lines:
             lines[lines.index(beside[0])] = f"    release_{number} = beside the patch\n"
         elif len(lines) > 20:
             # The last lines are far from the lines that patches change.

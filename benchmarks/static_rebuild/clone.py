@@ -55,12 +55,12 @@ class Clone:
         if not (self.root / ".git").is_dir():
             self._run("git", "clone", "--quiet", "--no-checkout", source, self.root)
         # This also removes leftovers of an interrupted run.
-        for words in (
+        for command in (
             ["fetch", "--quiet", str(source.absolute()), "HEAD"],
             ["checkout", "--quiet", "--force", "--detach", "FETCH_HEAD"],
             ["clean", "--quiet", "--force", "-d"],
         ):
-            self._run("git", "-C", self.root, *words)
+            self._run("git", "-C", self.root, *command)
         if (source / ".bazelrc.user").is_file():
             shutil.copy(source / ".bazelrc.user", self.root)
 
@@ -73,13 +73,13 @@ class Clone:
     @property
     def source(self) -> Path:
         """The folder of `@torch_source`, which the last build unpacked."""
-        found = sorted((self.output_base / "external").glob("*[~+]torch_source"))
-        if len(found) != 1:
+        sources = sorted((self.output_base / "external").glob("*[~+]torch_source"))
+        if len(sources) != 1:
             raise BuildFailed(
-                f"{self.output_base}/external: found {len(found)} directories of @torch_source, "
+                f"{self.output_base}/external: found {len(sources)} directories of @torch_source, "
                 "expected one. Remove --work to start from nothing."
             )
-        return found[0]
+        return sources[0]
 
     def own_tree(self) -> tuple[Path, str]:
         """Return a fresh copy of `source` for edits, and the option that makes builds use it."""
@@ -88,7 +88,7 @@ class Clone:
         shutil.copytree(self.source, tree, symlinks=True)
         return tree, f"--override_repository={self.source.name}={tree}"
 
-    def build(self, *words: str) -> Build:
+    def build(self, *options: str) -> Build:
         """Build the program, and measure it. Raises `BuildFailed`."""
         events = self.work / "events.json"
         events.unlink(missing_ok=True)
@@ -103,7 +103,7 @@ class Clone:
                 "--show_progress_rate_limit=60",
                 f"--build_event_json_file={events}",
                 *self._options,
-                *words,
+                *options,
                 TARGET,
             )
         wall = time.perf_counter() - begin
@@ -129,11 +129,11 @@ class Clone:
             os.chmod(folder, 0o755)
         shutil.rmtree(self.output_base)
 
-    def _bazel(self, *words: str) -> str:
+    def _bazel(self, *arguments: str) -> str:
         bazelw = self.root / "bazelw"
-        return self._run(bazelw, f"--output_base={self.output_base}", *words, cwd=self.root)
+        return self._run(bazelw, f"--output_base={self.output_base}", *arguments, cwd=self.root)
 
-    def _run(self, *words: str | os.PathLike[str], cwd: Path | None = None) -> str:
+    def _run(self, *command: str | os.PathLike[str], cwd: Path | None = None) -> str:
         """Return the command's output; its progress messages go to the log."""
         # A hook's GIT_DIR would make `git -C` check out and clean the caller's own repository.
         environment = {
@@ -144,7 +144,7 @@ class Clone:
         with self.log.open("a+") as log:
             begin = log.tell()
             done = subprocess.run(
-                words,
+                command,
                 cwd=cwd,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -154,8 +154,10 @@ class Clone:
                 check=False,
             )
             log.seek(begin)
-            said = log.read().strip().splitlines()[-20:]
+            last_lines = log.read().strip().splitlines()[-20:]
         if done.returncode:
-            line = " ".join(os.fspath(word) for word in words)
-            raise BuildFailed(f"`{line}` ended with status {done.returncode}:\n" + "\n".join(said))
+            line = " ".join(os.fspath(word) for word in command)
+            raise BuildFailed(
+                f"`{line}` ended with status {done.returncode}:\n" + "\n".join(last_lines)
+            )
         return done.stdout

@@ -117,9 +117,9 @@ def _patching(edit: Edit, places: Places) -> Iterator[Callable[[str], None]]:
 
 def _text(edit: Edit, file: Path) -> str:
     text = file.read_text(encoding="utf-8")
-    if (found := text.count(edit.find)) != 1:
+    if (count := text.count(edit.find)) != 1:
         raise EditError(
-            f"{file}: has '{edit.find}' {found} times, an edit needs it once. "
+            f"{file}: has '{edit.find}' {count} times, an edit needs it once. "
             "Choose another place in benchmarks/static_rebuild/edits.py"
         )
     return text

@@ -47,10 +47,10 @@ def rebuilds(clone: Clone, edits: Sequence[Edit], *, rounds: int) -> Iterator[Fi
         option = (word,)
     places = Places(clone.root, tree, clone.source, clone.series)
     for edit in edits:
-        words = option if edit.way is Way.TREE else ()
-        clone.build(*words)  # Rebuild what the last edit changed.
+        flags = option if edit.way is Way.TREE else ()
+        clone.build(*flags)  # Rebuild what the last edit changed.
         with editing(edit, places) as make:
-            builds = [_after(edit, make, clone, words) for _ in range(rounds)]
+            builds = [_after(edit, make, clone, flags) for _ in range(rounds)]
         yield _figure(edit.name, edit.title, edit.way.value, edit.goal, builds)
 
 
@@ -71,10 +71,10 @@ def cold(source: Path, work: Path, options: Sequence[str]) -> Iterator[Figure]:
         shutil.rmtree(cache, ignore_errors=True)
 
 
-def _after(edit: Edit, make: Callable[[str], None], clone: Clone, words: Sequence[str]) -> Build:
+def _after(edit: Edit, make: Callable[[str], None], clone: Clone, flags: Sequence[str]) -> Build:
     before = clone.digest()
     make(f"{time.time_ns():x}")  # Unique, so that no cache has the result.
-    build = clone.build(*words)
+    build = clone.build(*flags)
     if clone.digest() == before:
         raise EditError(
             f"{edit.name}: the program is the same with another {edit.path}. Choose a place in "

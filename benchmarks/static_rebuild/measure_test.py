@@ -54,10 +54,10 @@ def _write(root: Path, files: dict[str, str]) -> None:
         (root / path).write_text(text)
 
 
-def _git(root: Path, *words: str) -> str:
+def _git(root: Path, *arguments: str) -> str:
     names = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
     return subprocess.run(
-        ["git", *names, *words], cwd=root, check=True, capture_output=True, text=True
+        ["git", *names, *arguments], cwd=root, check=True, capture_output=True, text=True
     ).stdout
 
 
@@ -262,6 +262,6 @@ def test_a_row_of_the_table() -> None:
     figure = Figure(
         "cpp", "a C++ file", "a tree", 60, 41.26, 35.0, 1.2, 2048.4, 1500, {"local": 3}, (41.26,)
     )
-    wanted = "| a C++ file | a tree | 41.3 | 60 | 35.0 | 1.2 | 2048 | 1500 | local 3 |"
-    assert report.row(figure) == wanted
-    assert report.HEAD.splitlines()[0].count("|") == wanted.count("|")
+    line = "| a C++ file | a tree | 41.3 | 60 | 35.0 | 1.2 | 2048 | 1500 | local 3 |"
+    assert report.row(figure) == line
+    assert report.HEAD.splitlines()[0].count("|") == line.count("|")

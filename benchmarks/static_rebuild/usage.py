@@ -48,12 +48,12 @@ def resident_below(pid: int) -> list[float]:
             continue
         parents.setdefault(int(fields[_PARENT]), []).append(int(entry.name))
         resident[int(entry.name)] = int(fields[_RESIDENT]) * _PAGE
-    below, found = list(parents.get(pid, [])), []
+    below, sizes = list(parents.get(pid, [])), []
     while below:
         child = below.pop()
-        found.append(resident[child])
+        sizes.append(resident[child])
         below += parents.get(child, [])
-    return found
+    return sizes
 
 
 class MemoryWatch:
@@ -85,9 +85,9 @@ class MemoryWatch:
 
     def _look(self) -> None:
         while not self._done.wait(self._interval):
-            found = resident_below(self._pid)
-            self.together = max(self.together, sum(found))
-            self.largest = max(self.largest, max(found, default=0))
+            sizes = resident_below(self._pid)
+            self.together = max(self.together, sum(sizes))
+            self.largest = max(self.largest, max(sizes, default=0))
 
 
 def _fields(pid: int) -> list[str]:

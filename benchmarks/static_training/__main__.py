@@ -42,12 +42,12 @@ def _torches(shop: startup.Workshop, options: argparse.Namespace) -> list[measur
     static = peers.par(shop, options.static_par)
     data = peers.packed_data(static, shop.directory / "digits.csv.gz")
     release = peers.wheel(startup.venv(shop), data)
-    made = [release]
+    variants = [release]
     if options.explain:
-        made += peers.lesser(release)
+        variants += peers.lesser(release)
     if options.venv_release:
-        made.append(peers.wheel(startup.venv_of(shop, options.venv_release), data))
-    return [*made, static]
+        variants.append(peers.wheel(startup.venv_of(shop, options.venv_release), data))
+    return [*variants, static]
 
 
 def _measure(

@@ -73,10 +73,10 @@ def train(peer: Peer, case: str, *, threads: int) -> Sample:
         preexec_fn=lambda: _pin(threads),
     )
     if done.returncode:
-        said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        last_line = (done.stderr.strip().splitlines() or ["nothing"])[-1]
         raise RunError(
             f"{peer.name}: `{' '.join(command)}` ended with status {done.returncode} and printed: "
-            f"{said}. Run that command alone."
+            f"{last_line}. Run that command alone."
         )
     return Sample(**json.loads(done.stdout.splitlines()[-1]))
 

@@ -51,30 +51,30 @@ def test_a_training_says_what_it_cost(
     finally:
         torch.set_num_threads(threads)
         torch.use_deterministic_algorithms(False)
-    found = Sample(**json.loads(capsys.readouterr().out))
-    assert 0 < found.cpu < 60
-    assert 0 < found.wall < 600
-    assert 0 < found.loss < 10
-    assert found.made_of["version"] == torch.__version__
-    assert found.made_of["capability"] == torch.backends.cpu.get_cpu_capability()
-    assert found.made_of["blas"] in ("mkl", "open")
-    assert found.made_of["threads_by"] in ("OpenMP", "native thread pool")
-    assert found.made_of["onednn"] is torch.backends.mkldnn.is_available()
+    sample = Sample(**json.loads(capsys.readouterr().out))
+    assert 0 < sample.cpu < 60
+    assert 0 < sample.wall < 600
+    assert 0 < sample.loss < 10
+    assert sample.made_of["version"] == torch.__version__
+    assert sample.made_of["capability"] == torch.backends.cpu.get_cpu_capability()
+    assert sample.made_of["blas"] in ("mkl", "open")
+    assert sample.made_of["threads_by"] in ("OpenMP", "native thread pool")
+    assert sample.made_of["onednn"] is torch.backends.mkldnn.is_available()
 
 
 def test_onednn_can_be_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen: list[bool] = []
+    enabled: list[bool] = []
 
     def training(count: int, **options: object) -> trainings.Cost:
-        seen.append(torch._C._get_mkldnn_enabled())
+        enabled.append(torch._C._get_mkldnn_enabled())
         return trainings.Cost(1.0, 1.0, 1.0)
 
     monkeypatch.setitem(trainings.TRAININGS, "gpt", training)
     assert program.main(["gpt"]) == 0
     assert program.main(["gpt", "--without-onednn"]) == 0
-    assert seen == [True, False]
+    assert enabled == [True, False]
     assert torch._C._get_mkldnn_enabled()
     last = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert last["made_of"]["onednn"] is False
@@ -96,10 +96,12 @@ def test_another_program_is_no_peer(tmp_path: pathlib.Path) -> None:
 
 def test_every_round_starts_at_another_peer_in_a_fresh_process(tmp_path: pathlib.Path) -> None:
     log = tmp_path / "log"
-    found = json.dumps({"cpu": 1, "wall": 1, "loss": 1, "made_of": _MADE})
-    script = f"printf %s. $0.$1.$2 >> {log}; nproc >> {log}; echo '{found}'"
-    made = [Peer(name, ("/bin/sh", "-c", script, name), {"PATH": "/usr/bin:/bin"}) for name in "ab"]
-    samples = measure.interleaved("gpt", made, threads=1, rounds=2)
+    sample = json.dumps({"cpu": 1, "wall": 1, "loss": 1, "made_of": _MADE})
+    script = f"printf %s. $0.$1.$2 >> {log}; nproc >> {log}; echo '{sample}'"
+    entrants = [
+        Peer(name, ("/bin/sh", "-c", script, name), {"PATH": "/usr/bin:/bin"}) for name in "ab"
+    ]
+    samples = measure.interleaved("gpt", entrants, threads=1, rounds=2)
     assert log.read_text().split() == [f"{name}.gpt.--threads=1.1" for name in "abba"]
     assert {name: len(taken) for name, taken in samples.items()} == {"a": 2, "b": 2}
 

@@ -23,8 +23,10 @@ def wheel(venv: startup.Peer, data: pathlib.Path) -> Peer:
 
 def par(shop: Workshop, path: pathlib.Path) -> Peer:
     """Return the program packed by the static build."""
-    made = shop.peer("static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"})
-    return Peer(made.name, made.command, made.environment)
+    program = shop.peer(
+        "static PAR", [path.resolve(strict=True)], caches={"PAR_CACHE_DIR": "cache"}
+    )
+    return Peer(program.name, program.command, program.environment)
 
 
 def lesser(peer: Peer) -> list[Peer]:

@@ -38,9 +38,9 @@ def makes(made_of: Mapping[str, Mapping[str, Any]]) -> str:
         "|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {peer} | {made['version']} | {made['blas']} | {'yes' if made['onednn'] else 'no'} "
-        f"| {made['capability']} | {made['threads_by']} |"
-        for peer, made in made_of.items()
+        f"| {peer} | {build['version']} | {build['blas']} | {'yes' if build['onednn'] else 'no'} "
+        f"| {build['capability']} | {build['threads_by']} |"
+        for peer, build in made_of.items()
     ]
     return "\n".join(lines) + "\n"
 

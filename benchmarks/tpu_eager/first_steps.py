@@ -59,8 +59,8 @@ def _run(peer: str, case: str, cache: str, threads: int) -> dict[str, float]:
         preexec_fn=lambda: pin(threads),
         check=True,
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    times: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return times
 
 
 def main(argv: list[str]) -> int:

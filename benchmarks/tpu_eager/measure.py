@@ -72,8 +72,8 @@ class Worker:
             line = ""
         if not line:
             return {"error": f"its process ended with status {process.wait()}"}
-        found: dict[str, Any] = json.loads(line)
-        return found
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def close(self) -> None:
         """End the process."""
@@ -150,10 +150,10 @@ def summarize(case: Case, processes: Sequence[Answers]) -> list[Figure]:
 
 
 def _figure(peer: str, base: str, processes: Sequence[Answers]) -> Figure:
-    found = [answer for answers in processes for answer in answers.get(peer, [])]
-    if not found:
+    results = [answer for answers in processes for answer in answers.get(peer, [])]
+    if not results:
         return Figure(peer, error="absent")
-    errors = [answer["error"] for answer in found if "error" in answer]
+    errors = [answer["error"] for answer in results if "error" in answer]
     if errors:
         return Figure(peer, error=errors[0])
     ratios = []
@@ -164,10 +164,10 @@ def _figure(peer: str, base: str, processes: Sequence[Answers]) -> Figure:
             ratios.append(statistics.median(within))
     return Figure(
         peer,
-        statistics.median(answer["cpu"] for answer in found),
-        statistics.median(answer["wall"] for answer in found),
+        statistics.median(answer["cpu"] for answer in results),
+        statistics.median(answer["wall"] for answer in results),
         statistics.median(ratios) if ratios else None,
         min(ratios, default=None),
         max(ratios, default=None),
-        found[-1]["value"],
+        results[-1]["value"],
     )

@@ -56,8 +56,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         parts = self.to_heads(self.before_attention(x)).chunk(3, dim=-1)
         q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.from_heads(seen.transpose(1, 2).flatten(2))
+        attention = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.from_heads(attention.transpose(1, 2).flatten(2))
         return x + self.narrow(
             functional.gelu(self.widen(self.before_widening(x)), approximate="tanh")
         )
@@ -66,13 +66,13 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """A small language model: tokens (batch, length) to scores (batch, length, words)."""
 
-    def __init__(self, words: int, width: int, layers: int, heads: int, length: int) -> None:
+    def __init__(self, vocabulary: int, width: int, layers: int, heads: int, length: int) -> None:
         super().__init__()
-        self.word = nn.Embedding(words, width)
+        self.word = nn.Embedding(vocabulary, width)
         self.place = nn.Embedding(length, width)
         self.blocks = nn.Sequential(*[Block(width, heads) for _ in range(layers)])
         self.last = nn.LayerNorm(width)
-        self.to_words = nn.Linear(width, words, bias=False)
+        self.to_words = nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         places = torch.arange(tokens.shape[1], device=tokens.device)

@@ -27,15 +27,15 @@ def train(name: str) -> Callable[[], float]:
         return -jnp.take_along_axis(scores, targets.reshape(-1, 1), 1).mean()
 
     def step(parameters: Arrays, moments: dict[str, Any]) -> tuple[jax.Array, Any, Any]:
-        found, grads = jax.value_and_grad(loss)(parameters)
-        return found, *UPDATES[optimizer](parameters, grads, moments)
+        value, grads = jax.value_and_grad(loss)(parameters)
+        return value, *UPDATES[optimizer](parameters, grads, moments)
 
     jitted = jax.jit(step, donate_argnums=(0, 1))
     held = [state, zeros(state, optimizer)]
 
     def run() -> float:
-        found, *held[:] = jitted(*held)
-        return float(found)
+        value, *held[:] = jitted(*held)
+        return float(value)
 
     return run
 
@@ -92,8 +92,8 @@ def _gpt(heads: int) -> Callable[[Arrays, jax.Array], jax.Array]:
     def block(p: Arrays, name: str, x: jax.Array) -> jax.Array:
         qkv = _linear(p, f"{name}.to_heads", _norm(p, f"{name}.before_attention", x))
         q, k, v = (part.reshape(*part.shape[:2], heads, -1) for part in jnp.split(qkv, 3, -1))
-        seen = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape)
-        x = x + _linear(p, f"{name}.from_heads", seen)
+        attended = jax.nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape)
+        x = x + _linear(p, f"{name}.from_heads", attended)
         wide = _linear(p, f"{name}.widen", _norm(p, f"{name}.before_widening", x))
         return x + _linear(p, f"{name}.narrow", jax.nn.gelu(wide, approximate=True))
 

@@ -11,14 +11,14 @@ from benchmarks.tpu_eager.torch_peers import Torch
 
 @pytest.mark.parametrize("name", ["mlp", "tiny_gpt", "gpt"])
 def test_training_follows_torch(name: str) -> None:
-    ours, theirs = pure_jax.train(name), Torch("torch").train(name)
+    jax_step, torch_step = pure_jax.train(name), Torch("torch").train(name)
     for _ in range(3):
-        assert ours() == pytest.approx(theirs(), rel=2e-4)
+        assert jax_step() == pytest.approx(torch_step(), rel=2e-4)
 
 
 def test_inference_is_torch_s() -> None:
-    ours, theirs = pure_jax.infer("resnet18"), Torch("torch").infer("resnet18")
-    assert ours() == pytest.approx(theirs(), rel=1e-3, abs=0.05)
+    jax_run, torch_run = pure_jax.infer("resnet18"), Torch("torch").infer("resnet18")
+    assert jax_run() == pytest.approx(torch_run(), rel=1e-3, abs=0.05)
 
 
 def test_adding() -> None:

@@ -56,11 +56,11 @@ class Torch:
             optimizer.step()
             return loss
 
-        whole = torch.compile(step) if self._compiled == "whole" else step
+        compiled = torch.compile(step) if self._compiled == "whole" else step
 
         def run() -> float:
             optimizer.zero_grad()
-            return whole().item()
+            return compiled().item()
 
         return run
 

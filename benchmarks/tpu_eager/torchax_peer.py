@@ -35,21 +35,21 @@ class Torchax:
             held: list[Any] = [parameters, zeros(parameters, optimizer)]
 
             def loss(values: dict[str, Any]) -> Any:
-                def called(given: Any) -> Any:
-                    return torch.func.functional_call(model, values, (given,))
+                def called(batch: Any) -> Any:
+                    return torch.func.functional_call(model, values, (batch,))
 
                 return work.loss(called, inputs, targets)
 
             def step(values: dict[str, Any], moments: Any) -> Any:
-                found, grads = interop.jax_value_and_grad(loss)(values)
-                return found, *UPDATES[optimizer](values, grads, moments)
+                value, grads = interop.jax_value_and_grad(loss)(values)
+                return value, *UPDATES[optimizer](values, grads, moments)
 
             jitted = interop.jax_jit(step, kwargs_for_jax_jit={"donate_argnums": (0, 1)})
 
         def run() -> float:
             with self._env:
-                found, *held[:] = jitted(*held)
-                return float(found.item())
+                value, *held[:] = jitted(*held)
+                return float(value.item())
 
         return run
 
@@ -86,18 +86,18 @@ class Torchax:
 @contextmanager
 def _overloads_that_are_gone() -> Iterator[None]:
     """Let torchax refer to overloads of named tensors, which torch 2.13 has removed."""
-    theirs = OpOverloadPacket.__getattr__
+    original = OpOverloadPacket.__getattr__
 
-    def found(self: OpOverloadPacket, key: str) -> Any:
+    def overload(self: OpOverloadPacket, key: str) -> Any:
         try:
-            return theirs(self, key)
+            return original(self, key)
         except AttributeError:
             if key.startswith("_"):
                 raise
             return f"{self}.{key}"
 
-    OpOverloadPacket.__getattr__ = found
+    OpOverloadPacket.__getattr__ = overload
     try:
         yield
     finally:
-        OpOverloadPacket.__getattr__ = theirs
+        OpOverloadPacket.__getattr__ = original

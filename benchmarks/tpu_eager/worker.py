@@ -82,16 +82,16 @@ def _prepare(peer: Any, case: Case) -> _Ready:
                 run()
 
         clock = time.thread_time if case.kind == "record" else time.process_time
-        made = _Ready(burst, wait, clock, _BURST, None)
+        ready = _Ready(burst, wait, clock, _BURST, None)
     else:
         run = getattr(peer, case.kind)(case.name)
-        made = _Ready(run, lambda: None, time.process_time, 1, None)
+        ready = _Ready(run, lambda: None, time.process_time, 1, None)
     for _ in range(_WARM):
-        made.value = made.run()
-        made.wait()
+        ready.value = ready.run()
+        ready.wait()
     if isinstance(peer, Torch):
-        peer.settle(made.run)
-    return made
+        peer.settle(ready.run)
+    return ready
 
 
 def _measure(case: _Ready, seconds: float) -> dict[str, Any]:
