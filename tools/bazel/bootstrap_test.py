@@ -45,9 +45,9 @@ class Door:
     def tool(self, name: str, body: str) -> None:
         write_atomically(self.tools / name, f"#!/bin/sh\n{body}\n", mode=0o755)
 
-    def start(self, *words: str) -> subprocess.Popen[str]:
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [self.root / "bazelw", *words],
+            [self.root / "bazelw", *arguments],
             env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -55,8 +55,8 @@ class Door:
             start_new_session=True,
         )
 
-    def run(self, *words: str) -> tuple[str, str]:
-        return self.start(*words).communicate(timeout=60)
+    def run(self, *arguments: str) -> tuple[str, str]:
+        return self.start(*arguments).communicate(timeout=60)
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def door(tmp_path: Path) -> Door:
 
 def test_first_and_second_start(door: Door) -> None:
     door.tool("bazel", _ANSWER + 'echo "$@"')
-    words = f"--bazelrc={door.cache}/bazelrc run //a:b -- -- --flag\n"
+    output = f"--bazelrc={door.cache}/bazelrc run //a:b -- -- --flag\n"
     out, err = door.run("run", "//a:b", "--", "--", "--flag")
-    assert out == words
+    assert out == output
     assert err.splitlines()[0].startswith(
         f"bazelw: setting up Bazel {_VERSION} in {door.cache}, once"
     )
-    assert door.run("run", "//a:b", "--", "--", "--flag") == (words, "")
+    assert door.run("run", "//a:b", "--", "--", "--flag") == (output, "")
 
 
 def test_a_link_to_bazelw_works_without_home(door: Door, tmp_path: Path) -> None:

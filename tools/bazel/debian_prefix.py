@@ -181,8 +181,8 @@ def _patch(staging: Path, *, prefix: Path, lock: int) -> None:
             rpath = f"$ORIGIN:$ORIGIN/../lib:{rpath}"
         interpreter = ["--set-interpreter", str(prefix / _LOADER)]
         libraries = ["--force-rpath", "--set-rpath", rpath]
-        words: list[str | Path] = [*patchelf, *interpreter, *libraries, program]
-        command.run(words, seconds=30, hold=[lock])
+        arguments: list[str | Path] = [*patchelf, *interpreter, *libraries, program]
+        command.run(arguments, seconds=30, hold=[lock])
 
 
 def _write_install_base(staging: Path, *, prefix: Path, version: str) -> None:

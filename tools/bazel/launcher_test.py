@@ -20,7 +20,7 @@ def program(tmp_path: Path) -> Path:
 
 
 def _start(
-    program: Path, tmp_path: Path, *words: str, version: str = ""
+    program: Path, tmp_path: Path, *arguments: str, version: str = ""
 ) -> subprocess.CompletedProcess[str]:
     launcher = Launcher(
         program=program,
@@ -35,7 +35,7 @@ def _start(
     if version:
         environment["USE_BAZEL_VERSION"] = version
     return subprocess.run(
-        [script, tmp_path / "workspace", *words],
+        [script, tmp_path / "workspace", *arguments],
         env=environment,
         capture_output=True,
         text=True,
