@@ -62,41 +62,41 @@ def room(label: str) -> str:
 def main(argv: collections.abc.Sequence[str]) -> int:
     """Print the tables. Return 0 if at least one case ran, and all that ran passed."""
     account = Account()
-    seen: collections.Counter[Outcome] = collections.Counter()
+    outcomes: collections.Counter[Outcome] = collections.Counter()
     for argument in argv:
         for name, path in _files(pathlib.Path(argument)):
             try:
-                found = results.read(path).cases
+                cases = results.read(path).cases
             except results.ResultsError as error:
                 print(f"account: {error}", file=sys.stderr)
                 return 1
-            account.add(name, found)
-            seen.update(case.outcome for case in found)
-    if not seen:
+            account.add(name, cases)
+            outcomes.update(case.outcome for case in cases)
+    if not outcomes:
         print("account: no test case in these files; name pytest's result files or bazel-testlogs")
         return 1
     print("\n".join(account.lines()))
-    return 1 if seen[Outcome.FAILED] else 0
+    return 1 if outcomes[Outcome.FAILED] else 0
 
 
 def _files(argument: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
     """(room, file) for a file, or for every test.xml below a folder."""
     if not argument.is_dir():
         return [(argument.stem, argument)]
-    found = []
+    pairs = []
     for path in sorted(argument.rglob("test.xml")):
         # The folder of a target, or of one of its shards, below its package's.
         folder = path.parent.relative_to(argument)
         sharded = folder.name.startswith("shard_")
         target = folder.parent if sharded else folder
-        found.append((room(f"//{target.parent.as_posix()}"), path))
-    return found
+        pairs.append((room(f"//{target.parent.as_posix()}"), path))
+    return pairs
 
 
 def _grouped(reason: str) -> str:
     first = (reason.splitlines() or [""])[0]
-    words = _VARYING.sub("N", first) or "no reason was given"
-    return words if len(words) <= _WIDTH else f"{words[: _WIDTH - 3]}..."
+    group = _VARYING.sub("N", first) or "no reason was given"
+    return group if len(group) <= _WIDTH else f"{group[: _WIDTH - 3]}..."
 
 
 def _table(

@@ -89,8 +89,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 
 def test_every_case_has_its_outcome_reason_and_device(file: pathlib.Path) -> None:
-    found = results.read(file)
-    assert found.properties["PYTORCH_TEST_FBCODE"] == "1"
+    report = results.read(file)
+    assert report.properties["PYTORCH_TEST_FBCODE"] == "1"
     expected = {
         "TestThingsCPU::test_runs": (Outcome.PASSED, "", "cpu"),
         "TestThingsCPU::test_fails": (Outcome.FAILED, "", "cpu"),
@@ -113,7 +113,7 @@ def test_every_case_has_its_outcome_reason_and_device(file: pathlib.Path) -> Non
     }
     assert {
         case.name.rpartition(".")[2]: (case.outcome, case.reason, case.device)
-        for case in found.cases
+        for case in report.cases
     } == expected
 
 

@@ -152,9 +152,9 @@ def test_a_part_of_the_full_run_fits_into_the_time_left(clone: pathlib.Path) -> 
     (clone / "tests/seconds.json").write_text(json.dumps({"default": {}, "full": rows}))
     _, lines = _run(clone)
     (full,) = [line for line in _bazel_calls(lines) if "--config=full" in line]
-    (said,) = [line for line in lines if line.startswith("full run, turn ")]
-    assert ": 1 of 2 targets, //" in said
-    assert said.endswith(full.split()[-1])
+    (summary,) = [line for line in lines if line.startswith("full run, turn ")]
+    assert ": 1 of 2 targets, //" in summary
+    assert summary.endswith(full.split()[-1])
 
 
 def test_the_main_job_counts(clone: pathlib.Path) -> None:

@@ -95,10 +95,10 @@ class Clone:
         (root / "tools").mkdir()
         (root / "tools/bazel").symlink_to((_ROOT / "bazelw").resolve().parent / "tools/bazel")
 
-    def run(self, *words: str) -> str:
+    def run(self, *command: str) -> str:
         """Return the output of a command, which must succeed."""
         done = subprocess.run(
-            [self.root / words[0], *words[1:]],
+            [self.root / command[0], *command[1:]],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.root,
@@ -126,9 +126,11 @@ class Clone:
 
 @pytest.fixture
 def clones(tmp_path: pathlib.Path) -> Iterator[list[Clone]]:
-    made = [Clone(tmp_path / name, tmp_path / "cache") for name in ("empty", "full", "thinned")]
-    yield made
-    for clone in made:
+    workspaces = [
+        Clone(tmp_path / name, tmp_path / "cache") for name in ("empty", "full", "thinned")
+    ]
+    yield workspaces
+    for clone in workspaces:
         clone.close()
 
 

@@ -146,8 +146,8 @@ def _case(case: xml.etree.ElementTree.Element) -> Case:
 
 
 def _reason(skipped: xml.etree.ElementTree.Element) -> str:
-    words = skipped.get("message") or skipped.get("type") or ""
-    return words.removeprefix("Skipped: ").strip()
+    reason = skipped.get("message") or skipped.get("type") or ""
+    return reason.removeprefix("Skipped: ").strip()
 
 
 def _properties(element: xml.etree.ElementTree.Element) -> dict[str, str]:

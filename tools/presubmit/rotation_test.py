@@ -28,8 +28,8 @@ def test_a_choice_fits_and_begins_at_the_turn(costs: list[int], budget: int, tur
 
 
 def test_as_many_turns_as_targets_run_them_all() -> None:
-    seen = {label for turn in range(7) for label in choose(_LABELS, {}, budget=0, turn=turn)}
-    assert seen == set(_LABELS)
+    chosen = {label for turn in range(7) for label in choose(_LABELS, {}, budget=0, turn=turn)}
+    assert chosen == set(_LABELS)
 
 
 def test_an_unknown_target_counts_as_five_minutes() -> None:

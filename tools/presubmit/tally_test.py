@@ -25,9 +25,9 @@ def summary_lines(capsys: pytest.CaptureFixture[str]) -> SummaryLines:
     """Return the output after the tables: failures and the summary."""
 
     def lines() -> list[str]:
-        words = capsys.readouterr().out.splitlines()
-        first = [index for index, line in enumerate(words) if line.startswith("failed: ")]
-        return words[first[0] :] if first else words[-1:]
+        output = capsys.readouterr().out.splitlines()
+        first = [index for index, line in enumerate(output) if line.startswith("failed: ")]
+        return output[first[0] :] if first else output[-1:]
 
     return lines
 

@@ -31,8 +31,8 @@ def test_accepts(tmp_path: pathlib.Path) -> None:
 @needs_buildifier
 def test_format_and_its_fix(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"lib/BUILD": "exports_files(['a.txt'])\n"})
-    (found,) = bazel_files.find(files)
-    assert (found.path, found.what) == ("lib/BUILD", "not formatted")
+    (problem,) = bazel_files.find(files)
+    assert (problem.path, problem.what) == ("lib/BUILD", "not formatted")
     bazel_files.fix(files)
     assert [*bazel_files.find(files)] == []
 
@@ -40,8 +40,8 @@ def test_format_and_its_fix(tmp_path: pathlib.Path) -> None:
 @needs_buildifier
 def test_lint_is_placed(tmp_path: pathlib.Path) -> None:
     text = '"""Rules."""\n\nload("//a:b.bzl", "used", "unused")\n\nX = used\n'
-    found = [*bazel_files.find(sample_tree.write(tmp_path, {"a.bzl": text}))]
-    assert [(each.line, each.what) for each in found] == [
+    problems = [*bazel_files.find(sample_tree.write(tmp_path, {"a.bzl": text}))]
+    assert [(each.line, each.what) for each in problems] == [
         (1, "not formatted"),
         (3, 'load: Loaded symbol "unused" is unused. Please remove it.'),
     ]
@@ -49,9 +49,9 @@ def test_lint_is_placed(tmp_path: pathlib.Path) -> None:
 
 @needs_buildifier
 def test_syntax_error(tmp_path: pathlib.Path) -> None:
-    (found,) = bazel_files.find(sample_tree.write(tmp_path, {"BUILD": "exports_files([\n"}))
-    assert found.path == "BUILD"
-    assert "syntax error" in found.what
+    (problem,) = bazel_files.find(sample_tree.write(tmp_path, {"BUILD": "exports_files([\n"}))
+    assert problem.path == "BUILD"
+    assert "syntax error" in problem.what
 
 
 def test_one_that_was_not_fetched_says_what_was_tried(

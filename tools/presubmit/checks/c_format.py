@@ -19,18 +19,18 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     done = programs.run(
         programs.clang_format(), ["--dry-run", "--Werror", "--style=file", *paths], root=files.root
     )
-    seen = set()
+    reported = set()
     for line in done.stderr.splitlines():
         match = _VIOLATION.match(line)
-        if match and match["path"] not in seen:
-            seen.add(match["path"])
+        if match and match["path"] not in reported:
+            reported.add(match["path"])
             yield finding.Finding(
                 path=match["path"],
                 line=int(match["line"]),
                 what="not formatted",
                 next_step="run: ./bazelw run //tools/presubmit -- --fix",
             )
-    if done.returncode != 0 and not seen:
+    if done.returncode != 0 and not reported:
         raise finding.EnvironmentProblem(
             f"clang-format ended with {done.returncode}: {done.stderr.strip()}; see .clang-format"
         )

@@ -17,8 +17,8 @@ def test_accepts(tmp_path: pathlib.Path) -> None:
 
 def test_one_finding_per_file_at_its_first_line(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"a.cc": _CLEAN, "b.c": _UGLY}, ".clang-format")
-    (found,) = c_format.find(files)
-    assert (found.path, found.line, found.what) == ("b.c", 2, "not formatted")
+    (problem,) = c_format.find(files)
+    assert (problem.path, problem.line, problem.what) == ("b.c", 2, "not formatted")
 
 
 def test_fix(tmp_path: pathlib.Path) -> None:

@@ -132,13 +132,13 @@ def figures(catalogue: Catalogue) -> str:
         for tag, patches in sorted(catalogue.series.items())
         if tag != catalogue.tag
     )
-    kinds = collections.Counter({row.id: row.kind for row in catalogue.rows}.values())
+    counts = collections.Counter({row.id: row.kind for row in catalogue.rows}.values())
     return (
         f"{len(catalogue.series[catalogue.tag])} patches in the series of {catalogue.tag}{others}.\n"
         "Changed lines of a patch, those that it removes and those that it adds: "
         f"{statistics.median(catalogue.changed):g} in the median, {max(catalogue.changed)} at most.\n"
-        f"{kinds.total()} ids: {kinds['patch']} by patches, {kinds['extension point']} by extension "
-        f"points, {kinds['not needed']} where nothing is needed.\n"
+        f"{counts.total()} ids: {counts['patch']} by patches, {counts['extension point']} by extension "
+        f"points, {counts['not needed']} where nothing is needed.\n"
     )
 
 
@@ -186,13 +186,15 @@ def _has(patches: tuple[Patch, ...], patch: Patch) -> bool:
 def _doubtful(
     files: tree.Tree, rows: collections.abc.Iterable[Row]
 ) -> collections.abc.Iterator[finding.Finding]:
-    seen: dict[str, Row] = {}
+    first_rows: dict[str, Row] = {}
     for row in rows:
         if not _ID.fullmatch(row.id):
             yield _wrong(row, f"'{row.id}' is not an id", "write a letter and two digits: F01")
-        if row.id in seen and seen[row.id].source != row.source:
-            yield _wrong(row, f"{row.id} is also in {seen[row.id].source}", "keep one of them")
-        seen[row.id] = row
+        if row.id in first_rows and first_rows[row.id].source != row.source:
+            yield _wrong(
+                row, f"{row.id} is also in {first_rows[row.id].source}", "keep one of them"
+            )
+        first_rows[row.id] = row
         if row.kind != "patch" and row.kind not in _KINDS:
             yield _wrong(row, f"{row.id}: kind is '{row.kind}'", f"use one of: {', '.join(_KINDS)}")
         if not row.tests:

@@ -93,8 +93,8 @@ def test_patches_that_are_big_by_habit_are_found(tmp_path: pathlib.Path) -> None
     big = _PATCH.format(id="F01", reason="google").replace("@@ -1,1 +1,1 @@", "@@ -1,1 +1,12 @@")
     patch.write_text(big + "+new\n" * 11)
     catalogue.fix(files)
-    (found,) = catalogue.find(tree.Tree(tmp_path, files.paths))
-    assert found.what == "half of the patches change 13 lines or more, 12 are allowed"
+    (problem,) = catalogue.find(tree.Tree(tmp_path, files.paths))
+    assert problem.what == "half of the patches change 13 lines or more, 12 are allowed"
 
 
 def test_writing_it_again_changes_nothing(tmp_path: pathlib.Path) -> None:
@@ -109,12 +109,12 @@ def test_a_table_of_other_patches_is_found(tmp_path: pathlib.Path) -> None:
     (tmp_path / "patches/README.md").write_text(
         files.text("patches/README.md").replace("adopt", "take")
     )
-    (found,) = catalogue.find(tree.Tree(tmp_path, files.paths))
-    assert (found.path, found.what[:9]) == ("patches/README.md", "the table")
+    (problem,) = catalogue.find(tree.Tree(tmp_path, files.paths))
+    assert (problem.path, problem.what[:9]) == ("patches/README.md", "the table")
 
 
 @pytest.mark.parametrize(
-    ("entry", "what"),
+    ("entry", "message"),
     [
         ({"id": "F01"}, "F01 is also in"),
         ({"id": "logging"}, "'logging' is not an id"),
@@ -124,16 +124,18 @@ def test_a_table_of_other_patches_is_found(tmp_path: pathlib.Path) -> None:
         ({"test": "tests/gone_test.py::test_log"}, "L01: no test"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: pathlib.Path, entry: dict[str, str], what: str) -> None:
-    (found,) = catalogue.find(_tree(tmp_path, entry=entry))
-    assert what in found.what
+def test_what_is_wrong_is_named(
+    tmp_path: pathlib.Path, entry: dict[str, str], message: str
+) -> None:
+    (problem,) = catalogue.find(_tree(tmp_path, entry=entry))
+    assert message in problem.what
 
 
 def test_an_entry_without_a_key_is_named(tmp_path: pathlib.Path) -> None:
     files = _tree(tmp_path)
     (tmp_path / "patches/torch/catalogue.json").write_text('[{"id": "L01"}]')
-    (found,) = catalogue.find(tree.Tree(tmp_path, files.paths))
-    assert "KeyError('spot')" in found.what
+    (problem,) = catalogue.find(tree.Tree(tmp_path, files.paths))
+    assert "KeyError('spot')" in problem.what
 
 
 def test_a_tree_without_a_catalogue_has_none(tmp_path: pathlib.Path) -> None:

@@ -25,7 +25,7 @@ def test_accepts(subject: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "words"),
+    ("subject", "message"),
     [
         ("tpu: " + "x" * 68, "73 characters; the limit is 72"),
         ("fix things", "expected `area: imperative verb"),
@@ -37,8 +37,8 @@ def test_accepts(subject: str) -> None:
         ("tpu: adding a test", "'adding' is not the imperative"),
     ],
 )
-def test_rejects(subject: str, words: str) -> None:
-    assert words in commit_subjects.fault(subject)
+def test_rejects(subject: str, message: str) -> None:
+    assert message in commit_subjects.fault(subject)
 
 
 def _commit(root: pathlib.Path, subject: str, date: str) -> None:
@@ -56,8 +56,8 @@ def test_judges_new_commits_only(tmp_path: pathlib.Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     _commit(tmp_path, "an old subject", "2026-11-01T00:00:00Z")
     _commit(tmp_path, "a new subject", "2026-12-01T00:00:00Z")
-    (found,) = commit_subjects.find(sample_tree.write(tmp_path, {"a.txt": "a"}))
-    assert found.what.startswith("subject 'a new subject'")
+    (problem,) = commit_subjects.find(sample_tree.write(tmp_path, {"a.txt": "a"}))
+    assert problem.what.startswith("subject 'a new subject'")
 
 
 def test_a_tree_without_a_history_has_no_finding(tmp_path: pathlib.Path) -> None:

@@ -25,9 +25,9 @@ _ROOTS = ("work", "root", "opt")
     ],
 )
 def test_rejects(tmp_path: pathlib.Path, line: str) -> None:
-    (found,) = forbidden.find(sample_tree.write(tmp_path, {"a.txt": f"first\n{line}\n"}))
-    assert (found.path, found.line) == ("a.txt", 2)
-    assert found.next_step
+    (problem,) = forbidden.find(sample_tree.write(tmp_path, {"a.txt": f"first\n{line}\n"}))
+    assert (problem.path, problem.line) == ("a.txt", 2)
+    assert problem.next_step
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,14 @@ def test_patch_counts_only_what_it_brings(tmp_path: pathlib.Path) -> None:
 -# {note} removed
 +# {note} added
 """
-    (found,) = forbidden.find(sample_tree.write(tmp_path, {"x.patch": patch}))
-    assert found.line == 8
+    (problem,) = forbidden.find(sample_tree.write(tmp_path, {"x.patch": patch}))
+    assert problem.line == 8
 
 
 def test_patch_header_counts(tmp_path: pathlib.Path) -> None:
     text = "Subject: TO" + "DO\n\n--- a/x\n"
-    (found,) = forbidden.find(sample_tree.write(tmp_path, {"x.patch": text}))
-    assert found.line == 1
+    (problem,) = forbidden.find(sample_tree.write(tmp_path, {"x.patch": text}))
+    assert problem.line == 1
 
 
 def test_binary_file_is_no_text(tmp_path: pathlib.Path) -> None:

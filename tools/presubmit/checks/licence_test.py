@@ -28,7 +28,7 @@ def test_accepts(tmp_path: pathlib.Path, path: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "text", "line", "what"),
+    ("path", "text", "line", "message"),
     [
         ("a.py", '"""Doc."""\n', 1, "no licence line"),
         ("a.py", "", 1, "no licence line"),
@@ -38,8 +38,8 @@ def test_accepts(tmp_path: pathlib.Path, path: str, text: str) -> None:
         ("run", "#!/bin/sh\nset -e\n", 2, "no licence line"),
     ],
 )
-def test_rejects(tmp_path: pathlib.Path, path: str, text: str, line: int, what: str) -> None:
-    (found,) = licence.find(sample_tree.write(tmp_path, {path: text}))
-    assert (found.path, found.line) == (path, line)
-    assert found.what.startswith(what)
-    assert "SPDX-License-Identifier: Apache-2.0" in found.next_step
+def test_rejects(tmp_path: pathlib.Path, path: str, text: str, line: int, message: str) -> None:
+    (problem,) = licence.find(sample_tree.write(tmp_path, {path: text}))
+    assert (problem.path, problem.line) == (path, line)
+    assert problem.what.startswith(message)
+    assert "SPDX-License-Identifier: Apache-2.0" in problem.next_step

@@ -65,13 +65,13 @@ def _prose(lines: list[str]) -> collections.abc.Iterator[tuple[int, str]]:
 
 def _anchors(lines: list[str]) -> collections.abc.Iterator[str]:
     """Yield the anchors of a document's headings; a repeated one ends in `-1`."""
-    seen: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for _, line in _prose(lines):
         if heading := _HEADING.fullmatch(line):
             title = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading["title"])
             anchor = _NOT_IN_ANCHORS.sub("", title.lower()).replace(" ", "-")
-            yield f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor
-            seen[anchor] += 1
+            yield f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor
+            counts[anchor] += 1
 
 
 def _folders(path: str) -> collections.abc.Iterator[str]:

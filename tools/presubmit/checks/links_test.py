@@ -28,15 +28,15 @@ def test_accepts(tmp_path: pathlib.Path, text: str) -> None:
 @pytest.mark.parametrize("target", ["absent.md", "../a/absent.py", "b/absent.md#part", "../../c"])
 def test_rejects(tmp_path: pathlib.Path, target: str) -> None:
     contents = {**_OTHERS, "a/doc.md": f"Fine.\n[good](x.py) [bad]({target})\n"}
-    (found,) = links.find(sample_tree.write(tmp_path, contents))
-    assert (found.path, found.line) == ("a/doc.md", 2)
-    assert found.what == f"the link to '{target}' leads nowhere"
+    (problem,) = links.find(sample_tree.write(tmp_path, contents))
+    assert (problem.path, problem.line) == ("a/doc.md", 2)
+    assert problem.what == f"the link to '{target}' leads nowhere"
 
 
 @pytest.mark.parametrize("target", ["#absent", "b/README.md#part-2", "b/README.md#code"])
 def test_rejects_a_heading_that_is_not_there(tmp_path: pathlib.Path, target: str) -> None:
     contents = {**_OTHERS, "a/doc.md": f"# Title\n[itself](#title)\n[bad]({target})\n"}
-    (found,) = links.find(sample_tree.write(tmp_path, contents))
-    assert (found.path, found.line) == ("a/doc.md", 3)
+    (problem,) = links.find(sample_tree.write(tmp_path, contents))
+    assert (problem.path, problem.line) == ("a/doc.md", 3)
     document = "a/b/README.md" if target.startswith("b") else "a/doc.md"
-    assert found.what == f"the link to '{target}' names no heading of {document}"
+    assert problem.what == f"the link to '{target}' names no heading of {document}"

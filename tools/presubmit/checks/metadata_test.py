@@ -21,17 +21,17 @@ def test_a_tree_without_third_party_has_no_metadata(tmp_path: pathlib.Path) -> N
 def test_a_moved_pin_is_stale(tmp_path: pathlib.Path) -> None:
     pin = sample_workspace.make(tmp_path) / "third_party" / "buildifier" / "pin.json"
     pin.write_text(pin.read_text().replace("8.0", "8.1"))
-    found = [*metadata.find(_files(tmp_path))]
-    assert [each.path for each in found] == [
+    problems = [*metadata.find(_files(tmp_path))]
+    assert [each.path for each in problems] == [
         "third_party/buildifier/METADATA",
         "third_party/sbom.spdx.json",
     ]
-    assert found[0].next_step == "Run `tools/import.py metadata`"
+    assert problems[0].next_step == "Run `tools/import.py metadata`"
 
 
 def test_what_cannot_be_read_is_placed(tmp_path: pathlib.Path) -> None:
     file = sample_workspace.make(tmp_path) / "third_party" / "zlib" / "METADATA"
     file.write_text('name: "zlib"\ndescription: [\n')
-    (found,) = metadata.find(_files(tmp_path))
-    assert (found.path, found.line) == ("third_party/zlib/METADATA", 2)
-    assert found.what == "cannot read '['"
+    (problem,) = metadata.find(_files(tmp_path))
+    assert (problem.path, problem.line) == ("third_party/zlib/METADATA", 2)
+    assert problem.what == "cannot read '['"

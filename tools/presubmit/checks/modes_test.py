@@ -19,4 +19,4 @@ from tools.presubmit.checks import modes, sample_tree
 def test_mode(tmp_path: pathlib.Path, text: str, mode: int, next_steps: list[str]) -> None:
     files = sample_tree.write(tmp_path, {"a": text})
     (tmp_path / "a").chmod(mode)
-    assert [found.next_step for found in modes.find(files)] == next_steps
+    assert [problem.next_step for problem in modes.find(files)] == next_steps

@@ -18,9 +18,9 @@ from tools.presubmit.checks import names, sample_tree
     ],
 )
 def test_rejects(tmp_path: pathlib.Path, path: str, part: str) -> None:
-    (found,) = names.find(sample_tree.write(tmp_path, {path: ""}))
-    assert found.path == path
-    assert found.what.startswith(f"'{part}' says nothing")
+    (problem,) = names.find(sample_tree.write(tmp_path, {path: ""}))
+    assert problem.path == path
+    assert problem.what.startswith(f"'{part}' says nothing")
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,8 @@ def _exists(files: tree.Tree, room: str, test: str) -> bool:
 def _tests_of(files: tree.Tree, room: str) -> collections.abc.Iterator[str]:
     """Yield the tests below a room, and those of its parent room."""
     parent = posixpath.dirname(room)
-    whole = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
-    return (p for p in files.paths if p.startswith(f"{whole}/") and p.endswith("_test.py"))
+    owner = parent if f"{parent}/README.md" in files.paths and "/" in parent else room
+    return (p for p in files.paths if p.startswith(f"{owner}/") and p.endswith("_test.py"))
 
 
 def _defines(text: str, name: str) -> bool:

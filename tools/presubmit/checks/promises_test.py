@@ -16,7 +16,7 @@ _TESTS = {
 def _found(root: pathlib.Path, cell: str, **more: str) -> list[str]:
     table = f"| promise | test |\n|---|---|\n| `|` is kept | {cell} |\n"
     page = sample_tree.write(root, {**_TESTS, "a/README.md": table, **more})
-    return [f"{found.path}:{found.line}: {found.what}" for found in promises.find(page)]
+    return [f"{problem.path}:{problem.line}: {problem.what}" for problem in promises.find(page)]
 
 
 @pytest.mark.parametrize(
@@ -59,10 +59,10 @@ def test_rejects_a_row_without_a_test(tmp_path: pathlib.Path, cell: str) -> None
 def test_a_part_of_a_room_names_tests_of_the_room(tmp_path: pathlib.Path) -> None:
     table = "| promise | test |\n|---|---|\n| x | `x_test` |\n"
     contents = {"r/a/b/README.md": table, "r/a/c/x_test.py": ""}
-    (found,) = promises.find(sample_tree.write(tmp_path, contents))
-    assert found.what == "no test x_test"
-    whole = contents | {"r/a/README.md": "A room."}
-    assert [*promises.find(sample_tree.write(tmp_path, whole))] == []
+    (problem,) = promises.find(sample_tree.write(tmp_path, contents))
+    assert problem.what == "no test x_test"
+    with_readme = contents | {"r/a/README.md": "A room."}
+    assert [*promises.find(sample_tree.write(tmp_path, with_readme))] == []
 
 
 def test_other_tables_are_not_judged(tmp_path: pathlib.Path) -> None:

@@ -21,17 +21,17 @@ def test_no_python_needs_no_ruff(tmp_path: pathlib.Path) -> None:
 def test_lint_is_placed(tmp_path: pathlib.Path) -> None:
     text = '"""A module."""\n\ntry:\n    X = 1\nexcept Exception:\n    X = 2\n'
     files = sample_tree.write(tmp_path, {"lib/a.py": text}, "pyproject.toml")
-    (found,) = python_style.find(files)
-    assert (found.path, found.line) == ("lib/a.py", 5)
-    assert found.what.startswith("BLE001 ")
+    (problem,) = python_style.find(files)
+    assert (problem.path, problem.line) == ("lib/a.py", 5)
+    assert problem.what.startswith("BLE001 ")
 
 
 def test_fix_repairs_what_find_reports(tmp_path: pathlib.Path) -> None:
     text = '"""A module."""\n\nimport os\n\nX = [ 1,2 ]\n'
     files = sample_tree.write(tmp_path, {"a.py": text}, "pyproject.toml")
-    found = python_style.find(files)
-    assert sorted(each.what.split()[0] for each in found) == ["F401", "unformatted"]
-    assert all("--fix" in each.next_step for each in found)
+    problems = python_style.find(files)
+    assert sorted(each.what.split()[0] for each in problems) == ["F401", "unformatted"]
+    assert all("--fix" in each.next_step for each in problems)
     python_style.fix(files)
     assert python_style.find(files) == set()
     assert (tmp_path / "a.py").read_text() == '"""A module."""\n\nX = [1, 2]\n'
@@ -39,9 +39,9 @@ def test_fix_repairs_what_find_reports(tmp_path: pathlib.Path) -> None:
 
 def test_syntax_error(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"a.py": '"""A module."""\n\ndef (:\n'}, "pyproject.toml")
-    found = min(python_style.find(files))
-    assert (found.path, found.line) == ("a.py", 3)
-    assert found.what.startswith("invalid-syntax ")
+    problem = min(python_style.find(files))
+    assert (problem.path, problem.line) == ("a.py", 3)
+    assert problem.what.startswith("invalid-syntax ")
 
 
 def test_wrong_settings_are_the_environments(tmp_path: pathlib.Path) -> None:

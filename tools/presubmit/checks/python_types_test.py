@@ -22,17 +22,17 @@ def test_rejects(tmp_path: pathlib.Path) -> None:
         "lib/a.py": "def twice(x: int) -> str:\n    return 2 * x\n\n\ndef bare(x):\n    ...\n"
     }
     files = sample_tree.write(tmp_path, contents, "pyproject.toml")
-    found = [*python_types.find(files)]
-    assert [(each.path, each.line) for each in found] == [("lib/a.py", 2), ("lib/a.py", 5)]
-    assert "[return-value]" in found[0].what
-    assert "[no-untyped-def]" in found[1].what
+    problems = [*python_types.find(files)]
+    assert [(each.path, each.line) for each in problems] == [("lib/a.py", 2), ("lib/a.py", 5)]
+    assert "[return-value]" in problems[0].what
+    assert "[no-untyped-def]" in problems[1].what
 
 
 def test_a_blocking_error_is_a_finding(tmp_path: pathlib.Path) -> None:
     files = sample_tree.write(tmp_path, {"a.py": "def (:\n"}, "pyproject.toml")
-    found = min(python_types.find(files))
-    assert (found.path, found.line) == ("a.py", 1)
-    assert found.what.endswith("[syntax]")
+    problem = min(python_types.find(files))
+    assert (problem.path, problem.line) == ("a.py", 1)
+    assert problem.what.endswith("[syntax]")
 
 
 def test_wrong_settings_are_the_environments(tmp_path: pathlib.Path) -> None:

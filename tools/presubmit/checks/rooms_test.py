@@ -5,7 +5,7 @@ from tools.presubmit.checks import rooms, sample_tree
 
 
 def _found(root: pathlib.Path, contents: dict[str, str]) -> list[str]:
-    return [found.path for found in rooms.find(sample_tree.write(root, contents))]
+    return [problem.path for problem in rooms.find(sample_tree.write(root, contents))]
 
 
 def test_rooms_and_rooms_of_buildings_need_one(tmp_path: pathlib.Path) -> None:

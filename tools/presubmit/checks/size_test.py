@@ -11,9 +11,9 @@ def test_accepts_the_limit(tmp_path: pathlib.Path) -> None:
 
 
 def test_rejects_one_line_more(tmp_path: pathlib.Path) -> None:
-    (found,) = size.find(sample_tree.write(tmp_path, {"a.py": "x\n" * (size.MAX_LINES + 1)}))
-    assert (found.path, found.line) == ("a.py", size.MAX_LINES + 1)
-    assert found.what == "601 lines is more than 600"
+    (problem,) = size.find(sample_tree.write(tmp_path, {"a.py": "x\n" * (size.MAX_LINES + 1)}))
+    assert (problem.path, problem.line) == ("a.py", size.MAX_LINES + 1)
+    assert problem.what == "601 lines is more than 600"
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_data_may_be_long(tmp_path: pathlib.Path, path: str) -> None:
 
 
 def test_rejects_big_files_of_any_kind(tmp_path: pathlib.Path) -> None:
-    (found,) = size.find(sample_tree.write(tmp_path, {"w.bin": b"\xff" * (size.MAX_BYTES + 1)}))
-    assert found.next_step == "fetch it by hash instead of committing it"
+    (problem,) = size.find(sample_tree.write(tmp_path, {"w.bin": b"\xff" * (size.MAX_BYTES + 1)}))
+    assert problem.next_step == "fetch it by hash instead of committing it"

@@ -28,13 +28,13 @@ def find(files: tree.Tree) -> collections.abc.Iterator[finding.Finding]:
     for path in files.paths:
         name = path.rpartition("/")[2]
         if _TEMPORARY.fullmatch(name):
-            what = f"'{name}' is the name of a temporary file"
+            fault = f"'{name}' is the name of a temporary file"
         elif name not in _EMPTY_ON_PURPOSE and not (files.root / path).stat().st_size:
-            what = "the file is empty"
+            fault = "the file is empty"
         else:
             continue
         yield finding.Finding(
             path=path,
-            what=what,
+            what=fault,
             next_step=f"remove it (git rm {path}), and fix the program that left it",
         )

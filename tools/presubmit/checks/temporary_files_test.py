@@ -20,15 +20,15 @@ from tools.presubmit.checks import sample_tree, temporary_files
     ],
 )
 def test_rejects_names(tmp_path: pathlib.Path, path: str) -> None:
-    (found,) = temporary_files.find(sample_tree.write(tmp_path, {path: "text"}))
-    assert found.path == path
-    assert found.what.endswith("is the name of a temporary file")
+    (problem,) = temporary_files.find(sample_tree.write(tmp_path, {path: "text"}))
+    assert problem.path == path
+    assert problem.what.endswith("is the name of a temporary file")
 
 
 @pytest.mark.parametrize("path", ["a/data.json", "a/x.py", ".keep"])
 def test_rejects_empty_files(tmp_path: pathlib.Path, path: str) -> None:
-    (found,) = temporary_files.find(sample_tree.write(tmp_path, {path: ""}))
-    assert (found.path, found.what) == (path, "the file is empty")
+    (problem,) = temporary_files.find(sample_tree.write(tmp_path, {path: ""}))
+    assert (problem.path, problem.what) == (path, "the file is empty")
 
 
 def test_accepts(tmp_path: pathlib.Path) -> None:
