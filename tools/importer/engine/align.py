@@ -71,10 +71,10 @@ def changes(
     return settle(old, new, gaps(align(old, new, counts=counts), len(old), len(new)))
 
 
-def settle(old: Sequence[Mark], new: Sequence[Mark], found: Sequence[Change]) -> list[Change]:
+def settle(old: Sequence[Mark], new: Sequence[Mark], raw: Sequence[Change]) -> list[Change]:
     """Trim unchanged lines from each change, then slide insertions and deletions down."""
     out: list[Change] = []
-    trimmed = [part for change in found if (part := _trim(old, new, change))]
+    trimmed = [part for change in raw if (part := _trim(old, new, change))]
     for index in range(len(trimmed) - 1, -1, -1):
         change = trimmed[index]
         limit = out[-1].start if out else len(old)
@@ -124,11 +124,11 @@ def _slide(old: Sequence[Mark], new: Sequence[Mark], change: Change, limit: int)
 def gaps(matches: Sequence[Match], old_size: int, new_size: int) -> list[Change]:
     """Return the gaps between matches as changes, not normalised: see `settle`."""
     out: list[Change] = []
-    at, new_at = 0, 0
+    position, new_position = 0, 0
     for match in [*matches, Match(old_size, new_size, 0)]:
-        if match.old > at or match.new > new_at:
-            out.append(Change(at, match.old, new_at, match.new))
-        at, new_at = match.old + match.length, match.new + match.length
+        if match.old > position or match.new > new_position:
+            out.append(Change(position, match.old, new_position, match.new))
+        position, new_position = match.old + match.length, match.new + match.length
     return out
 
 
@@ -168,12 +168,12 @@ def _blocks(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -
         if min(stop - start, new_stop - new_start) > _LONG
         else []
     )
-    at, new_at = start, new_start
+    position, new_position = start, new_start
     for cut, new_cut in cuts:
-        out += _blocks(pair, at, cut, new_at, new_cut)
-        at, new_at = cut, new_cut
+        out += _blocks(pair, position, cut, new_position, new_cut)
+        position, new_position = cut, new_cut
     if cuts:
-        out += _blocks(pair, at, stop, new_at, new_stop)
+        out += _blocks(pair, position, stop, new_position, new_stop)
     else:
         out += _inner(pair, start, stop, new_start, new_stop)
     if tail:
@@ -187,8 +187,8 @@ def _common_head(
     """Return the number of equal lines from two positions on."""
 
     def same(size: int, step: int) -> bool:
-        at, new_at = start + size, new_start + size
-        return old[at : at + step] == new[new_at : new_at + step]
+        position, new_position = start + size, new_start + size
+        return old[position : position + step] == new[new_position : new_position + step]
 
     return _longest(limit, same)
 
@@ -199,8 +199,8 @@ def _common_tail(
     """Return the number of equal lines that end at two positions."""
 
     def same(size: int, step: int) -> bool:
-        at, new_at = stop - size, new_stop - size
-        return old[at - step : at] == new[new_at - step : new_at]
+        position, new_position = stop - size, new_stop - size
+        return old[position - step : position] == new[new_position - step : new_position]
 
     return _longest(limit, same)
 
@@ -233,32 +233,33 @@ def _cuts(
     places = range(start + _CUT_EVERY, stop - _SAME_RUN, _CUT_EVERY)
     cuts: list[tuple[int, int]] = []
     for first in places:
-        for at in range(first, first + _SAME_RUN):
-            place = pair.where.get(pair.old[at], -1)
+        for index in range(first, first + _SAME_RUN):
+            new_index = pair.where.get(pair.old[index], -1)
             if (
-                new_start < place < new_stop
-                and pair.is_rare(pair.old[at])
-                and pair.old[at : at + _SAME_RUN] == pair.new[place : place + _SAME_RUN]
+                new_start < new_index < new_stop
+                and pair.is_rare(pair.old[index])
+                and pair.old[index : index + _SAME_RUN]
+                == pair.new[new_index : new_index + _SAME_RUN]
             ):
-                cuts.append((at, place))
+                cuts.append((index, new_index))
                 break
     if len(cuts) * 2 < len(places):
         # Few single lines are unique here, but runs of lines may be.
-        wanted = {tuple(pair.old[at : at + _SAME_RUN]) for at in places}
-        once = _once(wanted, pair.old[start:stop], start)
-        new_once = _once(wanted, pair.new[new_start:new_stop], new_start)
+        runs = {tuple(pair.old[index : index + _SAME_RUN]) for index in places}
+        once = _once(runs, pair.old[start:stop], start)
+        new_once = _once(runs, pair.new[new_start:new_stop], new_start)
         cuts = sorted((once[run], new_once[run]) for run in once.keys() & new_once.keys())
     return _rising(cuts)
 
 
 def _once(
-    wanted: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
+    candidates: Collection[tuple[Mark, ...]], lines: Sequence[Mark], first: int
 ) -> dict[tuple[Mark, ...], int]:
     """Return the index of each wanted run that occurs once in `lines`, which begin at `first`."""
     runs = zip(*(lines[skip:] for skip in range(_SAME_RUN)), strict=False)
-    places = [(run, at) for at, run in enumerate(runs, first) if run in wanted]
+    places = [(run, index) for index, run in enumerate(runs, first) if run in candidates]
     counts = Counter(run for run, _ in places)
-    return {run: at for run, at in places if counts[run] == 1 and at > first}
+    return {run: index for run, index in places if counts[run] == 1 and index > first}
 
 
 def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) -> list[Match]:
@@ -269,17 +270,17 @@ def _inner(pair: _Pair, start: int, stop: int, new_start: int, new_stop: int) ->
     if not anchors:
         return _common_blocks(old, new, start, stop, new_start, new_stop)
     out: list[Match] = []
-    at, new_at = start, new_start
+    position, new_position = start, new_start
     for anchor, new_anchor in anchors:
-        if anchor < at or new_anchor < new_at:
+        if anchor < position or new_anchor < new_position:
             continue  # already inside the match of the previous anchor
-        out += _blocks(pair, at, anchor, new_at, new_anchor)
+        out += _blocks(pair, position, anchor, new_position, new_anchor)
         length = _common_head(
             old, new, anchor, new_anchor, min(stop - anchor, new_stop - new_anchor)
         )
         out.append(Match(anchor, new_anchor, length))
-        at, new_at = anchor + length, new_anchor + length
-    return out + _blocks(pair, at, stop, new_at, new_stop)
+        position, new_position = anchor + length, new_anchor + length
+    return out + _blocks(pair, position, stop, new_position, new_stop)
 
 
 def _anchors(
@@ -296,26 +297,30 @@ def _anchors(
     if not once:
         return []
     once = {line for line in once if pair.is_rare(line)} or once
-    where = {line: at for at, line in enumerate(new[new_start:new_stop], new_start) if line in once}
-    pairs = [(at, where[line]) for at, line in enumerate(old[start:stop], start) if line in once]
+    where = {
+        line: index for index, line in enumerate(new[new_start:new_stop], new_start) if line in once
+    }
+    pairs = [
+        (index, where[line]) for index, line in enumerate(old[start:stop], start) if line in once
+    ]
     return _rising(pairs)
 
 
 def _rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the longest chain of pairs that also rises in the second index."""
-    places = [at for _, at in pairs]
-    if places == sorted(places):
+    positions = [position for _, position in pairs]
+    if positions == sorted(positions):
         return pairs
     tops: list[int] = []  # the lowest end of a chain, by chain length
     top_pair: list[int] = []
     before: list[int] = []
-    for index, at in enumerate(places):
-        slot = bisect.bisect_left(tops, at)
+    for index, position in enumerate(positions):
+        slot = bisect.bisect_left(tops, position)
         if slot == len(tops):
-            tops.append(at)
+            tops.append(position)
             top_pair.append(index)
         else:
-            tops[slot] = at
+            tops[slot] = position
             top_pair[slot] = index
         before.append(top_pair[slot - 1] if slot else -1)
     chain: list[tuple[int, int]] = []

@@ -117,9 +117,9 @@ def read_base(directory: Path) -> Base:
         body = _unpack(directory / LINES_FILE)
         if hashlib.sha256(body).hexdigest() != data["marks"]:
             raise UserError(f"{directory / LINES_FILE}: does not belong to {JSON_FILE}. {_REMAKE}")
-        files, at = _files(data["files"], body)
+        files, offset = _files(data["files"], body)
         known = frozenset(
-            body[pos : pos + _PATH_BYTES] for pos in range(at, len(body), _PATH_BYTES)
+            body[pos : pos + _PATH_BYTES] for pos in range(offset, len(body), _PATH_BYTES)
         )
         return Base(
             data["label"], data["commit"], data["origin"], files, known, frozenset(data["absent"])
@@ -148,11 +148,11 @@ def _unpack(file: Path) -> bytes:
 
 def _files(rows: Sequence[Mapping[str, object]], body: bytes) -> tuple[dict[str, BaseFile], int]:
     files: dict[str, BaseFile] = {}
-    at = 0
+    offset = 0
     for row in rows:
         count = int(str(row["lines"]))
-        end = at + count * MARK_BYTES
-        marks = tuple(body[pos : pos + MARK_BYTES] for pos in range(at, end, MARK_BYTES))
+        end = offset + count * MARK_BYTES
+        marks = tuple(body[pos : pos + MARK_BYTES] for pos in range(offset, end, MARK_BYTES))
         files[str(row["path"])] = BaseFile(str(row["mode"]), str(row["blob"]), marks)
-        at = end
-    return files, at
+        offset = end
+    return files, offset

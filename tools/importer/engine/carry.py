@@ -57,14 +57,14 @@ class Carry:
         """Return `series` and the patches for the new tree. A stopped carry raises ValueError."""
         if any(result.outcome.stops for result in self.results):
             raise ValueError("a stopped carry has no series")
-        kept = {
+        bodies = {
             result.patch.name: result.data for result in self.results if result.data is not None
         }
-        gone = {result.patch.name for result in self.results} - set(kept)
+        gone = {result.patch.name for result in self.results} - set(bodies)
         files = {"series": _without((self.series.root / "series").read_bytes(), gone)}
         for patch in self.series.patches:
             if patch.name not in gone:
-                data = kept.get(patch.name)
+                data = bodies.get(patch.name)
                 files[patch.name] = (
                     data if data is not None else (self.series.root / patch.name).read_bytes()
                 )
@@ -198,15 +198,15 @@ class _Work:
             return self.unrecorded(patch, diff, where)
         before, note = self.read(where), ""
         if before is None and diff.new_path is None:
-            found = self.moved_to(source)
-            if found.path is not None or found.note:
+            match = self.moved_to(source)
+            if match.path is not None or match.note:
                 return FileResult(
                     source,
                     source,
                     Outcome.SUSPECTED,
                     None,
                     None,
-                    f"the patch deletes it; {found.note}",
+                    f"the patch deletes it; {match.note}",
                 )
         if before is None and diff.old_path is not None and diff.new_path is not None:
             where, before, note = self.look_for(source, diff.new_path)
@@ -256,11 +256,11 @@ class _Work:
         """Find the new path of a file that upstream moved; try the patch's own new name first."""
         if new_path != path and self.read(new_path) is not None:
             return new_path, self.read(new_path), "upstream has it under the patch's new name"
-        found = self.moved_to(path)
-        if found.path is None:
-            return path, None, found.note
-        self.moved[path] = found.path
-        return found.path, self.read(found.path), found.note
+        match = self.moved_to(path)
+        if match.path is None:
+            return path, None, match.note
+        self.moved[path] = match.path
+        return match.path, self.read(match.path), match.note
 
     def moved_to(self, path: str) -> Found:
         file = self.base.files.get(path)
@@ -298,8 +298,8 @@ class _Work:
             settled.sort(key=lambda file: file.new_path)
         if all(file.after == file.before for file in settled):
             return tuple(settled), Outcome.LANDED
-        left = [file.outcome for file in settled if file.outcome.stops]
-        return tuple(settled), left[0] if left else Outcome.RESOLVED
+        stops = [file.outcome for file in settled if file.outcome.stops]
+        return tuple(settled), stops[0] if stops else Outcome.RESOLVED
 
     def landed_together(self, index: int) -> bool:
         """Return whether upstream has this patch and all later ones on the same lines."""
@@ -320,9 +320,9 @@ class _Work:
             return original
         lines = split_lines(original)
         changes: list[Change | bytes] = []
-        for at, file in enumerate(files):
+        for index, file in enumerate(files):
             if file.outcome is Outcome.NOT_APPLICABLE:
-                start, stop = patch.files[at].span
+                start, stop = patch.files[index].span
                 changes.append(b"".join(lines[start:stop]))
             else:
                 path = file.path if file.before is not None else file.new_path
@@ -347,9 +347,9 @@ def _together(files: Sequence[FileResult]) -> tuple[Outcome, str]:
 def _without(series: bytes, gone: set[str]) -> bytes:
     if not gone:
         return series
-    kept = [
+    lines = [
         line
         for line in series.decode("utf-8").splitlines(keepends=True)
         if line.split("#", 1)[0].strip() not in gone
     ]
-    return re.sub(r"\n{3,}", "\n\n", "".join(kept)).encode()
+    return re.sub(r"\n{3,}", "\n\n", "".join(lines)).encode()

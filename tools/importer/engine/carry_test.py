@@ -290,8 +290,8 @@ _RARE_LINE = st.integers(0, 10**6).map(lambda n: f"line no. {n}\n")
 def _edits(draw: st.DrawFn, text: str, line: st.SearchStrategy[str] = _LINE) -> str:
     lines = text.splitlines(keepends=True)
     for _ in range(draw(st.integers(1, 2))):
-        at = draw(st.integers(0, len(lines)))
-        lines[at : at + draw(st.integers(0, 2))] = draw(st.lists(line, max_size=2))
+        index = draw(st.integers(0, len(lines)))
+        lines[index : index + draw(st.integers(0, 2))] = draw(st.lists(line, max_size=2))
     return "".join(lines) or "last\n"
 
 
@@ -515,10 +515,10 @@ def test_memory_of_the_old_tree_changes_nothing(tmp_path: Path) -> None:
 def test_a_file_that_a_person_adds_has_its_place_in_the_patch(tmp_path: Path) -> None:
     """Carried there and back, a patch that loses a file and gets it again has its old bytes."""
     old = dict.fromkeys(("a", "b", "c"), _TEXT)
-    whole = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
+    both = make_scenario(tmp_path / "whole", old, {"p": dict.fromkeys(old, _PATCHED)})
     part = make_scenario(tmp_path / "part", old, {"p": {"b": _PATCHED, "c": _PATCHED}})
     decision = Resolved({"a": Blob(_PATCHED.encode())})
     carried = carry(
         part.series, part.base, DictSnapshot("new", part.old), decisions={"p.patch": decision}
     )
-    assert carried.results[0].data == (whole.series.root / "p.patch").read_bytes()
+    assert carried.results[0].data == (both.series.root / "p.patch").read_bytes()

@@ -65,9 +65,9 @@ def doubtful_line(base: Text, ours: Text, theirs: Text, merge: Merge) -> int | N
         if not (theirs.counts[mark] and ours.counts[mark]) and _stays(mark, ours, theirs, merge):
             return line
     for window, result in _windows(base, ours, theirs, merge):
-        place = _doubt(window, result)
-        if place is not None:
-            return window.start + place
+        offset = _doubt(window, result)
+        if offset is not None:
+            return window.start + offset
     return None
 
 
@@ -95,13 +95,15 @@ def _windows(base: Text, ours: Text, theirs: Text, merge: Merge) -> Iterator[tup
     size, end = len(base.marks), -1
     blank = frozenset(mark_of(line) for line in (b"\n", b"\r\n"))
 
-    def ends(at: int, far: int) -> bool:
+    def ends(index: int, far: int) -> bool:
         """Return whether a line at distance `far` from a change ends its window."""
-        mark = base.marks[at]
-        if not (upstream.keeps(at) and patch.keeps(at)):
+        mark = base.marks[index]
+        if not (upstream.keeps(index) and patch.keeps(index)):
             return False
         unique = base.counts[mark] == ours.counts[mark] == theirs.counts[mark] == 1
-        return far >= _FAR or (unique and not (upstream.passes(base, at) or patch.passes(base, at)))
+        return far >= _FAR or (
+            unique and not (upstream.passes(base, index) or patch.passes(base, index))
+        )
 
     for change in patched:
         if change.start < end:
@@ -133,18 +135,18 @@ class _Kept:
         self._stops = [change.stop for change in changes]
         self._text = text
 
-    def keeps(self, at: int) -> bool:
-        index = bisect_right(self._stops, at)
-        return index == len(self._changes) or self._changes[index].start > at
+    def keeps(self, line: int) -> bool:
+        index = bisect_right(self._stops, line)
+        return index == len(self._changes) or self._changes[index].start > line
 
-    def passes(self, base: Text, at: int) -> bool:
+    def passes(self, base: Text, line: int) -> bool:
         """Return whether a kept line and a near one swapped, so that either was moved."""
-        place = self._place(at)
+        position = self._place(line)
         marks = self._text.marks
-        above = set(base.marks[max(at - _NEAR, 0) : at])
-        below = set(base.marks[at + 1 : at + 1 + _NEAR])
-        passed = above.intersection(marks[place + 1 : place + 1 + _NEAR])
-        passed |= below.intersection(marks[max(place - _NEAR, 0) : place])
+        above = set(base.marks[max(line - _NEAR, 0) : line])
+        below = set(base.marks[line + 1 : line + 1 + _NEAR])
+        passed = above.intersection(marks[position + 1 : position + 1 + _NEAR])
+        passed |= below.intersection(marks[max(position - _NEAR, 0) : position])
         return any(min(base.counts[mark], self._text.counts[mark]) == 1 for mark in passed)
 
     def span(self, start: int, stop: int, size: int) -> tuple[int, int]:
@@ -154,23 +156,23 @@ class _Kept:
             self._place(stop) if stop < size else len(self._text.marks),
         )
 
-    def _place(self, at: int) -> int:
-        index = bisect_right(self._stops, at)
+    def _place(self, line: int) -> int:
+        index = bisect_right(self._stops, line)
         last = self._changes[index - 1] if index else Change(0, 0, 0, 0)
-        return at + last.new_stop - last.stop
+        return line + last.new_stop - last.stop
 
 
 def _result(ours: Text, theirs: Text, touched: Sequence[Stretch], low: int, high: int) -> Marks:
     """Return the merge result for ours[low:high]."""
     out: list[Mark] = []
-    at = low
+    position = low
     for stretch in touched:
         if stretch.same or stretch.ours_start < low or stretch.ours_stop > high:
             continue
-        out += ours.marks[at : stretch.ours_start]
+        out += ours.marks[position : stretch.ours_start]
         out += theirs.marks[stretch.begin : stretch.end]
-        at = stretch.ours_stop
-    return (*out, *ours.marks[at:high])
+        position = stretch.ours_stop
+    return (*out, *ours.marks[position:high])
 
 
 def _doubt(window: _Window, result: Marks) -> int | None:
@@ -193,23 +195,23 @@ def _doubt(window: _Window, result: Marks) -> int | None:
 def _parts(window: _Window, ours: Mapping[int, int], theirs: Mapping[int, int]) -> list[_Window]:
     """Cut a window at the lines that both sides keep in every reading."""
     out: list[_Window] = []
-    at = mine = other = 0
+    start = mine = other = 0
     ends = (len(window.base), len(window.ours), len(window.theirs))
     cuts = [(line, ours[line], theirs[line]) for line in sorted(ours.keys() & theirs.keys())]
-    for line, place, their_place in [*cuts, ends]:
+    for line, our_line, their_line in [*cuts, ends]:
         out.append(
             _Window(
-                at,
-                window.base[at:line],
-                window.ours[mine:place],
-                window.theirs[other:their_place],
+                start,
+                window.base[start:line],
+                window.ours[mine:our_line],
+                window.theirs[other:their_line],
                 window.blank,
             )
         )
         if line < len(window.base):
             kept = window.base[line : line + 1]
             out.append(_Window(line, kept, kept, kept, window.blank))
-        at, mine, other = line + 1, place + 1, their_place + 1
+        start, mine, other = line + 1, our_line + 1, their_line + 1
     return out
 
 
@@ -305,21 +307,21 @@ def _slid_over(part: _Window, one: Sequence[Change], other: Sequence[Change]) ->
     }
 
 
-def _some(found: Readings | None) -> list[list[Change]]:
+def _some(side: Readings | None) -> list[list[Change]]:
     """Return all readings, or an empty list if there are too many."""
-    some = list(itertools.islice(found.changes(), _READINGS + 1)) if found else []
+    some = list(itertools.islice(side.changes(), _READINGS + 1)) if side else []
     return some if len(some) <= _READINGS else []
 
 
 def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> Marks | _Clash:
     """Merge the changes of one reading of each side."""
     out: list[Mark] = []
-    at = 0
+    position = 0
     for stretch in stretches(part.base, part.ours, part.theirs, ours, theirs):
-        out += part.ours[at : stretch.ours_start]
-        at = stretch.ours_stop
+        out += part.ours[position : stretch.ours_start]
+        position = stretch.ours_stop
         if stretch.same and _lines(stretch.theirs) <= _lines(stretch.ours):
-            out += part.ours[stretch.ours_start : at]
+            out += part.ours[stretch.ours_start : position]
         elif not stretch.ours:
             out += part.theirs[stretch.begin : stretch.end]
         else:
@@ -327,7 +329,7 @@ def _merged(part: _Window, ours: Sequence[Change], theirs: Sequence[Change]) -> 
             if clash is not None:
                 return clash
             out += _both(part, stretch)
-    return (*out, *part.ours[at:])
+    return (*out, *part.ours[position:])
 
 
 def _lines(changes: Sequence[Change]) -> set[int]:
@@ -351,11 +353,11 @@ def _clash(stretch: Stretch) -> _Clash | None:
 def _both(part: _Window, stretch: Stretch) -> list[Mark]:
     """Return a stretch with the changes of both sides, which only touch."""
     out: list[Mark] = []
-    at = stretch.start
+    position = stretch.start
     sides = [(change, part.ours) for change in stretch.ours]
     sides += [(change, part.theirs) for change in stretch.theirs]
     for change, text in sorted(sides, key=lambda side: (side[0].start, side[0].stop)):
-        out += part.base[at : change.start]
+        out += part.base[position : change.start]
         out += text[change.new_start : change.new_stop]
-        at = change.stop
-    return [*out, *part.base[at : stretch.stop]]
+        position = change.stop
+    return [*out, *part.base[position : stretch.stop]]

@@ -66,8 +66,8 @@ def merge_blobs(
     merge = merge_texts(old, mine, yours, labels=labels)
     gone = base is not None and (ours is None or theirs is None)
     if gone and not merge.conflicts:
-        whole = _whole(old.data, mine.data, yours.data, labels)
-        return MergedBlob(Blob(whole, mode or versions[0].mode), True)
+        both = _whole(old.data, mine.data, yours.data, labels)
+        return MergedBlob(Blob(both, mode or versions[0].mode), True)
     blob = Blob(b"".join(merge.lines), mode or versions[0].mode)
     if not merge.conflicts and doubtful_line(old, mine, yours, merge) is not None:
         marked = b"".join(contested(merge, old, mine, yours, labels=labels))
@@ -168,9 +168,9 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
     merge = merge_texts(ours, ours, theirs)
     assert ours.lines is not None
     out: list[bytes] = []
-    at = 0
+    position = 0
     for edit in merge.edits:
-        out += ours.lines[at : edit.start]
+        out += ours.lines[position : edit.start]
         mine = ours.lines[edit.start : edit.stop]
         yours = merge.lines[edit.new_start : edit.new_stop]
         out += [
@@ -182,8 +182,8 @@ def _undecided(before: Blob, after: Blob, labels: Labels) -> bytes:
             *_ended(yours),
             b">>>>>>> %s\n" % labels.theirs.encode(),
         ]
-        at = edit.stop
-    return b"".join([*out, *ours.lines[at:]])
+        position = edit.stop
+    return b"".join([*out, *ours.lines[position:]])
 
 
 def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
@@ -203,8 +203,8 @@ def _whole(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> bytes:
 
 def _placeholder(labels: Labels, mode: str) -> Blob:
     """Return the placeholder for a file that markers would damage; a person replaces all of it."""
-    words = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
-    return Blob(_whole(b"", words, b"", labels), mode if mode != SYMLINK else "100644")
+    notice = b"This is no text. Put the wanted bytes (or link) in place of this file.\n"
+    return Blob(_whole(b"", notice, b"", labels), mode if mode != SYMLINK else "100644")
 
 
 def _lines(data: bytes) -> Sequence[bytes]:

@@ -56,14 +56,14 @@ def test_what_we_write_applies_in_git_and_here(
     theirs = git.diff(old, new, option)
     patch = _rendered(theirs, before, after, context)
     try:
-        made = git.applied(old, patch)
+        tree = git.applied(old, patch)
     except RefusedByGit:
         # So are its own: a folder whose name ends in a space, a link that moves and becomes a
         # folder.
         with pytest.raises(RefusedByGit):
             git.applied(old, theirs)
     else:
-        assert made == git("rev-parse", f"{new}^{{tree}}").decode().strip()
+        assert tree == git("rev-parse", f"{new}^{{tree}}").decode().strip()
     assert _applied(before, patch) == after
     assert _rendered(patch, before, _applied(before, patch), context) == patch
 

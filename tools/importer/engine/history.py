@@ -249,14 +249,14 @@ def _edits(diff: FileDiff) -> list[tuple[int, int, int, int]]:
     out: list[tuple[int, int, int, int]] = []
     shift = 0
     for hunk in diff.hunks:
-        at = hunk.old_index
+        first = hunk.old_index
         for edit in hunk.edits:
             out.append(
                 (
-                    at + edit.start,
-                    at + edit.stop,
-                    at + shift + edit.new_start,
-                    at + shift + edit.new_stop,
+                    first + edit.start,
+                    first + edit.stop,
+                    first + shift + edit.new_start,
+                    first + shift + edit.new_stop,
                 )
             )
         shift += len(hunk.new) - len(hunk.old)

@@ -95,7 +95,7 @@ def _edits(draw: st.DrawFn, size: int, words: Sequence[str]) -> tuple[LineEdit, 
     cuts = sorted(draw(st.sets(st.integers(0, size), min_size=1, max_size=4)))
     cuts += cuts[-1:] if len(cuts) % 2 else []
     new = st.lists(st.sampled_from(words), max_size=3).map(" ".join).map(_lines)
-    edits = [LineEdit(cuts[at], cuts[at + 1], draw(new)) for at in range(0, len(cuts), 2)]
+    edits = [LineEdit(cuts[index], cuts[index + 1], draw(new)) for index in range(0, len(cuts), 2)]
     return tuple(edit for edit in edits if edit.start < edit.stop or edit.new)
 
 

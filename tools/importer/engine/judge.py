@@ -201,10 +201,10 @@ def _loose(base: Text, ours: Text, upstream: Sequence[Change]) -> list[tuple[int
 
 def _covered(hunk: Hunk, loose: Sequence[tuple[int, int]], size: int) -> bool:
     """Return whether one such range holds the hunk with its context, so that nothing locates it."""
-    at = hunk.old_index
+    first = hunk.old_index
     for edit in hunk.edits:
-        start = max(min(at, at + edit.start - _HOLD), 0)
-        stop = min(max(at + len(hunk.old), at + edit.stop + _HOLD), size)
+        start = max(min(first, first + edit.start - _HOLD), 0)
+        stop = min(max(first + len(hunk.old), first + edit.stop + _HOLD), size)
         if any(low <= start and stop <= high for low, high in loose):
             return True
     return False
@@ -236,6 +236,6 @@ def _count(marks: Sequence[Mark], block: Sequence[Mark]) -> int:
     block = tuple(block)
     return sum(
         1
-        for at in range(len(marks) - size + 1)
-        if marks[at] == first and tuple(marks[at : at + size]) == block
+        for index in range(len(marks) - size + 1)
+        if marks[index] == first and tuple(marks[index : index + size]) == block
     )

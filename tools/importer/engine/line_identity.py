@@ -60,10 +60,12 @@ class Story:
     @property
     def truth(self) -> Lines | None:
         """The merge of both sides' edits by identity; None if they contradict each other."""
-        left = [edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed]
-        if any(_contradict(mine, other) for mine in self.upstream for other in left):
+        pending = [
+            edit for edit in self.patch if not Story(self.base, self.upstream, (edit,)).landed
+        ]
+        if any(_contradict(mine, other) for mine in self.upstream for other in pending):
             return None
-        return edited(self.base, sorted({*self.upstream, *left}))
+        return edited(self.base, sorted({*self.upstream, *pending}))
 
     @property
     def is_told(self) -> bool:
@@ -75,7 +77,9 @@ class Story:
             removed = _removed(edits)
             if common(self.base, edited(self.base, edits)) != len(self.base) - len(removed):
                 return False
-            if {self.base[at] for at in removed} & {line for edit in edits for line in edit.new}:
+            if {self.base[index] for index in removed} & {
+                line for edit in edits for line in edit.new
+            }:
                 return False
         return True
 
@@ -99,10 +103,10 @@ def edited(base: Lines, edits: Sequence[LineEdit]) -> Lines:
     new: dict[int, Lines] = {}
     for edit in edits:
         new[edit.start] = new.get(edit.start, ()) + edit.new
-    for at in range(len(base) + 1):
-        out += new.get(at, ())
-        if at < len(base) and at not in removed:
-            out.append(base[at])
+    for index in range(len(base) + 1):
+        out += new.get(index, ())
+        if index < len(base) and index not in removed:
+            out.append(base[index])
     return tuple(out)
 
 
@@ -135,13 +139,13 @@ def common(one: Lines, other: Lines) -> int:
     for line in one:
         last = row
         row = [0]
-        for at, match in enumerate(other):
-            row.append(last[at] + 1 if line == match else max(row[at], last[at + 1]))
+        for index, match in enumerate(other):
+            row.append(last[index] + 1 if line == match else max(row[index], last[index + 1]))
     return row[-1]
 
 
 def _removed(edits: Sequence[LineEdit]) -> set[int]:
-    return {at for edit in edits for at in range(edit.start, edit.stop)}
+    return {line for edit in edits for line in range(edit.start, edit.stop)}
 
 
 def _has_new(mine: LineEdit, edit: LineEdit) -> bool:

@@ -14,9 +14,9 @@ from tools.importer.engine.marks import marks_of
 from tools.importer.engine.scenario import make_scenario, over
 
 
-def _file(lines: int, words: int) -> list[str]:
+def _file(lines: int, numbers: int) -> list[str]:
     chance = random.Random(1)
-    return [f"    value_{chance.randrange(words)} = here()\n" for _ in range(lines)]
+    return [f"    value_{chance.randrange(numbers)} = here()\n" for _ in range(lines)]
 
 
 def _edited(lines: Sequence[str]) -> list[str]:
@@ -24,30 +24,30 @@ def _edited(lines: Sequence[str]) -> list[str]:
     chance = random.Random(2)
     out = list(lines)
     for number in range(0, len(out), 97):
-        at = chance.randrange(len(out))
-        out[at : at + number % 3] = [f"    new_{number} = there()\n"] * (number % 2)
+        index = chance.randrange(len(out))
+        out[index : index + number % 3] = [f"    new_{number} = there()\n"] * (number % 2)
     moved = out[300:340]
     return [*out[:300], *out[340:900], *moved, *out[900:]]
 
 
-@pytest.mark.parametrize("words", [10**9, 40])
-def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, words: int) -> None:
+@pytest.mark.parametrize("numbers", [10**9, 40])
+def test_cuts_change_no_alignment(monkeypatch: pytest.MonkeyPatch, numbers: int) -> None:
     """Lines that are all different, and such that only runs of them are."""
-    old = _file(3000, words)
+    old = _file(3000, numbers)
     new = _edited(old)
     texts = [marks_of(line.encode() for line in lines) for lines in (old, new)]
     cut = align.align(texts[0], texts[1])
-    kept = sum(match.length for match in cut)
+    aligned = sum(match.length for match in cut)
     monkeypatch.setattr(align, "_LONG", 10**9)
-    whole = align.align(texts[0], texts[1])
-    assert kept >= sum(match.length for match in whole) * 0.99
+    uncut = align.align(texts[0], texts[1])
+    assert aligned >= sum(match.length for match in uncut) * 0.99
     assert all(
         texts[0][match.old : match.old + match.length]
         == texts[1][match.new : match.new + match.length]
         for match in cut
     )
-    if words > 10**6:
-        assert cut == whole
+    if numbers > 10**6:
+        assert cut == uncut
 
 
 def test_a_long_file_without_unique_lines_is_merged(tmp_path: Path) -> None:

@@ -98,9 +98,9 @@ def edited(draw: st.DrawFn, data: bytes) -> bytes:
     """Draw the text with a few lines added, changed or removed; its last newline may change."""
     lines = data.split(b"\n")
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(lines)))
+        index = draw(st.integers(0, len(lines)))
         new = draw(st.lists(st.sampled_from([b"a", b"new", b"crlf\r", b"", b"\xfe"]), max_size=3))
-        lines[at : at + draw(st.integers(0, 2))] = new
+        lines[index : index + draw(st.integers(0, 2))] = new
     return b"\n".join(lines)
 
 

@@ -77,14 +77,14 @@ def merge_texts(
     out: list[bytes] = []
     conflicts: list[Region] = []
     edits: list[Change] = []
-    at = 0  # in ours
+    position = 0  # in ours
     touched = stretches(base.marks, ours.marks, theirs.marks, our_changes, their_changes)
     for stretch in touched:
         if stretch.same:
             continue
         region = _region(stretch, theirs, words, labels)
-        out += ours.lines[at : region.ours_start]
-        at = region.ours_stop
+        out += ours.lines[position : region.ours_start]
+        position = region.ours_stop
         begin = len(out)
         if region.conflict:
             conflicts.append(region)
@@ -92,7 +92,7 @@ def merge_texts(
         else:
             out += region.theirs
         edits.append(Change(region.ours_start, region.ours_stop, begin, len(out)))
-    out += ours.lines[at:]
+    out += ours.lines[position:]
     return Merge(
         tuple(out),
         tuple(conflicts),
@@ -117,15 +117,15 @@ def contested(
     words = words or {}
     labels = labels or Labels()
     out: list[bytes] = []
-    at = 0
+    position = 0
     for stretch in merge.stretches:
         region = _region(stretch, theirs, words, labels)
         out += [
-            *ours.lines[at : region.ours_start],
+            *ours.lines[position : region.ours_start],
             *_marked(region, base, ours, words, labels),
         ]
-        at = region.ours_stop
-    return [*out, *ours.lines[at:]]
+        position = region.ours_stop
+    return [*out, *ours.lines[position:]]
 
 
 def _region(stretch: Stretch, theirs: Text, words: Mapping[Mark, bytes], labels: Labels) -> Region:

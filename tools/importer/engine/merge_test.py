@@ -51,8 +51,8 @@ def _of_different_lines(draw: st.DrawFn) -> tuple[bytes, bytes, bytes]:
 def _edited(draw: st.DrawFn, lines: Sequence[bytes]) -> list[bytes]:
     out = list(lines)
     for _ in range(draw(st.integers(0, 2))):
-        at = draw(st.integers(0, len(out)))
-        out[at : at + draw(st.integers(0, 2))] = draw(st.lists(_LINE, max_size=2))
+        index = draw(st.integers(0, len(out)))
+        out[index : index + draw(st.integers(0, 2))] = draw(st.lists(_LINE, max_size=2))
     return out
 
 
@@ -146,13 +146,13 @@ def test_edits_tell_where_the_result_differs(three: tuple[bytes, bytes, bytes]) 
     merge = merge_texts(base, ours, theirs)
     assert ours.lines is not None
     rebuilt: list[bytes] = []
-    at = 0
+    position = 0
     for edit in merge.edits:
-        rebuilt += ours.lines[at : edit.start]
+        rebuilt += ours.lines[position : edit.start]
         assert len(rebuilt) == edit.new_start
         rebuilt += merge.lines[edit.new_start : edit.new_stop]
-        at = edit.stop
-    assert (*rebuilt, *ours.lines[at:]) == merge.lines
+        position = edit.stop
+    assert (*rebuilt, *ours.lines[position:]) == merge.lines
 
 
 @pytest.mark.parametrize(

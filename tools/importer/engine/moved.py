@@ -70,7 +70,7 @@ def _kind(path: str) -> str:
 
 
 def _best(marks: Sequence[Mark], paths: Sequence[str], new: Snapshot) -> Found:
-    wanted = Counter(marks)
+    counts = Counter(marks)
     scores: list[tuple[float, str]] = []
     for path in paths:
         blob = new.read(path)
@@ -78,7 +78,7 @@ def _best(marks: Sequence[Mark], paths: Sequence[str], new: Snapshot) -> Found:
         if blob is None or size < _LIKENESS * len(marks) - 1 or size * _LIKENESS > len(marks):
             continue  # too short or too long to have half of the lines in common
         text = Text.of(blob.data)
-        both = (wanted & text.counts).total()
+        both = (counts & text.counts).total()
         score = both / max(len(marks), len(text.marks), 1)
         if score >= _LIKENESS:
             scores.append((score, path))

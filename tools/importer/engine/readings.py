@@ -32,29 +32,32 @@ class Readings:
         """Yield each reading as its changes, in order; their number may be huge."""
         for places in self._places(0, 0):
             out: list[Change] = []
-            at, new_at = 0, 0
+            position, new_position = 0, 0
             for start, new_start in [*places, (len(self.old), len(self.new))]:
-                if (start, new_start) != (at, new_at):
-                    out.append(Change(at, start, new_at, new_start))
-                at, new_at = start + 1, new_start + 1
+                if (start, new_start) != (position, new_position):
+                    out.append(Change(position, start, new_position, new_start))
+                position, new_position = start + 1, new_start + 1
             yield out
 
     def _places(self, first: int, new_first: int) -> Iterator[list[tuple[int, int]]]:
         """Yield the kept lines of each reading of the two tails, as pairs of indices."""
         stack: list[tuple[int, int, list[tuple[int, int]]]] = [(first, new_first, [])]
         while stack:
-            at, new_at, places = stack.pop()
-            left = self._rest[at][new_at]
-            if not left:
+            line, new_line, places = stack.pop()
+            length = self._rest[line][new_line]
+            if not length:
                 yield places
                 continue
-            if self._rest[at + 1][new_at] == left:
-                stack.append((at + 1, new_at, places))
-            for place in range(new_at, len(self.new)):
-                if self._rest[at][place] < left:
+            if self._rest[line + 1][new_line] == length:
+                stack.append((line + 1, new_line, places))
+            for match in range(new_line, len(self.new)):
+                if self._rest[line][match] < length:
                     break
-                if self.old[at] == self.new[place] and self._rest[at + 1][place + 1] == left - 1:
-                    stack.append((at + 1, place + 1, [*places, (at, place)]))
+                if (
+                    self.old[line] == self.new[match]
+                    and self._rest[line + 1][match + 1] == length - 1
+                ):
+                    stack.append((line + 1, match + 1, [*places, (line, match)]))
 
 
 def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
@@ -65,34 +68,37 @@ def readings(old: tuple[Mark, ...], new: tuple[Mark, ...]) -> Readings | None:
     done = _common(old[::-1], new[::-1])
     most = rest[0][0]
     kept: dict[int, int] = {}
-    for at, line in enumerate(old):
-        before, after = done[len(old) - at], rest[at + 1]
+    for index, line in enumerate(old):
+        before, after = done[len(old) - index], rest[index + 1]
         size = len(new)
-        if any(before[size - place] + after[place] == most for place in range(size + 1)):
+        if any(
+            before[size - new_index] + after[new_index] == most for new_index in range(size + 1)
+        ):
             continue
         places = [
-            place
-            for place in range(size)
-            if new[place] == line and before[size - place] + 1 + after[place + 1] == most
+            new_index
+            for new_index in range(size)
+            if new[new_index] == line
+            and before[size - new_index] + 1 + after[new_index + 1] == most
         ]
         if len(places) == 1:
-            kept[at] = places[0]
+            kept[index] = places[0]
     return Readings(old, new, kept, rest)
 
 
 def _common(old: Sequence[Mark], new: Sequence[Mark]) -> tuple[tuple[int, ...], ...]:
-    """Return the longest common subsequence's length of old[at:] and new[place:], by both."""
+    """Return the longest common subsequence's length of old[start:] and new[index:], by both."""
     size = len(new)
     row = (0,) * (size + 1)
     table = [row]
     for line in reversed(old):
         below, current = row, [0] * (size + 1)
-        for place in range(size - 1, -1, -1):
-            if line == new[place]:
-                current[place] = below[place + 1] + 1
+        for index in range(size - 1, -1, -1):
+            if line == new[index]:
+                current[index] = below[index + 1] + 1
             else:
-                right, down = current[place + 1], below[place]
-                current[place] = right if right > down else down
+                right, down = current[index + 1], below[index]
+                current[index] = right if right > down else down
         row = tuple(current)
         table.append(row)
     return tuple(reversed(table))

@@ -43,13 +43,13 @@ def render_patch(header: bytes, changes: Sequence[Change | bytes], *, context: i
 def header_of(data: bytes) -> bytes:
     """Return the part of a patch file before the diff, without trailing empty lines."""
     lines = data.split(b"\n")
-    for at, line in enumerate(lines):
+    for index, line in enumerate(lines):
         if line.startswith(b"diff --git ") or (
             line.startswith(b"--- ")
-            and lines[at + 1 : at + 2]
-            and lines[at + 1].startswith(b"+++ ")
+            and lines[index + 1 : index + 2]
+            and lines[index + 1].startswith(b"+++ ")
         ):
-            return b"\n".join(lines[:at]).rstrip(b"\n")
+            return b"\n".join(lines[:index]).rstrip(b"\n")
     return data.rstrip(b"\n")
 
 
@@ -143,13 +143,13 @@ def _hunk(before: Text, after: Text, group: Sequence[LineChange], context: int) 
     new_start = group[0].new_start - (group[0].start - start)
     new_stop = group[-1].new_stop + (stop - group[-1].stop)
     out = [b"@@ -%s +%s @@\n" % (_range(start, stop), _range(new_start, new_stop))]
-    at = start
+    position = start
     for change in group:
-        out += [_line(b" ", line) for line in before.lines[at : change.start]]
+        out += [_line(b" ", line) for line in before.lines[position : change.start]]
         out += [_line(b"-", line) for line in before.lines[change.start : change.stop]]
         out += [_line(b"+", line) for line in after.lines[change.new_start : change.new_stop]]
-        at = change.stop
-    out += [_line(b" ", line) for line in before.lines[at:stop]]
+        position = change.stop
+    out += [_line(b" ", line) for line in before.lines[position:stop]]
     return b"".join(out)
 
 

@@ -138,8 +138,8 @@ def _holds(
     if not head + tail or not _untouched(base, theirs[head : len(theirs) - tail], head, tail):
         return False
     removed = Counter(base) - Counter(theirs)
-    kept = Counter(ours)
-    return not any(kept[line] for line in removed)
+    counts = Counter(ours)
+    return not any(counts[line] for line in removed)
 
 
 def _doubtful(
@@ -168,4 +168,4 @@ def _untouched(base: Sequence[Mark], inner: Sequence[Mark], head: int, tail: int
         starts = starts[:1]
     elif not tail:
         starts = starts[-1:]
-    return any(tuple(base[at : at + size]) == tuple(inner) for at in starts)
+    return any(tuple(base[start : start + size]) == tuple(inner) for start in starts)

@@ -24,8 +24,8 @@ def test_lines_that_nobody_kept_are_counted_in_one() -> None:
         b"\n",
         b"known after\n",
     ]
-    kept = [line for line in lines if b"lost" not in line]
-    words = {mark_of(line): line for line in kept}
+    known = [line for line in lines if b"lost" not in line]
+    words = {mark_of(line): line for line in known}
     assert known_lines(Text(marks_of(lines)), 0, len(lines), words, "v1") == [
         b"known before\n",
         b"[4 lines of v1, neither in the patch nor upstream any more]\n",
@@ -41,10 +41,10 @@ def test_one_line_is_one() -> None:
 
 @given(lines=_LINES, data=st.data())
 def test_no_line_is_lost_from_the_count(lines: list[bytes], data: st.DataObject) -> None:
-    kept = data.draw(st.sets(st.sampled_from(lines or [b"\n"])))
-    words = {mark_of(line): line for line in kept}
+    known = data.draw(st.sets(st.sampled_from(lines or [b"\n"])))
+    words = {mark_of(line): line for line in known}
     shown = known_lines(Text(marks_of(lines)), 0, len(lines), words, "v1")
     notes = [match for line in shown if (match := _NOTE.fullmatch(line))]
     assert len(shown) - len(notes) + sum(int(match[1]) for match in notes) == len(lines)
-    if all(line in kept for line in lines):
+    if all(line in known for line in lines):
         assert shown == lines

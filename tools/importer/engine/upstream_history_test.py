@@ -184,7 +184,7 @@ def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
     names = list(history)
     scenario = make_scenario(tmp_path / "start", history["start"], _series(history["start"]))
     decided: dict[str, Decision] = {}
-    left: dict[str, str] = {}
+    remaining: dict[str, str] = {}
     for subject in names[1:]:
         new = history[subject]
         carried = _carry(scenario.series.root, scenario.old, new, decided)
@@ -193,14 +193,14 @@ def test_commit_by_commit(tmp_path: Path, history: dict[str, Files]) -> None:
             assert "KERNEL_CACHE" in carried.stopped.files[0].inner
             decided["cache.patch"] = Skip()
             carried = _carry(scenario.series.root, scenario.old, new, decided)
-        left[subject] = " ".join(
+        remaining[subject] = " ".join(
             result.patch.name[:-6] for result in carried.results if not result.outcome.drops
         )
-        if not left[subject]:
+        if not remaining[subject]:
             break
         scenario = next_scenario(tmp_path / subject, carried, new)
         assert patched(scenario)["lib/backend.py"].data.count(b"if module is not None") == 1
-    assert left == {
+    assert remaining == {
         "imports": "strip guard cache",
         "bigger": "guard cache",
         "tweak": "guard",
@@ -219,10 +219,10 @@ def test_a_person_keeps_ours_where_upstream_has_a_tweak(
 ) -> None:
     start, new = history["start"], history["tweak"]
     scenario = make_scenario(tmp_path / "a", start, _series(start))
-    wanted = _put(new, "lib/cache.py", ('"KERNEL_CACHE"', '"KERNELS"'))["lib/cache.py"]
-    decision = {"cache.patch": Resolved({"lib/cache.py": wanted})}
+    resolved = _put(new, "lib/cache.py", ('"KERNEL_CACHE"', '"KERNELS"'))["lib/cache.py"]
+    decision = {"cache.patch": Resolved({"lib/cache.py": resolved})}
     carried = carry(scenario.series, scenario.base, DictSnapshot("new", new), decisions=decision)
     assert [result.outcome.value for result in carried.results] == ["landed", "offset", "resolved"]
     after = next_scenario(tmp_path / "b", carried, new)
-    assert patched(after)["lib/cache.py"] == wanted
+    assert patched(after)["lib/cache.py"] == resolved
     assert b'-    return os.environ.get("KERNEL_CACHE")' in carried.series_files()["cache.patch"]

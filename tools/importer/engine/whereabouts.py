@@ -55,23 +55,23 @@ def whereabouts(
             continue
         stopped.append(hunk)
         for first, marks in pieces:
-            place = _find(hunk, marks)
-            if place is not None:
-                return f"its lines are at line {first + place.at + 1} now"
+            match = _find(hunk, marks)
+            if match is not None:
+                return f"its lines are at line {first + match.at + 1} now"
         for path, text in others.items():
-            place = _find(hunk, text.marks)
-            if place is not None:
-                return _in_file(path, place)
+            match = _find(hunk, text.marks)
+            if match is not None:
+                return _in_file(path, match)
     files = list(elsewhere()) if stopped else []
     for hunk in stopped:
-        places = [(path, place) for path, text in files if (place := _find(hunk, text.marks))]
+        places = [(path, match) for path, text in files if (match := _find(hunk, text.marks))]
         if places:
             return _in_file(*places[0]) if len(places) == 1 else ""
     return ""
 
 
-def _in_file(path: str, place: _Place) -> str:
-    return f"its lines are in '{shown(path)}' at line {place.at + 1} now"
+def _in_file(path: str, match: _Place) -> str:
+    return f"its lines are in '{shown(path)}' at line {match.at + 1} now"
 
 
 def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
@@ -92,8 +92,8 @@ def _find(hunk: Hunk, marks: Sequence[Mark]) -> _Place | None:
     run, size = list(block[match.a : stop]), match.size
     marks = list(marks)
     again = (
-        at
-        for at in range(match.b + 1, len(marks) - size + 1)
-        if marks[at] == run[0] and marks[at : at + size] == run
+        index
+        for index in range(match.b + 1, len(marks) - size + 1)
+        if marks[index] == run[0] and marks[index : index + size] == run
     )
     return None if next(again, None) is not None else _Place(match.b, size)
