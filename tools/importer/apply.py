@@ -192,10 +192,10 @@ def _check_context(lines: list[bytes], hunk: Hunk, number: int) -> None:
         line = lines[index] if index < len(lines) else None
         if line == want:
             continue
-        what = f"found {_show(line)}" if line is not None else "found the end of the file"
+        actual = f"found {_show(line)}" if line is not None else "found the end of the file"
         elsewhere = _positions(lines, hunk.old)
         note = f" (the same lines are at {_join(elsewhere)})" if elsewhere else ""
-        raise ApplyError(f"hunk {number}: line {index + 1} should be {_show(want)}, {what}{note}")
+        raise ApplyError(f"hunk {number}: line {index + 1} should be {_show(want)}, {actual}{note}")
     if start > len(lines):
         raise ApplyError(f"hunk {number}: line {start} is past the end of the file")
 
@@ -207,7 +207,7 @@ def _open_ended(lines: Sequence[bytes]) -> bool:
 def _positions(lines: list[bytes], block: tuple[bytes, ...]) -> list[int]:
     size = len(block)
     last = len(lines) - size
-    return [at + 1 for at in range(last + 1) if tuple(lines[at : at + size]) == block][:3]
+    return [line + 1 for line in range(last + 1) if tuple(lines[line : line + size]) == block][:3]
 
 
 def _show(line: bytes) -> str:

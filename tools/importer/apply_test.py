@@ -44,8 +44,8 @@ def _diff(old: bytes, new: bytes, path: str = "x", context: int = 1) -> bytes:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    *whole, rest = data.split(b"\n")
-    return [line + b"\n" for line in whole] + ([rest] if rest else [])
+    *ended, rest = data.split(b"\n")
+    return [line + b"\n" for line in ended] + ([rest] if rest else [])
 
 
 def _series(root: Path, *diffs: bytes) -> Series:
@@ -94,8 +94,8 @@ def test_a_shifted_text_is_never_patched_in_the_wrong_place(
             continue
         lines = _lines(extra + before)
         for hunk in diff.hunks:
-            at = hunk.old_index
-            assert tuple(lines[at : at + len(hunk.old)]) == hunk.old
+            index = hunk.old_index
+            assert tuple(lines[index : index + len(hunk.old)]) == hunk.old
         assert len(_lines(shifted)) - len(lines) == sum(
             len(hunk.new) - len(hunk.old) for hunk in diff.hunks
         )
@@ -134,7 +134,7 @@ def _fuzzy() -> str:
 
 
 @pytest.mark.parametrize(
-    ("found", "message"),
+    ("text", "message"),
     [
         (
             _moved(),
@@ -156,15 +156,15 @@ def _fuzzy() -> str:
     ],
 )
 def test_what_other_tools_would_fuzz_is_refused(
-    tmp_path: Path, tree: Path, found: str, message: str
+    tmp_path: Path, tree: Path, text: str, message: str
 ) -> None:
     good = b"--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+x\n"
     bad = _diff(_TEN.encode(), _TEN.replace("line 5", "changed").encode())
-    (tree / "x").write_text(found)
+    (tree / "x").write_text(text)
     with pytest.raises(ApplyError, match=message) as raised:
         apply_series(_series(tmp_path, good, bad), tree)
     assert "\n" not in str(raised.value)
-    assert (tree / "x").read_text() == found
+    assert (tree / "x").read_text() == text
     assert not (tree / "new").exists(), "a patch before the faulty one was written"
 
 

@@ -39,16 +39,16 @@ class Binary:
     backward: Side | None
 
 
-def read_binary(lines: Sequence[bytes], at: int, old: str, new: str) -> tuple[Binary, int]:
+def read_binary(lines: Sequence[bytes], index: int, old: str, new: str) -> tuple[Binary, int]:
     """Read the lines after `GIT binary patch`; return the change and the index of the next line.
 
     Raises BinaryError.
     """
-    forward, at = _side(lines, at)
+    forward, index = _side(lines, index)
     backward = None
-    if at < len(lines) and _HEAD.match(lines[at]):
-        backward, at = _side(lines, at)
-    return Binary(old, new, forward, backward), at
+    if index < len(lines) and _HEAD.match(lines[index]):
+        backward, index = _side(lines, index)
+    return Binary(old, new, forward, backward), index
 
 
 def apply_side(side: Side, other: bytes) -> bytes:
@@ -68,17 +68,17 @@ def write_literal(data: bytes) -> bytes:
     return b"".join(out) + b"\n"
 
 
-def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
-    head = _HEAD.match(lines[at]) if at < len(lines) else None
+def _side(lines: Sequence[bytes], index: int) -> tuple[Side, int]:
+    head = _HEAD.match(lines[index]) if index < len(lines) else None
     if head is None:
         raise BinaryError("a binary patch needs 'literal N' or 'delta N' here")
     size = int(head[2])
     if size > _LIMIT:
         raise BinaryError(f"a binary side of {size} bytes is over the limit of {_LIMIT}")
     packed = bytearray()
-    at += 1
-    while at < len(lines) and lines[at]:
-        line = lines[at]
+    index += 1
+    while index < len(lines) and lines[index]:
+        line = lines[index]
         length = _LENGTHS.find(line[:1]) + 1
         try:
             chunk = base64.b85decode(line[1:])
@@ -87,8 +87,8 @@ def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
         if not length or len(chunk) < length or len(chunk) - length > 3:
             raise BinaryError("a line of a binary patch is damaged")
         packed += chunk[:length]
-        at += 1
-    if at >= len(lines):
+        index += 1
+    if index >= len(lines):
         raise BinaryError("a binary patch is cut short: no empty line ends it")
     unpacker = zlib.decompressobj()
     try:
@@ -99,57 +99,57 @@ def _side(lines: Sequence[bytes], at: int) -> tuple[Side, int]:
         raise BinaryError(f"a binary side has {len(data)} bytes, its head says {size}")
     if not unpacker.eof or unpacker.unused_data:
         raise BinaryError("a binary patch is cut short, or has bytes behind its end")
-    return Side(data, head[1] == b"delta"), at + 1
+    return Side(data, head[1] == b"delta"), index + 1
 
 
 def _apply_delta(delta: bytes, base: bytes) -> bytes:
-    size, at = _number(delta, 0)
+    size, index = _number(delta, 0)
     if size != len(base):
         raise BinaryError(f"the delta is for a file of {size} bytes, this one has {len(base)}")
-    wanted, at = _number(delta, at)
-    if wanted > _LIMIT:
-        raise BinaryError(f"a delta that gives {wanted} bytes is over the limit of {_LIMIT}")
+    promised, index = _number(delta, index)
+    if promised > _LIMIT:
+        raise BinaryError(f"a delta that gives {promised} bytes is over the limit of {_LIMIT}")
     out = bytearray()
-    while at < len(delta) and len(out) <= wanted:
-        op = delta[at]
-        at += 1
+    while index < len(delta) and len(out) <= promised:
+        op = delta[index]
+        index += 1
         if op & 0x80:
-            start, length, at = _copy(delta, op, at)
+            start, length, index = _copy(delta, op, index)
             if start + length > len(base):
                 raise BinaryError("the delta reads past the end of the file")
             out += base[start : start + length]
         elif op:
-            out += delta[at : at + op]
-            at += op
+            out += delta[index : index + op]
+            index += op
         else:
             raise BinaryError("the delta has an operation that git does not define")
-    if len(out) != wanted:
-        raise BinaryError(f"the delta gives {len(out)} bytes, it promised {wanted}")
+    if len(out) != promised:
+        raise BinaryError(f"the delta gives {len(out)} bytes, it promised {promised}")
     return bytes(out)
 
 
-def _copy(delta: bytes, op: int, at: int) -> tuple[int, int, int]:
+def _copy(delta: bytes, op: int, index: int) -> tuple[int, int, int]:
     values = [0, 0]
     for field, shifts in ((0, (0, 8, 16, 24)), (1, (0, 8, 16))):
         for shift in shifts:
             bit = (shift // 8) + (4 if field else 0)
             if op >> bit & 1:
-                if at >= len(delta):
+                if index >= len(delta):
                     raise BinaryError("the delta ends within an operation")
-                values[field] |= delta[at] << shift
-                at += 1
-    return values[0], values[1] or 0x10000, at
+                values[field] |= delta[index] << shift
+                index += 1
+    return values[0], values[1] or 0x10000, index
 
 
-def _number(delta: bytes, at: int) -> tuple[int, int]:
+def _number(delta: bytes, index: int) -> tuple[int, int]:
     value = shift = 0
-    while at < len(delta):
-        byte = delta[at]
-        at += 1
+    while index < len(delta):
+        byte = delta[index]
+        index += 1
         value |= (byte & 0x7F) << shift
         shift += 7
         if shift > 63:
             raise BinaryError("the delta has a size that git does not write")
         if not byte & 0x80:
-            return value, at
+            return value, index
     raise BinaryError("the delta has no size")

@@ -96,28 +96,28 @@ def _damaged(draw: st.DrawFn) -> bytes:
     """Some of the diffs, with one to four things wrong."""
     lines = b"".join(draw(st.lists(st.sampled_from(_DIFFS), min_size=1, max_size=3))).split(b"\n")
     for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(lines) - 1))
+        index = draw(st.integers(0, len(lines) - 1))
         kind = draw(
             st.sampled_from(["drop", "twice", "hostile", "replace", "number", "bit", "swap"])
         )
         if kind == "drop" and len(lines) > 1:
-            del lines[at]
+            del lines[index]
         elif kind == "twice":
-            lines.insert(at, lines[at])
+            lines.insert(index, lines[index])
         elif kind == "hostile":
-            lines.insert(at, draw(st.sampled_from(_HOSTILE)))
+            lines.insert(index, draw(st.sampled_from(_HOSTILE)))
         elif kind == "replace":
-            lines[at] = draw(st.sampled_from(_HOSTILE))
+            lines[index] = draw(st.sampled_from(_HOSTILE))
         elif kind == "number":
             number = str(draw(st.sampled_from([0, 1, 2, 3, 7, 13, 2**31, 2**64, 10**40]))).encode()
-            lines[at] = _COUNT.sub(number, lines[at], count=draw(st.integers(1, 4)))
-        elif kind == "bit" and lines[at]:
-            place = draw(st.integers(0, len(lines[at]) - 1))
-            flipped = lines[at][place] ^ (1 << draw(st.integers(0, 7)))
-            lines[at] = lines[at][:place] + bytes([flipped]) + lines[at][place + 1 :]
+            lines[index] = _COUNT.sub(number, lines[index], count=draw(st.integers(1, 4)))
+        elif kind == "bit" and lines[index]:
+            offset = draw(st.integers(0, len(lines[index]) - 1))
+            flipped = lines[index][offset] ^ (1 << draw(st.integers(0, 7)))
+            lines[index] = lines[index][:offset] + bytes([flipped]) + lines[index][offset + 1 :]
         else:
             other = draw(st.integers(0, len(lines) - 1))
-            lines[at], lines[other] = lines[other], lines[at]
+            lines[index], lines[other] = lines[other], lines[index]
     return b"\n".join(lines)
 
 
@@ -163,13 +163,13 @@ def _written(hunk: Hunk) -> bytes:
             end = b"" if line.endswith(b"\n") else b"\n\\ No newline at end of file\n"
             out.append(mark + line + end)
 
-    at = 0
+    index = 0
     for edit in hunk.edits:
-        put(b" ", hunk.old[at : edit.start])
+        put(b" ", hunk.old[index : edit.start])
         put(b"-", hunk.old[edit.start : edit.stop])
         put(b"+", hunk.new[edit.new_start : edit.new_stop])
-        at = edit.stop
-    put(b" ", hunk.old[at:])
+        index = edit.stop
+    put(b" ", hunk.old[index:])
     return b"".join(out)
 
 

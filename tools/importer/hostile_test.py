@@ -84,8 +84,8 @@ def test_a_diff_that_ends_anywhere_is_a_diff_or_one_line() -> None:
 def test_damaged_bytes_are_a_diff_or_one_line(data: st.DataObject) -> None:
     damaged = bytearray(_SAMPLE)
     for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(damaged) - 1))
-        damaged[at : at + data.draw(st.integers(0, 3))] = data.draw(
+        index = data.draw(st.integers(0, len(damaged) - 1))
+        damaged[index : index + data.draw(st.integers(0, 3))] = data.draw(
             st.sampled_from([b"", b"\n", b"\0", b"\x1b[2J", b"9" * 5000, b"\xff", b'"', b"a"])
         )
     try:

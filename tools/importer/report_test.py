@@ -48,7 +48,7 @@ def test_a_slow_step_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_terminal_shows_others_text_as_it_is_and_takes_steps_within_steps() -> None:
     master, slave = pty.openpty()
-    with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as seen:
+    with os.fdopen(slave, "w") as terminal, os.fdopen(master, "rb", buffering=0) as screen:
         report = make_report(as_json=False, out=terminal, err=terminal)
         with (
             report.progress("outer [red]", 2) as outer,
@@ -58,7 +58,7 @@ def test_a_terminal_shows_others_text_as_it_is_and_takes_steps_within_steps() ->
             inner.advance()
             report.say("[bold]torch/" + "long" * 40 + "/:smile:.py")
         terminal.flush()
-        text = seen.read(65536)
+        text = screen.read(65536)
     assert isinstance(report, TerminalReport)
     assert b"[bold]torch/" + b"long" * 40 + b"/:smile:.py" in text
     assert b"outer [red]" in text

@@ -141,8 +141,8 @@ class _Reader:
                 raise self.error("a binary change before any 'diff --git' line")
             else:
                 self.at += 1
-        whole = not self.cut or self.lines[-1].startswith(_NO_NEWLINE)
-        if not whole and diffs and diffs[-1].span[1] == len(self.lines):
+        complete = not self.cut or self.lines[-1].startswith(_NO_NEWLINE)
+        if not complete and diffs and diffs[-1].span[1] == len(self.lines):
             raise self.error("the diff ends within a line: a part of it is missing", back=1)
         return tuple(diffs)
 
@@ -167,14 +167,14 @@ class _Reader:
         """Refuse extended lines that contradict each other."""
         renames = (head.rename_from is not None) + (head.rename_to is not None)
         if renames == 1:
-            raise self.error("'rename from' and 'rename to' belong together", at=head.line)
+            raise self.error("'rename from' and 'rename to' belong together", index=head.line)
         if renames + head.created + head.deleted > (2 if renames else 1):
             raise self.error(
-                "a file is created, deleted or renamed: only one of the three", at=head.line
+                "a file is created, deleted or renamed: only one of the three", index=head.line
             )
         if not renames and head.paths is None:
             raise self.error(
-                "the two names on this line differ and no rename is stated", at=head.line
+                "the two names on this line differ and no rename is stated", index=head.line
             )
 
     def extended(self, head: _Header) -> bool:
@@ -277,7 +277,7 @@ class _Reader:
         old, new = self.header_paths(head)
         moved = old != new or head.old_mode != head.new_mode
         if not moved:
-            raise self.error(f"no hunk for '{shown(new or old or '')}'", at=head.line)
+            raise self.error(f"no hunk for '{shown(new or old or '')}'", index=head.line)
         if self.peek()[:1] in _MARKS and self.peek() != _SIGNATURE:
             raise self.error("changed lines without '---', '+++' and a hunk")
         return FileDiff(old, new, (), head.old_mode, head.new_mode)
@@ -318,7 +318,7 @@ class _Reader:
         added = 0
         while old_left or new_left or self.peek().startswith(_NO_NEWLINE):
             if self.at >= len(self.lines):
-                raise self.error("the hunk ends before the line counts of its header", at=start)
+                raise self.error("the hunk ends before the line counts of its header", index=start)
             line = self.lines[self.at]
             mark, body = line[:1], line[1:] + b"\n"
             if line.startswith(_NO_NEWLINE):
@@ -341,12 +341,14 @@ class _Reader:
                 new.append(body)
                 new_left, added = new_left - 1, added + 1
             else:
-                raise self.error("the hunk disagrees with the line counts of its header", at=start)
+                raise self.error(
+                    "the hunk disagrees with the line counts of its header", index=start
+                )
             self.at += 1
         if since is not None:
             edits.append(Edit(since[0], len(old), since[1], len(new)))
         if any(not line.endswith(b"\n") for side in (old, new) for line in side[:-1]):
-            raise self.error("'\\ No newline' stands before the last line of its side", at=start)
+            raise self.error("'\\ No newline' stands before the last line of its side", index=start)
         return Hunk(int(head[1]), tuple(old), tuple(new), added, tuple(edits), head[5])
 
     def drop_newline(self, old: list[bytes], new: list[bytes]) -> None:
@@ -360,5 +362,5 @@ class _Reader:
     def peek(self, ahead: int = 0) -> bytes:
         return self.lines[self.at + ahead] if self.at + ahead < len(self.lines) else b""
 
-    def error(self, message: str, *, back: int = 0, at: int | None = None) -> DiffError:
-        return DiffError((self.at if at is None else at) - back + 1, message)
+    def error(self, message: str, *, back: int = 0, index: int | None = None) -> DiffError:
+        return DiffError((self.at if index is None else index) - back + 1, message)

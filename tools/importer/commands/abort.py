@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
     project, report = context.project, context.report
     state = project.state
-    kept = [name for name in SESSION_FILES if (state / name).exists()]
-    if not kept and not pending(state):
+    session_files = [name for name in SESSION_FILES if (state / name).exists()]
+    if not session_files and not pending(state):
         report.say("nothing is under way")
         report.result({"outcome": "nothing to do"})
         return ExitCode.NOTHING_TO_DO
     if context.dry_run:
-        report.say(f"would delete {', '.join(kept)} in {state}")
+        report.say(f"would delete {', '.join(session_files)} in {state}")
     else:
         taken_back = roll_back(project.workspace, state)
         if taken_back:

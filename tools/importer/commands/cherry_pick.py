@@ -96,8 +96,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 
 def _origin(args: argparse.Namespace, context: Context) -> str:
     if args.origin:
-        there = context.cwd / args.origin
-        return os.fspath(there) if there.is_dir() else args.origin
+        path = context.cwd / args.origin
+        return os.fspath(path) if path.is_dir() else args.origin
     url = context.project.origins.get("git", {}).get("url")
     if not url:
         raise UserError(

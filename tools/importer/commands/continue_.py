@@ -33,16 +33,24 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     decisions = dict(unfinished.decisions)
     stop = unfinished.stop if waits_for_files(state, unfinished) else None
     if stop is not None:
-        left = [each for each in unsettled(state, stop) if each.line or not args.as_is]
-        for each in left:
+        remaining = [each for each in unsettled(state, stop) if each.line or not args.as_is]
+        for each in remaining:
             context.report.say(f".import/conflict/{each}")
-        if left:
+        if remaining:
             context.report.say(
                 f"{stop.patch} is not settled: edit these files, then `import.py continue`"
-                + ("" if any(each.line for each in left) else " (--as-is takes them as they are)")
+                + (
+                    ""
+                    if any(each.line for each in remaining)
+                    else " (--as-is takes them as they are)"
+                )
             )
             context.report.result(
-                {"outcome": "unsettled", "patch": stop.patch, "left": [str(each) for each in left]}
+                {
+                    "outcome": "unsettled",
+                    "patch": stop.patch,
+                    "left": [str(each) for each in remaining],
+                }
             )
             return ExitCode.CONFLICT
     resumed = resume(context, unfinished)

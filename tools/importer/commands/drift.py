@@ -59,9 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, context: Context) -> ExitCode:
-    wanted = [(f"--tag {label}", {"tag": label}) for label in dict.fromkeys(args.labels)]
-    wanted += [(f"--ref {ref}", {"ref": ref}) for ref in dict.fromkeys(args.ref)]
-    if not wanted:
+    releases = [(f"--tag {label}", {"tag": label}) for label in dict.fromkeys(args.labels)]
+    releases += [(f"--ref {ref}", {"ref": ref}) for ref in dict.fromkeys(args.ref)]
+    if not releases:
         raise UserError("no release is named. Name one or more: `import.py drift v2.14.1`")
     report, project = context.report, context.project
     series = _series(project, args.series)
@@ -71,8 +71,8 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     origins = _Quiet(report) if alone else report
 
     def targets() -> Iterator[Target]:
-        with report.progress("Comparing releases", len(wanted)) as progress:
-            for options, name in wanted:
+        with report.progress("Comparing releases", len(releases)) as progress:
+            for options, name in releases:
                 yield _target(context, options, name, args.origin, origins)
                 progress.advance()
 
@@ -112,8 +112,8 @@ def _target(
 
     if origin is not None:
         options += f" --origin {shlex.quote(origin)}"
-        there = context.cwd / origin
-        origin = os.fspath(there) if there.exists() else origin
+        path = context.cwd / origin
+        origin = os.fspath(path) if path.exists() else origin
     snapshot = resolve(
         context.project, report, tag=name.get("tag"), ref=name.get("ref"), origin=origin
     )

@@ -67,12 +67,12 @@ def _release(repository: Path, snapshot: PartialSnapshot) -> None:
     _git(repository, "tag", snapshot.label)
 
 
-def _git(repository: Path, *words: str) -> None:
-    subprocess.run(["git", "-C", repository, *words], check=True, env={**os.environ, **_QUIET})
+def _git(repository: Path, *arguments: str) -> None:
+    subprocess.run(["git", "-C", repository, *arguments], check=True, env={**os.environ, **_QUIET})
 
 
-def _run(*words: str) -> int:
-    return main(["drift", *words])
+def _run(*arguments: str) -> int:
+    return main(["drift", *arguments])
 
 
 def test_text_says_each_outcome(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,13 +109,13 @@ def test_nothing_of_the_workspace_changes(workspace: Path) -> None:
 def test_output_goes_to_a_file_of_the_callers_directory(
     workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ("v2", "--format", "html", "--output", "drift.html")
-    assert _run(*words, "--dry-run") == 0
+    arguments = ("v2", "--format", "html", "--output", "drift.html")
+    assert _run(*arguments, "--dry-run") == 0
     assert not (tmp_path / "drift.html").exists()
     assert "drift.html: would be written, " in capsys.readouterr().out
-    assert _run(*words) == 0
+    assert _run(*arguments) == 0
     assert (tmp_path / "drift.html").read_text().startswith("<!doctype html>")
-    assert _run(*words) == 0
+    assert _run(*arguments) == 0
     assert "drift.html: the same as it was" in capsys.readouterr().out
 
 
@@ -130,7 +130,7 @@ def test_a_ref_and_an_origin_by_path(workspace: Path, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ((), "no release is named. Name one or more: `import.py drift v2.14.1`"),
         (("v2", "--series", "v9"), "no series. There are: v1"),
@@ -141,10 +141,10 @@ def test_a_ref_and_an_origin_by_path(workspace: Path, capsys: pytest.CaptureFixt
 def test_a_persons_mistake_is_one_line(
     workspace: Path,
     capsys: pytest.CaptureFixture[str],
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     message: str,
 ) -> None:
-    assert _run(*words) == 1
+    assert _run(*arguments) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert message in line
 

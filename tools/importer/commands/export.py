@@ -78,16 +78,16 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
 def _to_repository(offer: Offer, target: Path, files: Path | None) -> Sequence[Exported]:
     repository = Repository.open(target)
     files = files or repository.git_dir / _FILES
-    ours = [patch for patch in offer.patches if patch.header["Reason"] != "upstream"]
+    internal = [patch for patch in offer.patches if patch.header["Reason"] != "upstream"]
     done: list[Exported] = []
     try:
-        if len(ours) < len(offer.patches):
+        if len(internal) < len(offer.patches):
             person = configured_person(repository)
             now = datetime.datetime.now(datetime.UTC)
             done += export_branches(repository, offer, person=person, when=now, bodies=files)
     finally:
         repository.close()
-    return [*done, *export_files(offer, files, ours)]
+    return [*done, *export_files(offer, files, internal)]
 
 
 def _patch_name(series: Series, name: str) -> str:

@@ -381,11 +381,11 @@ def test_killed_at_any_call_continue_loses_no_decision(
     old = begun.files()
     assert import_(begun, "v2") == 2
     resolve(begun, "torch/b.py", first)
-    whole = copy_of(begun, tmp_path / "whole")
-    if whole.run("continue") == 2:
-        resolve(whole, "torch/a.py", second)
-        assert whole.run("continue") == 0
-    new = whole.files()
+    uninterrupted = copy_of(begun, tmp_path / "whole")
+    if uninterrupted.run("continue") == 2:
+        resolve(uninterrupted, "torch/a.py", second)
+        assert uninterrupted.run("continue") == 0
+    new = uninterrupted.files()
 
     for number in range(1000):
         sample = copy_of(begun, tmp_path / str(number))

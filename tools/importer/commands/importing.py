@@ -113,27 +113,32 @@ def _stop(
     project, report = context.project, context.report
     stopped = result.stopped
     assert stopped is not None
-    there = project.series_of(work.label)
-    if there.is_dir() and work.label != work.source and not work.overwrite:
+    directory = project.series_of(work.label)
+    if directory.is_dir() and work.label != work.source and not work.overwrite:
         # Fail now, not after a person has resolved all conflicts.
         raise UserError(
-            f"{there}: is there already, and {stopped.patch.name} would stop here for a decision. "
+            f"{directory}: is there already, and {stopped.patch.name} would stop here for a decision. "
             f"Carry that series with --from {work.label}, or write over it with --overwrite"
         )
     if context.dry_run:
         report.say(f"would stop at {stopped.patch.name}")
     else:
         unfinished = Unfinished(COMMAND, project.name, asdict(work), decisions)
-        ours = stopped.patch.name == KNOWN_CALLS
-        stop_at(project.state, unfinished, stopped, project.series if ours else source.series.root)
+        by_rewrites = stopped.patch.name == KNOWN_CALLS
+        stop_at(
+            project.state,
+            unfinished,
+            stopped,
+            project.series if by_rewrites else source.series.root,
+        )
         report.say(
             f"stopped at {stopped.patch.name}: read .import/CONFLICT.md, edit the files below"
         )
         report.say(
             ".import/conflict, then `import.py continue`; or `import.py skip`, `import.py abort`"
         )
-    told = _data(context, work, result, "stopped", Changes(), None)
-    report.result({**told, "waiting": [each.patch.name for each in waiting]})
+    data = _data(context, work, result, "stopped", Changes(), None)
+    report.result({**data, "waiting": [each.patch.name for each in waiting]})
     return ExitCode.CONFLICT
 
 
@@ -183,8 +188,8 @@ def _publish(
             "the tests"
         )
     outcome = "published" if changes else "nothing to do"
-    told = _data(context, work, result, outcome, changes, pin)
-    report.result({**told, "unread_by_rewrites": list(rewrites.unread)})
+    summary = _data(context, work, result, outcome, changes, pin)
+    report.result({**summary, "unread_by_rewrites": list(rewrites.unread)})
     return code
 
 

@@ -112,11 +112,11 @@ def _main(arguments: list[str], commands: Mapping[str, Loader]) -> int:
 
 
 def _run(argv: list[str], commands: Mapping[str, Loader], report: Report) -> ExitCode:
-    shared, words = _shared_parser().parse_known_args(argv)
-    words = _with_command(words, commands)
+    shared, arguments = _shared_parser().parse_known_args(argv)
+    arguments = _with_command(arguments, commands)
     # The help imports all commands; a call imports only its own.
-    called = {name: load() for name, load in commands.items() if words[0] in (name, *_HELP)}
-    args = _parser(called).parse_args(words)
+    called = {name: load() for name, load in commands.items() if arguments[0] in (name, *_HELP)}
+    args = _parser(called).parse_args(arguments)
     command = called[args.command]
     workspace = shared.workspace or os.environ.get("BUILD_WORKSPACE_DIRECTORY")
     # Started by hand, from a checkout, it works on that checkout.
@@ -138,26 +138,28 @@ def _guarded(command: Command, args: argparse.Namespace, context: Context) -> Ex
         if access is not Access.UNDOES and pending(state):
             # Also for a dry run: its output would be wrong on a half-published tree.
             with nullcontext() if alone else lock(state):
-                said = recover(root, state)
-            if said:
-                context.report.say(said)
+                line = recover(root, state)
+            if line:
+                context.report.say(line)
         return command.run(args, context)
 
 
 def _called_from() -> Path:
     """Return the caller's directory: tools/import.py and Bazel change the current one."""
-    told = (os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY"))
-    return Path(next(filter(None, told), None) or os.getcwd())
+    directories = (
+        os.environ.get(name) for name in ("IMPORT_PY_CALLED_FROM", "BUILD_WORKING_DIRECTORY")
+    )
+    return Path(next(filter(None, directories), None) or os.getcwd())
 
 
-def _with_command(words: list[str], commands: Mapping[str, Loader]) -> list[str]:
-    if not words or words[0] in (*commands, *_HELP):
-        return words or ["--help"]
-    if words[0].startswith("-"):
-        return [_DEFAULT, *words]
-    near = difflib.get_close_matches(words[0], commands, n=1)
+def _with_command(arguments: list[str], commands: Mapping[str, Loader]) -> list[str]:
+    if not arguments or arguments[0] in (*commands, *_HELP):
+        return arguments or ["--help"]
+    if arguments[0].startswith("-"):
+        return [_DEFAULT, *arguments]
+    near = difflib.get_close_matches(arguments[0], commands, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    raise UserError(f"no command '{words[0]}'.{hint} Use one of: {', '.join(commands)}")
+    raise UserError(f"no command '{arguments[0]}'.{hint} Use one of: {', '.join(commands)}")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -57,13 +57,13 @@ def test_it_can_only_look(
 def test_machines_get_the_paths(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _move(root)
     assert _run(root, "--json", "--check") == ExitCode.USER_ERROR
-    found = json.loads(capsys.readouterr().out)["problems"]
-    assert [row["path"] for row in found] == [
+    problems = json.loads(capsys.readouterr().out)["problems"]
+    assert [row["path"] for row in problems] == [
         "third_party/buildifier/METADATA",
         "third_party/sbom.spdx.json",
     ]
     assert _run(root, "--json") == ExitCode.DONE
-    assert json.loads(capsys.readouterr().out) == {"written": [row["path"] for row in found]}
+    assert json.loads(capsys.readouterr().out) == {"written": [row["path"] for row in problems]}
 
 
 def test_what_cannot_be_read_is_a_user_error(

@@ -133,8 +133,10 @@ def _lines(carried: Carry) -> Iterator[str]:
         elif each.outcome not in (Outcome.CLEAN, Outcome.NOT_APPLICABLE):
             note = f" ({each.note})" if each.note else ""
             yield f"{each.outcome.value}  {each.patch.name}{note}"
-    kept = sum(each.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for each in carried.results)
-    yield f"{kept} of {len(carried.results)} later patches stay as they are"
+    unchanged = sum(
+        each.outcome in (Outcome.CLEAN, Outcome.NOT_APPLICABLE) for each in carried.results
+    )
+    yield f"{unchanged} of {len(carried.results)} later patches stay as they are"
 
 
 def _data(

@@ -47,8 +47,8 @@ class Workspace:
         commit_files(self.mono, {"README": b"mono\n"})
 
     def run(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        words = ["--workspace", str(self.root), "--json", *arguments, "--series", "v1"]
-        code = main(words)
+        command = ["--workspace", str(self.root), "--json", *arguments, "--series", "v1"]
+        code = main(command)
         out = self.capsys.readouterr()
         self.said = out.err
         return code, json.loads(out.out)
@@ -142,8 +142,8 @@ def test_cherry_pick_adds_a_patch(workspace: Workspace) -> None:
 
 
 def test_a_conflict_is_edited_aside(workspace: Workspace, tmp_path: Path) -> None:
-    theirs = TREE["torch/a.py"].replace(LINES[5], b"theirs\n")
-    commit = commit_files(workspace.upstream, {"torch/a.py": theirs}, "Clash")
+    text = TREE["torch/a.py"].replace(LINES[5], b"theirs\n")
+    commit = commit_files(workspace.upstream, {"torch/a.py": text}, "Clash")
     pick = ("cherry-pick", commit, "--owner", "us")
     code, answer = workspace.run(*pick)
     assert code == 1

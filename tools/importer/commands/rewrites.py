@@ -31,9 +31,9 @@ HELP = "check the patches that rules generate, and that rules cover all guarded 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
-    what.add_argument("--update", action="store_true", help="write those that are stale")
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument("--check", action="store_true", help="write nothing; 1 if one is stale")
+    mode.add_argument("--update", action="store_true", help="write those that are stale")
     parser.add_argument("--series", metavar="LABEL", help="of that release (the one of the build)")
 
 
@@ -50,27 +50,29 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         rewrites.RULES, read_known_calls(context.project), KNOWN_CALLS
     )
     with report.progress(f"running the rules on {release.label}"):
-        made = rewrites.patch_files(
+        patches = rewrites.patch_files(
             release.series,
             release.snapshot,
             release.label,
             rules=rules,
             modules=modules,
         )
-        stale = [name for name, data in made.items() if not _is_current(release, name, data)]
+        stale = [name for name, data in patches.items() if not _is_current(release, name, data)]
         if args.update:
-            files, unread = _updated({name: made[name] for name in stale}, release, rules, modules)
+            files, unread = _updated(
+                {name: patches[name] for name in stale}, release, rules, modules
+            )
         else:
             _refuse(stale, release)
             unread = _check_guards(release.series, release, rules, modules)
-    for name in made:
+    for name in patches:
         report.say(f"{'stale' if name in stale else 'as its rule makes it'}: {name}")
     for line in unread_lines(unread):
         report.say(line)
     report.result(
         {
             "series": release.label,
-            "patches": sorted(made),
+            "patches": sorted(patches),
             "stale": stale,
             "unread_by_rewrites": list(unread),
         }
@@ -133,9 +135,9 @@ def _publish(files: Mapping[str, bytes], release: Release, context: Context) -> 
     transaction = Transaction(
         project.workspace, project.state, what=f"the rewrites of {release.label}"
     )
-    place = release.directory.relative_to(project.workspace)
+    directory = release.directory.relative_to(project.workspace)
     for name, data in files.items():
-        transaction.write((place / name).as_posix(), data)
+        transaction.write((directory / name).as_posix(), data)
     changes = transaction.changes() if context.dry_run else transaction.publish()
     for path in (*changes.added, *changes.changed):
         context.report.say(f"{'would write' if context.dry_run else 'wrote'} {path}")

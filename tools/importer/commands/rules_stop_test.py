@@ -56,11 +56,11 @@ def test_a_finding_stops_is_listed_with_the_others_and_settled(
     clash = edited(V1["torch/b.py"], row_20="row 20 of upstream")
     before = sample.files()
     assert import_v2(sample, new=_BINARY, b=clash, lists=_LISTS) == 2
-    said = capsys.readouterr().out
-    assert "conflict  rewrites.txt  (2 places that the rules do not know)" in said
-    assert "1 left on a path from __file__: torch/new.py:2: open(__file__, 'rb')" in said
-    assert "torch/lists.py:2: os.listdir(os.path.dirname(__file__))" in said
-    assert "later: conflict  row.patch  (torch/b.py)" in said
+    output = capsys.readouterr().out
+    assert "conflict  rewrites.txt  (2 places that the rules do not know)" in output
+    assert "1 left on a path from __file__: torch/new.py:2: open(__file__, 'rb')" in output
+    assert "torch/lists.py:2: os.listdir(os.path.dirname(__file__))" in output
+    assert "later: conflict  row.patch  (torch/b.py)" in output
     assert sample.files() == before
 
     assert sample.run("status") == 2
@@ -104,8 +104,8 @@ def test_abort_and_a_dry_run_leave_the_data_as_it_is(
 ) -> None:
     before = sample.files()
     assert import_v2(sample, "--dry-run", "--json", new=_BINARY) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert (told["stopped"], told["waiting"]) == ("rewrites.txt", [])
+    result = json.loads(capsys.readouterr().out)
+    assert (result["stopped"], result["waiting"]) == ("rewrites.txt", [])
     assert import_v2(sample, new=_BINARY) == 2
     settle(sample, " why")
     assert sample.run("abort") == 0

@@ -27,8 +27,10 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         report.result({"under_way": None})
         return ExitCode.DONE
     inputs = unfinished.inputs
-    what = f"{unfinished.command} of {unfinished.project}: {inputs['source']} -> {inputs['label']}"
-    report.say(what)
+    description = (
+        f"{unfinished.command} of {unfinished.project}: {inputs['source']} -> {inputs['label']}"
+    )
+    report.say(description)
     for name, decision in unfinished.decisions.items():
         report.say(f"  decided: {name} ({'skipped' if isinstance(decision, Skip) else 'resolved'})")
     if unfinished.command == EDITING:
@@ -36,16 +38,16 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
         report.result({"under_way": EDITING, "patch": inputs["name"], "release": inputs["label"]})
         return ExitCode.CONFLICT
     stop = unfinished.stop if waits_for_files(state, unfinished) else None
-    left = unsettled(state, stop) if stop else []
+    remaining = unsettled(state, stop) if stop else []
     if stop is None:
         step = "`import.py continue`"
         report.say("it was killed between two patches; nothing is lost")
     else:
         report.say(f"stopped at {stop.patch}: {stop.outcome}; see .import/CONFLICT.md")
         step = "`import.py continue`, or skip, or abort"
-        for each in left:
+        for each in remaining:
             report.say(f"  .import/conflict/{each}")
-        if left:
+        if remaining:
             step = "edit these files; then " + step
     report.say(f"next: {step}")
     report.result(
@@ -57,7 +59,7 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
             "patch": stop.patch if stop else None,
             "outcome": stop.outcome if stop else None,
             "files": sorted(stop.files) if stop else [],
-            "left": [str(each) for each in left],
+            "left": [str(each) for each in remaining],
         }
     )
     return ExitCode.CONFLICT

@@ -25,9 +25,11 @@ def carry_lines(result: Carry) -> Iterator[str]:
     # The results may include the rules' own data, as the stop of the carry.
     patches = [each for each in result.results if each.patch.name.endswith(".patch")]
     counts = Counter(each.outcome for each in patches)
-    told = ", ".join(f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome])
-    if told:
-        yield f"{len(patches)} of {len(result.series.patches)} patches: {told}"
+    outcomes = ", ".join(
+        f"{counts[outcome]} {outcome.value}" for outcome in Outcome if counts[outcome]
+    )
+    if outcomes:
+        yield f"{len(patches)} of {len(result.series.patches)} patches: {outcomes}"
     landed = _names(result, Outcome.LANDED)
     skipped = _names(result, Outcome.SKIPPED)
     waiting = _names(result, Outcome.NOT_APPLICABLE)

@@ -56,8 +56,8 @@ def test_an_import_whose_reader_has_gone_goes_on_to_its_end(
 ) -> None:
     tree = sample.release("v2", {**V1, "torch/a.py": "new\n" + V1["torch/a.py"]})
     arguments = ("--tag", "v2", "--origin", str(tree), *more)
-    status, said = _without_reader(sample, *arguments, also_errors=also_errors)
-    assert (status, "Traceback" in said, "BrokenPipe" in said) == (0, False, False)
+    status, errors = _without_reader(sample, *arguments, also_errors=also_errors)
+    assert (status, "Traceback" in errors, "BrokenPipe" in errors) == (0, False, False)
     assert (sample.root / "patches/torch/v2/row.patch").exists()
     assert not (sample.root / ".import").exists()
 
@@ -69,11 +69,11 @@ def test_a_stop_whose_reader_has_gone_is_a_stop(sample: SampleWorkspace) -> None
     assert _without_reader(sample, "status") == (2, "")
 
 
-@pytest.mark.parametrize("words", [("--help",), ("drift", "--help")])
+@pytest.mark.parametrize("arguments", [("--help",), ("drift", "--help")])
 def test_help_without_a_reader_ends_quietly(
-    sample: SampleWorkspace, words: tuple[str, ...]
+    sample: SampleWorkspace, arguments: tuple[str, ...]
 ) -> None:
-    assert _without_reader(sample, *words) == (0, "")
+    assert _without_reader(sample, *arguments) == (0, "")
 
 
 def test_a_waiting_import_is_ignored_by_git_whatever_the_workspace_ignores(
@@ -121,22 +121,22 @@ def test_the_network_of_the_person_stays(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(os.environ[name] == "x" for name in gone)
 
 
-@pytest.mark.parametrize("words", [("status",), ("abort",), ("continue",)])
+@pytest.mark.parametrize("arguments", [("status",), ("abort",), ("continue",)])
 def test_a_state_directory_that_others_may_fill_is_not_obeyed(
     sample: SampleWorkspace,
     tmp_path: Path,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     state = sample.root / ".import"
     (tmp_path / "elsewhere").mkdir()
     state.symlink_to(tmp_path / "elsewhere")
-    assert sample.run(*words) == 1
+    assert sample.run(*arguments) == 1
     assert f"{state}: is a link. Move it away" in capsys.readouterr().err
     state.unlink()
     state.mkdir()
     state.chmod(0o777)
-    assert sample.run(*words) == 1
+    assert sample.run(*arguments) == 1
     assert f"{state}: every user may write there" in capsys.readouterr().err
 
 
@@ -175,8 +175,8 @@ def test_a_backslash_upstream_matters_where_a_patch_has_one(
         (upstream / path).parent.mkdir(parents=True, exist_ok=True)
         (upstream / path).write_text(text)
     person = ["-c", "user.name=A", "-c", "user.email=a@example.com"]
-    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["tag", "v2"]):
-        subprocess.run(["git", *person, *words], cwd=upstream, check=True, capture_output=True)
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"], ["tag", "v2"]):
+        subprocess.run(["git", *person, *arguments], cwd=upstream, check=True, capture_output=True)
     assert sample.run("--tag", "v2", "--origin", str(upstream)) == 0
     assert (sample.root / "patches/torch/v2/row.patch").exists()
 

@@ -96,9 +96,9 @@ def run(args: argparse.Namespace, context: Context) -> ExitCode:
     return _tell(context, result, repository)
 
 
-def _fix_up(context: Context, error: LocalEditsError, file: Path, at: str) -> ExitCode:
+def _fix_up(context: Context, error: LocalEditsError, file: Path, destination: str) -> ExitCode:
     if not context.dry_run:
-        write_file(file, fixup_patch(error.edits, at))
+        write_file(file, fixup_patch(error.edits, destination))
     for edit in error.edits:
         context.report.say(f"edited  {edit.path}")
     context.report.say(

@@ -84,12 +84,12 @@ def _base(context: Context, directory: Path) -> list[Difference]:
 
 
 def _vendored(context: Context, args: argparse.Namespace) -> list[Difference]:
-    found = read_vendored(context.cwd / args.into, args.at, args.branch)
-    release = open_release(context.project, context.report, found.labels.tag)
+    tree = read_vendored(context.cwd / args.into, args.at, args.branch)
+    release = open_release(context.project, context.report, tree.labels.tag)
     series = release.series
     files = tree_up_to(release, len(series.patches))
     patched = OverlaySnapshot(release.snapshot, files)
-    return check_vendored(found, patched, series.digest, context.report)
+    return check_vendored(tree, patched, series.digest, context.report)
 
 
 def _tree(context: Context, tree: Path, rebuilt: Rebuilt) -> Iterator[Difference]:

@@ -57,8 +57,8 @@ def test_a_damaged_wheel_is_given_by_name(
     data = sample.wheel.read_bytes()
     with zipfile.ZipFile(sample.wheel) as archive:
         item = archive.getinfo("torch/version.py")
-    at = item.header_offset + 30 + len(item.filename) + 3
-    bad.write_bytes(data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :])
+    offset = item.header_offset + 30 + len(item.filename) + 3
+    bad.write_bytes(data[:offset] + bytes([data[offset] ^ 0xFF]) + data[offset + 1 :])
     assert _run(sample, "verify", "--wheel", str(bad)) == 1
     assert "wheel: damaged torch/version.py: " in capsys.readouterr().out
     assert _run(sample, "verify", "--wheel", str(tmp_path / "none.whl")) == 1

@@ -42,8 +42,8 @@ class Attention:
     def line(self) -> str:
         """One line: the problem, its place, details and the next step."""
         where = f" in {self.where}" if self.where else ""
-        found = f": {self.found}" if self.found else ""
-        head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{found}"
+        detail = f": {self.found}" if self.found else ""
+        head = f"{self.release}: {self.patch}: {self.outcome.value}{where}{detail}"
         return f"{head}. {self.next_step}" if self.next_step else head
 
 

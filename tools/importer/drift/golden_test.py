@@ -50,8 +50,8 @@ def _wheel(pin: Mapping[str, object]) -> Snapshot:
     """The build's own wheel: from the runfiles, else as a person's machine has it."""
     settings = wheel_settings(_PROJECT)
     assert settings is not None
-    found = list(_ROOT.parent.glob(f"*torch_wheel/{pin['filename']}"))
-    return WheelSnapshot(found[0], settings, pin) if found else _fetched(pin)
+    paths = list(_ROOT.parent.glob(f"*torch_wheel/{pin['filename']}"))
+    return WheelSnapshot(paths[0], settings, pin) if paths else _fetched(pin)
 
 
 def _fetched(pin: Mapping[str, object]) -> Snapshot:
@@ -166,15 +166,15 @@ def test_carried_back_it_is_the_series_that_it_was(label: str) -> None:
     home = _PROJECT.series_of(_table().series)
     series = load_series(_PROJECT.series_of(label))
     wheel = _wheel(read_base(home).pin)
-    made = _remake(series, wheel)
-    found = carry(series, read_base(series.root), wheel, decisions=made, keep_going=True)
-    outcomes = {result.patch.name: result.outcome for result in found.results}
+    decisions = _remake(series, wheel)
+    carried = carry(series, read_base(series.root), wheel, decisions=decisions, keep_going=True)
+    outcomes = {result.patch.name: result.outcome for result in carried.results}
     assert {
         name: outcome for name, outcome in outcomes.items() if not (home / name).exists()
     } == _OF_SOURCES[label]
     changed = {
         result.patch.name: result.outcome
-        for result in found.results
+        for result in carried.results
         if result.patch.name not in _OF_SOURCES[label]
         and result.data != (home / result.patch.name).read_bytes()
     }

@@ -14,8 +14,8 @@ def write_report(file: Path, text: str) -> bool:
     """Write `text` to `file`; return whether it changed. Raises UserError, EnvironmentProblem."""
     data = text.encode()
     if file.is_dir() or not file.parent.is_dir():
-        what = "is a directory" if file.is_dir() else f"no directory '{file.parent}'"
-        raise UserError(f"{file}: {what}. Name a file in a directory that exists")
+        fault = "is a directory" if file.is_dir() else f"no directory '{file.parent}'"
+        raise UserError(f"{file}: {fault}. Name a file in a directory that exists")
     try:
         if file.is_file() and file.read_bytes() == data:
             return False

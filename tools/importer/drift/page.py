@@ -132,10 +132,10 @@ def _rows(table: Table, row: Row) -> str:
 
 def _detail(release: Release, cell: Cell) -> str:
     if cell.files:
-        found = "".join(_file(file) for file in cell.files)
+        body = "".join(_file(file) for file in cell.files)
     else:
-        found = f"<p>{_text(cell.note)}</p>\n"
-    return f"<dt>{_text(release.label)} {_badge(cell.outcome)}</dt>\n<dd>{found}</dd>\n"
+        body = f"<p>{_text(cell.note)}</p>\n"
+    return f"<dt>{_text(release.label)} {_badge(cell.outcome)}</dt>\n<dd>{body}</dd>\n"
 
 
 def _file(file: FileCell) -> str:

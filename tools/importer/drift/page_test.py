@@ -142,7 +142,7 @@ def _contrast(one: str, other: str) -> float:
 
 def _light(colour: str) -> float:
     """Relative luminance of an sRGB colour."""
-    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    parts = [int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5)]
     red, green, blue = (
         part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
     )

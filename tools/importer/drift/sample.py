@@ -32,9 +32,9 @@ class PartialSnapshot(DictSnapshot):
         return path not in self._left_out
 
 
-def function(name: str, said: str = "    return 'said by upstream'\n") -> str:
+def function(name: str, body: str = "    return 'said by upstream'\n") -> str:
     """Return a function of four lines that differs from all others."""
-    return f"def {name}():\n    # what {name} is for\n{said}\n"
+    return f"def {name}():\n    # what {name} is for\n{body}\n"
 
 
 def upstream(label: str, **texts: str | None) -> PartialSnapshot:

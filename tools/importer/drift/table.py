@@ -83,8 +83,8 @@ class Table:
 
     def counts(self, column: int) -> dict[Outcome, int]:
         """Return the number of patches per outcome on one release, best outcome first."""
-        found = Counter(row.cells[column].outcome for row in self.rows)
-        return {outcome: found[outcome] for outcome in Outcome if found[outcome]}
+        counts = Counter(row.cells[column].outcome for row in self.rows)
+        return {outcome: counts[outcome] for outcome in Outcome if counts[outcome]}
 
     @property
     def stops(self) -> bool:
@@ -123,18 +123,18 @@ def measure_release(
     snapshot = target.snapshot
     release = Release(snapshot.label, snapshot.commit, target.options, dict(snapshot.pin))
     ruled = [patch.name for patch in series.patches if REWRITE in patch.header]
-    made: Mapping[str, Decision] = {}
+    decisions: Mapping[str, Decision] = {}
     refused = ""
     if remake is not None and ruled:
         try:
-            made = remake(series, snapshot)
+            decisions = remake(series, snapshot)
         except UserError as problem:
             refused = str(problem)
-            made = {name: Skip() for name in ruled}
-    found = carry(series, base, snapshot, decisions=made, keep_going=True)
-    cells = [_cell(series, result) for result in found.results]
+            decisions = {name: Skip() for name in ruled}
+    carried = carry(series, base, snapshot, decisions=decisions, keep_going=True)
+    cells = [_cell(series, result) for result in carried.results]
     for number, patch in enumerate(series.patches):
-        if patch.name in made:
+        if patch.name in decisions:
             cells[number] = (
                 Cell(Outcome.CONFLICT, refused, ()) if refused else _generated_cell(cells[number])
             )

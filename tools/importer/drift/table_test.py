@@ -26,10 +26,10 @@ def _outcomes(table: Table, column: int = 0) -> list[Outcome]:
     return [row.cells[column].outcome for row in table.rows]
 
 
-def _functions(letter: str, **said: str) -> str:
+def _functions(letter: str, **bodies: str) -> str:
     return "".join(
-        function(f"{letter}_{number}", said[f"f{number}"])
-        if f"f{number}" in said
+        function(f"{letter}_{number}", bodies[f"f{number}"])
+        if f"f{number}" in bodies
         else function(f"{letter}_{number}")
         for number in range(3)
     )

@@ -25,18 +25,18 @@ def summary(table: Table) -> list[str]:
     lines = []
     for column, release in enumerate(table.releases):
         counts = table.counts(column)
-        said = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
-        lines.append(shown(f"{release.label}: {said or 'no patches'}"))
+        counted = ", ".join(f"{count} {outcome.value}" for outcome, count in counts.items())
+        lines.append(shown(f"{release.label}: {counted or 'no patches'}"))
     return lines
 
 
 def attention_lines(table: Table) -> list[str]:
     """Return the lines below the table, with a heading; none if no patch stops."""
-    found = attention(table)
-    if not found:
+    items = attention(table)
+    if not items:
         return []
-    heading = f"{len(found)} {_plural(len(found), 'needs', 'need')} you:"
-    return ["", heading, *(f"  {shown(item.line)}" for item in found)]
+    heading = f"{len(items)} {_plural(len(items), 'needs', 'need')} you:"
+    return ["", heading, *(f"  {shown(item.line)}" for item in items)]
 
 
 def shown(text: str) -> str:

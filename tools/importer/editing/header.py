@@ -17,12 +17,12 @@ def new_header(subject: str, values: Mapping[str, str]) -> bytes:
 
     Raises UserError for a subject or a value of more than one line.
     """
-    given = {"Subject": subject, **{key: value for key, value in values.items() if value}}
-    for key, value in given.items():
+    fields = {"Subject": subject, **{key: value for key, value in values.items() if value}}
+    for key, value in fields.items():
         if not value.strip() or len(value.splitlines()) != 1:
             raise UserError(f"{key} is {value!r}. Give it in one line of text")
-    keys = (*REQUIRED, *(key for key in OPTIONAL if key in given))
-    return "".join(f"{key}: {given.get(key) or TEMPLATE[key]}\n" for key in keys).encode()
+    keys = (*REQUIRED, *(key for key in OPTIONAL if key in fields))
+    return "".join(f"{key}: {fields.get(key) or TEMPLATE[key]}\n" for key in keys).encode()
 
 
 def with_subject(header: bytes, subject: str) -> bytes:

@@ -19,12 +19,12 @@ _ALL = {
 
 
 def test_a_new_header_is_refused_until_it_is_filled_in() -> None:
-    given = dict(_ALL)
+    fields = dict(_ALL)
     for key in _ALL:
-        del given[key]
+        del fields[key]
         with pytest.raises(SeriesError, match=key):
-            parse_header(new_header("Say more", given).decode(), "p")
-        given[key] = _ALL[key]
+            parse_header(new_header("Say more", fields).decode(), "p")
+        fields[key] = _ALL[key]
     full = new_header("Say more", {**_ALL, "Expires": "2030-01-01"}).decode()
     assert parse_header(full, "p") == {**_ALL, "Subject": "Say more", "Expires": "2030-01-01"}
 

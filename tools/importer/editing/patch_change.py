@@ -24,12 +24,12 @@ def changed_patch(release: Release, index: int, header: bytes | None, edits: Fil
     """
     patch = release.series.patches[index]
     old = (release.directory / patch.name).read_bytes()
-    kept = header_of(old)
-    header = kept if header is None else header.rstrip(b"\n")
-    if not edits and header == kept:
+    old_header = header_of(old)
+    header = old_header if header is None else header.rstrip(b"\n")
+    if not edits and header == old_header:
         return old
     if not edits:
-        return header + old[len(kept) :]
+        return header + old[len(old_header) :]
     refuse_absent(release, patch)
     before = OverlaySnapshot(release.snapshot, tree_up_to(release, index))
     after = {**tree_up_to(release, index + 1), **edits}
@@ -96,4 +96,4 @@ def _order(patch: Patch | None) -> dict[str, int]:
     """Return the order of files: as in the patch, then new ones."""
     if patch is None:
         return {}
-    return {path: at for at, diff in enumerate(patch.files) for path in diff.paths}
+    return {path: index for index, diff in enumerate(patch.files) for path in diff.paths}

@@ -103,6 +103,6 @@ def _seam(project: Project) -> Path:
 def _with_hash(text: str, old: str, new: str) -> bytes:
     """Replace only the hash: people also edit this file."""
     quoted = json.dumps(old)
-    head, found, tail = text.rpartition(quoted)
-    assert found, "read_pin has just read it"
+    head, separator, tail = text.rpartition(quoted)
+    assert separator, "read_pin has just read it"
     return f"{head}{json.dumps(new)}{tail}".encode()

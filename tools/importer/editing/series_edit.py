@@ -109,11 +109,11 @@ def tree_of(release: Release, edit: SeriesEdit) -> Snapshot:
 
 def position_of(series: Series, name: str) -> int:
     """Return the index of a patch, by its name with or without `.patch`. Raises UserError."""
-    wanted = name if name.endswith(".patch") else f"{name}.patch"
+    patch_name = name if name.endswith(".patch") else f"{name}.patch"
     names = [patch.name for patch in series.patches]
-    if wanted not in names:
-        raise UserError(f"{series.root}: no patch '{wanted}'.{_hint(wanted, names)}")
-    return names.index(wanted)
+    if patch_name not in names:
+        raise UserError(f"{series.root}: no patch '{patch_name}'.{_hint(patch_name, names)}")
+    return names.index(patch_name)
 
 
 def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
@@ -124,10 +124,10 @@ def tree_up_to(release: Release, count: int) -> dict[str, Blob | None]:
 def _position(series: Series, edit: SeriesEdit) -> tuple[int, int]:
     """Return the index of the first later patch, and the count of patches before the change."""
     if edit.kind is Kind.INSERT:
-        at = 0 if edit.after is None else position_of(series, edit.after) + 1
-        return at, at
-    at = position_of(series, edit.name)
-    return at + 1, at
+        index = 0 if edit.after is None else position_of(series, edit.after) + 1
+        return index, index
+    index = position_of(series, edit.name)
+    return index + 1, index
 
 
 def _applied(release: Release, before: int, edit: SeriesEdit) -> dict[str, Blob | None]:
@@ -164,10 +164,10 @@ def _with_line(index: bytes, name: str, after: str | None) -> bytes:
         lines[-1] += "\n"
     listed = [number for number, line in enumerate(lines) if _name(line)]
     if after is not None:
-        at = next(number for number in listed if _name(lines[number]) == after) + 1
+        line_index = next(number for number in listed if _name(lines[number]) == after) + 1
     else:
-        at = listed[0] if listed else len(lines)
-    return "".join([*lines[:at], f"{name}\n", *lines[at:]]).encode()
+        line_index = listed[0] if listed else len(lines)
+    return "".join([*lines[:line_index], f"{name}\n", *lines[line_index:]]).encode()
 
 
 def _without_line(index: bytes, name: str) -> bytes:
@@ -179,6 +179,6 @@ def _name(line: str) -> str:
     return line.split("#", 1)[0].strip()
 
 
-def _hint(wanted: str, names: list[str]) -> str:
-    near = difflib.get_close_matches(wanted, names, n=3, cutoff=0.5)
+def _hint(name: str, names: list[str]) -> str:
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     return f" Did you mean {' or '.join(near)}?" if near else " Its `series` lists those there are"

@@ -55,10 +55,10 @@ class WorkTree:
     def changes(self, report: Report) -> dict[str, Blob | None]:
         """Return the changed, added or removed (None) files, by path. Raises UserError."""
         record = self._recorded()
-        found = {
+        paths = {
             path for path in _walk(self.files, "") if path in record or not is_left_behind(path)
         }
-        with report.progress("Looking for changes", len(found)) as progress:
+        with report.progress("Looking for changes", len(paths)) as progress:
 
             def look(path: str) -> tuple[str, Blob | None]:
                 blob = _read(self.files / path)
@@ -66,8 +66,8 @@ class WorkTree:
                 return path, None if [blob.mode, blob.oid] == record.get(path) else blob
 
             with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
-                changed = {path: blob for path, blob in pool.map(look, sorted(found)) if blob}
-        gone: dict[str, Blob | None] = dict.fromkeys(record.keys() - found)
+                changed = {path: blob for path, blob in pool.map(look, sorted(paths)) if blob}
+        gone: dict[str, Blob | None] = dict.fromkeys(record.keys() - paths)
         return dict(sorted((changed | gone).items()))
 
     def _recorded(self) -> Mapping[str, list[str]]:

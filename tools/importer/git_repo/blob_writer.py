@@ -61,8 +61,8 @@ class BlobWriter:
 
     def _finish(self) -> None:
         process, self._process = self._process, None
-        _, words = process.communicate()
+        _, stderr = process.communicate()
         status = process.returncode
         if status:
-            text = words.decode("utf-8", "replace")
+            text = stderr.decode("utf-8", "replace")
             raise problem(_COMMAND, self._repository.place, status, text)

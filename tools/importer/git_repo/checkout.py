@@ -63,15 +63,15 @@ class Checkout:
         self._converted: set[str] = set()
         self._made: set[str] = set()
 
-    def check_clean(self, at: str, keep: Globs) -> None:
-        """Refuse local edits below `at`, and a repository in the middle of a merge or rebase."""
+    def check_clean(self, destination: str, keep: Globs) -> None:
+        """Refuse local edits below `destination`, and a repository during a merge or rebase."""
         lock = self.repository.git_dir / "index.lock"
         if lock.exists():
             raise UserError(f"{lock}: another git is at work, or one was killed: then remove it")
-        for name, what in _BUSY.items():
+        for name, operation in _BUSY.items():
             if (self.repository.git_dir / name).exists():
                 raise UserError(
-                    f"{self.root}: in the middle of a {what}. Finish or abort it, then run it again"
+                    f"{self.root}: in the middle of a {operation}. Finish or abort it, then run it again"
                 )
         out = self.repository.git.run(
             "status",
@@ -81,13 +81,13 @@ class Checkout:
             "--no-renames",  # one path per line
             "--ignore-submodules=none",
             "--",
-            at,
+            destination,
         )
-        found = [os.fsdecode(line[3:]) for line in out.split(b"\0")[:-1]]
-        dirty = [path for path in found if path.removeprefix(f"{at}/") not in keep]
+        paths = [os.fsdecode(line[3:]) for line in out.split(b"\0")[:-1]]
+        dirty = [path for path in paths if path.removeprefix(f"{destination}/") not in keep]
         if dirty:
             raise UserError(
-                f"{self.root}: local changes below {at}, not committed: {names(dirty)}. "
+                f"{self.root}: local changes below {destination}, not committed: {names(dirty)}. "
                 "Commit or stash them; an ignored file is no change"
             )
 
@@ -100,14 +100,14 @@ class Checkout:
             path: None if links.intersection(_parents(path)) else self._look(path)
             for path in changes
         }
-        found = self._entries(looks)
+        entries = self._entries(looks)
         trust_mode = self._trust_mode()
         steps: list[Step] = []
         edited: list[str] = []
         for path, (old, new) in changes.items():
-            if _same(found[path], new, trust_mode):
+            if _same(entries[path], new, trust_mode):
                 continue
-            if not _same(found[path], old, trust_mode):
+            if not _same(entries[path], old, trust_mode):
                 edited.append(path)
             elif new and (self.root / path).is_dir() and looks[path] is None:
                 edited += self._strangers(path, changes)
@@ -184,26 +184,26 @@ class Checkout:
 
     def _look(self, path: str) -> _Seen:
         try:
-            found = os.lstat(os.path.join(self._top, path))
+            status = os.lstat(os.path.join(self._top, path))
         except (FileNotFoundError, NotADirectoryError):
             return None
-        if stat.S_ISDIR(found.st_mode):
+        if stat.S_ISDIR(status.st_mode):
             return None  # judged by its files
-        return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ino
+        return status.st_mode, status.st_size, status.st_mtime_ns, status.st_ino
 
     def _entries(self, looks: Mapping[str, _Seen]) -> dict[str, TreeEntry | None]:
         """Return the entries that git would record for the working tree's files."""
         entries: dict[str, TreeEntry | None] = dict.fromkeys(looks)
-        for path, seen in looks.items():
-            if seen is None:
+        for path, status in looks.items():
+            if status is None:
                 continue
             file = os.path.join(self._top, path)
-            if stat.S_ISLNK(seen[0]):
+            if stat.S_ISLNK(status[0]):
                 entries[path] = TreeEntry(SYMLINK, blob_id(os.fsencode(os.readlink(file))))
-            elif not stat.S_ISREG(seen[0]):
+            elif not stat.S_ISREG(status[0]):
                 entries[path] = TreeEntry(GITLINK, "")  # a socket, for example: equals no entry
             else:
-                mode = EXECUTABLE if seen[0] & stat.S_IXUSR else REGULAR
+                mode = EXECUTABLE if status[0] & stat.S_IXUSR else REGULAR
                 oid = "" if path in self._converted else blob_id(_bytes(file))
                 entries[path] = TreeEntry(mode, oid)
         regular = [
@@ -215,9 +215,9 @@ class Checkout:
             data = b"".join(_line(path) for path in regular)
             out = self.repository.git.run("hash-object", "--stdin-paths", data=data)
             for path, oid in zip(regular, out.decode().split(), strict=True):
-                found = entries[path]
-                assert found
-                entries[path] = TreeEntry(found.mode, oid)
+                unhashed = entries[path]
+                assert unhashed
+                entries[path] = TreeEntry(unhashed.mode, oid)
         return entries
 
     def _find_converted(self, paths: Iterable[str]) -> set[str]:
@@ -301,11 +301,11 @@ class Checkout:
 
 
 def changes_between(
-    old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], at: str
+    old: Mapping[str, TreeEntry], new: Mapping[str, TreeEntry], destination: str
 ) -> dict[str, Change]:
-    """Return the paths, from the root of the repository, at which two trees at `at` differ."""
+    """Return the paths, from the repository's root, at which two trees at `destination` differ."""
     return {
-        f"{at}/{path}": (old.get(path), new.get(path))
+        f"{destination}/{path}": (old.get(path), new.get(path))
         for path in sorted(old.keys() | new.keys())
         if old.get(path) != new.get(path)
     }
@@ -318,12 +318,12 @@ def names(paths: Iterable[str], limit: int = 20) -> str:
     return ", ".join(every[:limit]) + more
 
 
-def _same(found: TreeEntry | None, want: TreeEntry | None, trust_mode: bool) -> bool:
-    if found is None or want is None:
-        return found is want
-    if trust_mode or SYMLINK in (found.mode, want.mode):
-        return found == want
-    return found.oid == want.oid
+def _same(actual: TreeEntry | None, want: TreeEntry | None, trust_mode: bool) -> bool:
+    if actual is None or want is None:
+        return actual is want
+    if trust_mode or SYMLINK in (actual.mode, want.mode):
+        return actual == want
+    return actual.oid == want.oid
 
 
 def _bytes(file: str) -> bytes:

@@ -62,24 +62,27 @@ def test_only_what_changed_is_written_and_what_upstream_deleted_goes(repo: Path)
         path: (repo / AT / path).lstat().st_mtime_ns == 10**18
         for path in sorted(TREE.keys() & after)
     }
-    assert [path for path, kept in times.items() if not kept] == ["torch/__init__.py", "torch/link"]
+    assert [path for path, unchanged in times.items() if not unchanged] == [
+        "torch/__init__.py",
+        "torch/link",
+    ]
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
-        (lambda at: (at / "LICENSE").write_text("edited\n"), "LICENSE"),
-        (lambda at: (at / "LICENSE").unlink(), "LICENSE"),
-        (lambda at: (at / "torch/bin/run").chmod(0o644), "torch/bin/run"),
-        (lambda at: (at / "torch/untracked.py").write_text(""), "torch/untracked.py"),
+        (lambda tree: (tree / "LICENSE").write_text("edited\n"), "LICENSE"),
+        (lambda tree: (tree / "LICENSE").unlink(), "LICENSE"),
+        (lambda tree: (tree / "torch/bin/run").chmod(0o644), "torch/bin/run"),
+        (lambda tree: (tree / "torch/untracked.py").write_text(""), "torch/untracked.py"),
     ],
 )
-def test_a_dirty_tree_is_refused(repo: Path, spoil: Callable[[Path], object], said: str) -> None:
+def test_a_dirty_tree_is_refused(repo: Path, spoil: Callable[[Path], object], message: str) -> None:
     bring(repo, source(TREE))
     head = git(repo, "rev-parse", "HEAD")
     spoil(repo / AT)
     state = on_disk(repo / AT)
-    with pytest.raises(UserError, match=f"local changes below {AT}.*{said}"):
+    with pytest.raises(UserError, match=f"local changes below {AT}.*{message}"):
         bring(repo, source({}, tag="v2"))
     assert git(repo, "rev-parse", "HEAD") == head
     assert on_disk(repo / AT) == state

@@ -98,7 +98,7 @@ def cherry_pick(
         for path in diff.paths
         if not snapshot.carries(path) and snapshot.read(path) is None
     ]
-    ours = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
+    patched = OverlaySnapshot(snapshot, apply_to_snapshot(series, snapshot, absent=absent))
     labels = Labels(change.base[:12], f"{snapshot.label} with our patches", change.commit[:12])
     changes: list[Change] = []
     conflicts: list[str] = []
@@ -107,9 +107,9 @@ def cherry_pick(
         if touched.before is None and touched.after is None:
             left_out.append(touched.path)  # a submodule: an id, not a file
             continue
-        where = _where(touched, ours)
-        mine = ours.read(where)
-        if mine is None and not ours.carries(where):
+        where = _where(touched, patched)
+        mine = patched.read(where)
+        if mine is None and not patched.carries(where):
             left_out.append(touched.new_path)
             continue
         merged = _merge(touched, mine, labels)
@@ -162,9 +162,9 @@ def _touched(repository: Repository, change: UpstreamChange) -> Iterator[_Touche
         yield _Touched(path, new_path, read(old_mode, old_oid), read(mode, oid))
 
 
-def _where(touched: _Touched, ours: Snapshot) -> str:
+def _where(touched: _Touched, patched: Snapshot) -> str:
     """Return the path of the file in our tree, following upstream's renames."""
-    if touched.before and ours.read(touched.path) is None and ours.read(touched.new_path):
+    if touched.before and patched.read(touched.path) is None and patched.read(touched.new_path):
         return touched.new_path
     return touched.path if touched.before else touched.new_path
 

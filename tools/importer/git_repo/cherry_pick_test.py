@@ -32,8 +32,8 @@ TREE = {
 HEADER = Header("compiler")
 
 
-def edited(at: int, text: bytes, lines: list[bytes] = LINES) -> bytes:
-    return b"".join([*lines[:at], text, *lines[at + 1 :]])
+def edited(index: int, text: bytes, lines: list[bytes] = LINES) -> bytes:
+    return b"".join([*lines[:index], text, *lines[index + 1 :]])
 
 
 class Upstream:
@@ -42,9 +42,9 @@ class Upstream:
     def __init__(self, directory: Path) -> None:
         self.path = new_repository(directory / "upstream")
         self.v1 = commit_files(self.path, TREE, "v1")
-        ours = {"torch/a.py": edited(35, b"ours\n")}
+        files = {"torch/a.py": edited(35, b"ours\n")}
         self.series = make_series(
-            directory / "series", self.path, self.v1, {"ours": ("google", ours)}
+            directory / "series", self.path, self.v1, {"ours": ("google", files)}
         )
         self.cache = directory / "cache"
 
@@ -186,12 +186,12 @@ def test_a_unique_prefix_will_do_and_another_will_not(upstream: Upstream) -> Non
 
 def test_a_prefix_of_two_commits_names_them(upstream: Upstream) -> None:
     tree = git(upstream.path, "rev-parse", "HEAD^{tree}")
-    seen: dict[str, str] = {}
+    commits: dict[str, str] = {}
     for number in range(3000):  # of 65536, about one pair in 300
         commit = git(upstream.path, "commit-tree", tree, "-m", str(number))
-        if commit[:4] in seen:
+        if commit[:4] in commits:
             break
-        seen[commit[:4]] = commit
+        commits[commit[:4]] = commit
     history = open_history(str(upstream.path), upstream.cache, Lines())
     with pytest.raises(UserError, match=f"{commit[:4]} begins 2 commits: .*Give more of it"):
         history._expand(commit[:4])
@@ -310,5 +310,7 @@ def test_across_a_network_commits_are_fetched_and_files_when_read(
         picked = upstream.pick(reference, url=url)
         assert f"Cherry-pick: {lost}\n".encode() in picked.files[picked.name]
     (copy,) = upstream.cache.iterdir()
-    kinds = git(copy, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
-    assert 0 < kinds.count("blob") < 6
+    object_types = git(
+        copy, "cat-file", "--batch-all-objects", "--batch-check=%(objecttype)"
+    ).split()
+    assert 0 < object_types.count("blob") < 6

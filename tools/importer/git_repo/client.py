@@ -79,9 +79,9 @@ class Client:
         accept: Sequence[int] = (0,),
     ) -> bytes:
         """Return git's output. A status that is not in `accept` raises EnvironmentProblem."""
-        status, out, words = self.attempt(*arguments, data=data, variables=variables)
+        status, out, stderr = self.attempt(*arguments, data=data, variables=variables)
         if status not in accept:
-            raise problem(arguments, self.directory, status, words)
+            raise problem(arguments, self.directory, status, stderr)
         return out
 
     def attempt(
@@ -89,8 +89,8 @@ class Client:
     ) -> tuple[int, bytes, str]:
         """Return git's exit status, output and error output."""
         process = self.start(*arguments, variables=variables)
-        out, words = process.communicate(data)
-        return process.returncode, out, words.decode("utf-8", "replace").strip()
+        out, stderr = process.communicate(data)
+        return process.returncode, out, stderr.decode("utf-8", "replace").strip()
 
     def start(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Any:
         """Start git with pipes on its three streams; the caller closes its input and waits."""
@@ -106,10 +106,10 @@ class Client:
 
 
 def problem(
-    arguments: Sequence[str], directory: Path, status: int, words: str
+    arguments: Sequence[str], directory: Path, status: int, stderr: str
 ) -> EnvironmentProblem:
     """Return the error of a failed git: its subcommand, exit status and first error lines."""
-    lines = [line for line in words.splitlines() if line.strip()] or ["it said nothing"]
+    lines = [line for line in stderr.splitlines() if line.strip()] or ["it said nothing"]
     return EnvironmentProblem(
         f"git {arguments[0]} in {directory}: exit status {status}: {' / '.join(lines[:3])}"
     )
@@ -138,8 +138,8 @@ def _git_class() -> Any:
     try:
         from git.cmd import Git  # imported here: GitPython starts git on import
     except ImportError as error:
-        words = str(error).strip().splitlines() or ["no reason given"]
+        lines = str(error).strip().splitlines() or ["no reason given"]
         raise EnvironmentProblem(
-            f"GitPython: cannot start: {words[0]}. Install git 2.39 or later, on PATH"
+            f"GitPython: cannot start: {lines[0]}. Install git 2.39 or later, on PATH"
         ) from error
     return Git

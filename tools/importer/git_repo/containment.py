@@ -15,17 +15,17 @@ from tools.importer.snapshot import SYMLINK
 _LINKS = 40  # the limit of Linux
 
 
-def check_destination(at: str, repository: Repository, commit: str | None) -> str:
-    """Return `at` as a plain path below the repository. Raises UserError.
+def check_destination(destination: str, repository: Repository, commit: str | None) -> str:
+    """Return `destination` as a plain path below the repository. Raises UserError.
 
     Each directory on the way must be one in `commit` and in the working tree, not a link to another
     place, a file or a submodule.
     """
-    path = at.rstrip("/")
+    path = destination.rstrip("/")
     fault = path_fault(path) or ("it has a line end" if "\n" in path else None)
     if fault:
         raise UserError(
-            f"--at {at}: {fault}. Give a directory below {repository.place}, "
+            f"--at {destination}: {fault}. Give a directory below {repository.place}, "
             "such as third_party/py/torch"
         )
     parts = path.split("/")
@@ -34,7 +34,7 @@ def check_destination(at: str, repository: Repository, commit: str | None) -> st
         here = "/".join(parts[: depth + 1])
         if repository.work_tree and (repository.work_tree / here).is_symlink():
             raise UserError(
-                f"--at {at}: {here} is a symbolic link in {repository.place}. "
+                f"--at {destination}: {here} is a symbolic link in {repository.place}. "
                 "Name the directory that it stands for"
             )
         if commit is None:
@@ -46,7 +46,7 @@ def check_destination(at: str, repository: Repository, commit: str | None) -> st
         elif entry.mode != TREE:
             kind = {SYMLINK: "a symbolic link", "160000": "a submodule"}.get(entry.mode, "a file")
             raise UserError(
-                f"--at {at}: {here} is {kind} in {repository.place}. Name a directory of its own"
+                f"--at {destination}: {here} is {kind} in {repository.place}. Name a directory of its own"
             )
     return path
 
@@ -125,7 +125,7 @@ def _expression(glob: str) -> str:
 
 def _escape(path: str, links: Mapping[str, str]) -> str | None:
     """Follow a link as the kernel does, through other links: its text alone is not enough."""
-    at: list[str] = path.split("/")[:-1]
+    resolved: list[str] = path.split("/")[:-1]
     todo = links[path].split("/")
     if links[path].startswith("/"):
         return "an absolute path"
@@ -135,21 +135,21 @@ def _escape(path: str, links: Mapping[str, str]) -> str | None:
         if part in ("", "."):
             continue
         if part == "..":
-            if not at:
+            if not resolved:
                 return "outside the tree"
-            at.pop()
+            resolved.pop()
             continue
-        at.append(part)
-        target = links.get("/".join(at))
+        resolved.append(part)
+        target = links.get("/".join(resolved))
         if target is None:
             continue
         followed += 1
         if followed > _LINKS:
             return "a circle of links"
         if target.startswith("/"):
-            return f"through {'/'.join(at)}, which is an absolute path"
-        at.pop()
+            return f"through {'/'.join(resolved)}, which is an absolute path"
+        resolved.pop()
         todo = target.split("/") + todo
-    if at and at[0].lower() == ".git":
+    if resolved and resolved[0].lower() == ".git":
         return "git's own directory"
     return None

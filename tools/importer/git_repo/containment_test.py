@@ -123,12 +123,12 @@ def test_paths_that_leave_have_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "at",
+    "destination",
     ["", "/tmp/x", "../x", "a/../../x", "a//b", "./a", ".git/x", "a/.GIT", "README", "README/x"],
 )
-def test_a_destination_outside_is_refused(repo: Path, at: str) -> None:
-    with pytest.raises(UserError, match=re.escape(f"--at {at}: ")):
-        bring(repo, source(TREE), at=at)
+def test_a_destination_outside_is_refused(repo: Path, destination: str) -> None:
+    with pytest.raises(UserError, match=re.escape(f"--at {destination}: ")):
+        bring(repo, source(TREE), destination=destination)
     assert clean(repo)
 
 
@@ -136,12 +136,12 @@ def test_a_destination_through_a_link_is_refused(repo: Path, tmp_path: Path) -> 
     (tmp_path / "elsewhere").mkdir()
     commit_files(repo, {"out": Blob(os.fsencode(tmp_path / "elsewhere"), SYMLINK)})
     with pytest.raises(UserError, match="out is a symbolic link"):
-        bring(repo, source(TREE), at="out/torch")
+        bring(repo, source(TREE), destination="out/torch")
     git(repo, "rm", "--quiet", "out")
     git(repo, "commit", "--quiet", "--message=gone")
     (repo / "out").symlink_to(tmp_path / "elsewhere")  # in the working tree only
     with pytest.raises(UserError, match="out is a symbolic link"):
-        bring(repo, source(TREE), at="out/torch")
+        bring(repo, source(TREE), destination="out/torch")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 

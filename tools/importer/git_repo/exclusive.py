@@ -58,9 +58,9 @@ def _held(repository: Repository) -> Iterator[None]:
             raise UserError(
                 f"{repository.place}: another import is at work here. Wait until it ends"
             ) from None
-        for left in repository.git_dir.glob(f"{STAGING}*"):
-            if left.is_dir():
-                shutil.rmtree(left)
+        for leftover in repository.git_dir.glob(f"{STAGING}*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
         yield
     finally:
         os.close(handle)

@@ -85,7 +85,7 @@ def export_files(offer: Offer, directory: Path, patches: Sequence[Patch]) -> lis
     """Write each patch as mail: `<subject>.patch`, and `series` with their order."""
     done: list[Exported] = []
     for patch in patches:
-        data = mbox(_letter(offer.series, patch), ours=patch.header["Reason"] != "upstream")
+        data = mbox(_letter(offer.series, patch), with_headers=patch.header["Reason"] != "upstream")
         file = directory / patch.name
         state = _write(file, data, offer.dry_run)
         done.append(Exported(patch.name, patch.header["Subject"], state, file=file))
@@ -163,9 +163,13 @@ class _Branches:
         name = ref.removeprefix("refs/heads/")
         if old and not self.offer.force:
             return State.REFUSED, f"branch {name} has other content; --force replaces it", old
-        place = repository.checked_out(ref)
-        if place:
-            return State.REFUSED, f"branch {name} is checked out in {place}; leave it first", old
+        work_tree = repository.checked_out(ref)
+        if work_tree:
+            return (
+                State.REFUSED,
+                f"branch {name} is checked out in {work_tree}; leave it first",
+                old,
+            )
         if self.offer.dry_run:
             return (State.REPLACED if old else State.NEW), "dry run", None
         commit = repository.commit(
@@ -186,16 +190,16 @@ class _Branches:
 def _start(repository: Repository, offer: Offer) -> str:
     """Return the commit on which branches start."""
     if offer.onto:
-        found = repository.find(offer.onto)
-        if found is None:
+        commit = repository.find(offer.onto)
+        if commit is None:
             raise UserError(
                 f"--onto {offer.onto}: no such revision in {repository.place}. Fetch it there first"
             )
-        return found
+        return commit
     for name in (offer.base.commit, *_MAIN):
-        found = repository.find(name) if name else None
-        if found:
-            return found
+        commit = repository.find(name) if name else None
+        if commit:
+            return commit
     raise UserError(
         f"{repository.place}: no commit to begin a branch at. Fetch upstream's main, or use --onto"
     )

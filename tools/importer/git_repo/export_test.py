@@ -35,8 +35,8 @@ TREE = {
 }
 
 
-def edited(at: int, text: bytes) -> bytes:
-    return b"".join([*LINES[:at], text, *LINES[at + 1 :]])
+def edited(index: int, text: bytes) -> bytes:
+    return b"".join([*LINES[:index], text, *LINES[index + 1 :]])
 
 
 TWICE = edited(5, b"first\n").replace(LINES[30], b"second\n")
@@ -69,10 +69,10 @@ def offer(series: Series, **options: object) -> Offer:
     return Offer("torch", series, read_base(series.root), **options)  # type: ignore[arg-type]
 
 
-def export(upstream: Path, what: Offer) -> dict[str, Exported]:
+def export(upstream: Path, request: Offer) -> dict[str, Exported]:
     with opened(upstream) as repository:
         done = export_branches(
-            repository, what, person=ADA, when=WHEN, bodies=upstream.parent / "bodies"
+            repository, request, person=ADA, when=WHEN, bodies=upstream.parent / "bodies"
         )
     return {each.patch.removesuffix(".patch"): each for each in done}
 
@@ -255,7 +255,7 @@ def test_owners_become_senders(tmp_path: Path, upstream: Path, owner: str, sende
     file = series.root / "one.patch"
     file.write_bytes(file.read_bytes().replace(b"Owner: packaging", f"Owner: {owner}".encode()))
 
-    what = offer(load_series(series.root))
-    export_files(what, tmp_path / "mail", what.patches)
+    request = offer(load_series(series.root))
+    export_files(request, tmp_path / "mail", request.patches)
     assert sender in (tmp_path / "mail/one.patch").read_bytes()
     git(upstream, "am", str(tmp_path / "mail/one.patch"))

@@ -16,11 +16,13 @@ Extension-point-considered:
 Test:"""
 
 
-def fixup_patch(edits: Sequence[Edit], at: str) -> bytes:
+def fixup_patch(edits: Sequence[Edit], destination: str) -> bytes:
     """Return a patch whose empty headers the series' check refuses until a person wrote them.
 
     It applies behind the last patch of the series that was vendored.
     """
-    header = _HEADER.format(subject=f"Local edits of {at}").encode("utf-8", "surrogateescape")
+    header = _HEADER.format(subject=f"Local edits of {destination}").encode(
+        "utf-8", "surrogateescape"
+    )
     changes = [Change(edit.path, edit.path, edit.recorded, edit.found) for edit in edits]
     return render_patch(header, changes)

@@ -12,7 +12,7 @@ from tools.importer.git_repo.repository import Person, Repository
 
 def configured_person(repository: Repository) -> Person:
     """Return user.name and user.email of the user's git. Raises UserError."""
-    found: list[str] = []
+    values: list[str] = []
     for key, example in (("user.name", "Ada Lovelace"), ("user.email", "ada@example.org")):
         value = person_setting(repository.place, key)
         if value is None:
@@ -20,8 +20,8 @@ def configured_person(repository: Repository) -> Person:
                 f"{repository.place}: git's {key} is not set, and upstream takes no commit without "
                 f'a Signed-off-by line. Run: git -C {repository.place} config {key} "{example}"'
             )
-        found.append(value)
-    return Person(*found)
+        values.append(value)
+    return Person(*values)
 
 
 def parse_person(text: str) -> Person:

@@ -50,20 +50,20 @@ class Labels:
 
 def parse_labels(message: str) -> Labels | None:
     """Return the labels of a commit message, or None if they are incomplete."""
-    found: dict[str, list[str]] = {}
+    fields: dict[str, list[str]] = {}
     for line in message.splitlines():
         match = _LINE.fullmatch(line.rstrip())
         if match:
-            found.setdefault(match[1], []).append(match[2])
+            fields.setdefault(match[1], []).append(match[2])
     try:
         return Labels(
-            project=found["Imported-Project"][-1],
-            tag=found["Imported-Tag"][-1],
-            at=found["Imported-At"][-1],
-            keep=tuple(found.get("Imported-Keep", ())),
-            tree=found["Imported-Tree"][-1],
-            series=found["Series-Digest"][-1],
-            revision=found["GitOrigin-RevId"][-1] if "GitOrigin-RevId" in found else None,
+            project=fields["Imported-Project"][-1],
+            tag=fields["Imported-Tag"][-1],
+            at=fields["Imported-At"][-1],
+            keep=tuple(fields.get("Imported-Keep", ())),
+            tree=fields["Imported-Tree"][-1],
+            series=fields["Series-Digest"][-1],
+            revision=fields["GitOrigin-RevId"][-1] if "GitOrigin-RevId" in fields else None,
         )
     except KeyError:
         return None
@@ -77,14 +77,14 @@ class Vendored:
     labels: Labels
 
 
-def last_vendored(repository: Repository, commit: str, at: str) -> Vendored | None:
-    """Return the newest commit in the history of `commit` whose labels name `at`."""
+def last_vendored(repository: Repository, commit: str, destination: str) -> Vendored | None:
+    """Return the newest commit in the history of `commit` whose labels name `destination`."""
     out = repository.git.run(
         "log",
         "--format=%H%n%B",
         "-z",  # messages contain empty lines
         "--fixed-strings",  # a path is not a regular expression
-        f"--grep=Imported-At: {at}",
+        f"--grep=Imported-At: {destination}",
         "--max-count=50",  # messages that only quote a label are skipped; there are not many
         commit,
         "--",
@@ -92,6 +92,6 @@ def last_vendored(repository: Repository, commit: str, at: str) -> Vendored | No
     for text in out.decode("utf-8", "surrogateescape").split("\0"):
         name, _, message = text.lstrip("\n").partition("\n")
         labels = parse_labels(message)
-        if labels and labels.at == at:
+        if labels and labels.at == destination:
             return Vendored(name, labels)
     return None

@@ -56,14 +56,14 @@ def letter_of(patch: Patch, data: bytes) -> Letter:
     )
 
 
-def mbox(letter: Letter, *, ours: bool) -> bytes:
+def mbox(letter: Letter, *, with_headers: bool) -> bytes:
     """Return the patch as `git format-patch` would write it, the same bytes each time.
 
-    `ours` keeps the headers of the series in the text. `git am --keep-cr --keep-non-patch` gives
-    the tree that the series gives: without the first it loses CRLF, without the other the
+    `with_headers` keeps the headers of the series in the text. `git am --keep-cr --keep-non-patch`
+    gives the tree that the series gives: without the first it loses CRLF, without the other the
     brackets of a subject.
     """
-    text = f"{letter.body}\n\n{letter.headers}" if ours else letter.body
+    text = f"{letter.body}\n\n{letter.headers}" if with_headers else letter.body
     lines = "".join(f"{_guarded(line)}\n" for line in text.splitlines())
     head = (
         f"From: {_sender(letter.owner)}\n"

@@ -25,31 +25,34 @@ _WORDS = st.sampled_from(
 def test_git_reads_every_mail_as_one_with_its_title_and_diff(
     tmp_path_factory: pytest.TempPathFactory, prose: list[str]
 ) -> None:
-    there = tmp_path_factory.mktemp("mail")
+    directory = tmp_path_factory.mktemp("mail")
     letter = Letter("[x] A \u00fc title", "\n".join(prose), "t.py", "Owner: x", "us", DIFF)
-    data = mbox(letter, ours=True)
-    assert data == mbox(letter, ours=True)
-    (there / "mail").write_bytes(data)
-    assert _git(there, "mailsplit", "--keep-cr", f"-o{there}", str(there / "mail")) == b"1\n"
-    with (there / "0001").open("rb") as mail:
-        said = _git(there, "mailinfo", "-b", "--encoding=UTF-8", "msg", "patch", stdin=mail)
-    assert said.splitlines()[:3] == [
+    data = mbox(letter, with_headers=True)
+    assert data == mbox(letter, with_headers=True)
+    (directory / "mail").write_bytes(data)
+    assert (
+        _git(directory, "mailsplit", "--keep-cr", f"-o{directory}", str(directory / "mail"))
+        == b"1\n"
+    )
+    with (directory / "0001").open("rb") as mail:
+        output = _git(directory, "mailinfo", "-b", "--encoding=UTF-8", "msg", "patch", stdin=mail)
+    assert output.splitlines()[:3] == [
         b"Author: us",
         b"Email: us@invalid",
         "Subject: [x] A \u00fc title".encode(),
     ]
-    assert (there / "patch").read_bytes().endswith(DIFF)
-    message = (there / "msg").read_text(encoding="utf-8")
+    assert (directory / "patch").read_bytes().endswith(DIFF)
+    message = (directory / "msg").read_text(encoding="utf-8")
     assert "Test plan:\nt.py" in message
     assert "Owner: x" in message
     for line in prose:
         assert line.strip() in message
 
 
-def _git(there: Path, *arguments: str, stdin: object = None) -> bytes:
+def _git(directory: Path, *arguments: str, stdin: object = None) -> bytes:
     done = subprocess.run(
         ["git", *arguments],
-        cwd=there,
+        cwd=directory,
         env={"PATH": "/usr/bin:/bin:/usr/local/bin", **ENVIRONMENT},
         stdin=stdin,  # type: ignore[call-overload]
         capture_output=True,

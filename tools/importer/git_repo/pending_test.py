@@ -119,13 +119,13 @@ def _killed(calls: int, action: Callable[[], object]) -> bool:
     """Run `action` in a process that is killed at its n-th call of git or rename."""
     child = os.fork()
     if child == 0:
-        left = calls
+        remaining = calls
 
         def counted(function: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **kwargs: Any) -> Any:
-                nonlocal left
-                left -= 1
-                if left == 0:
+                nonlocal remaining
+                remaining -= 1
+                if remaining == 0:
                     os.kill(os.getpid(), signal.SIGKILL)
                 return function(*args, **kwargs)
 

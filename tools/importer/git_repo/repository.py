@@ -107,24 +107,24 @@ class Repository:
 
     def checked_out(self, ref: str) -> Path | None:
         """Return the working tree in which `ref` is checked out, if any."""
-        place: Path | None = None
+        work_tree: Path | None = None
         for line in _text(self.git.run("worktree", "list", "--porcelain", "-z")).split("\0"):
             key, _, value = line.partition(" ")
             if key == "worktree":
-                place = Path(value)
+                work_tree = Path(value)
             elif key == "bare":
-                place = None
+                work_tree = None
             elif key == "branch" and value == ref:
-                return place
+                return work_tree
         return None
 
     def files(self, treeish: str) -> dict[str, TreeEntry]:
         """Return every file of a tree, by path."""
         return self._list(treeish, "-r")
 
-    def files_at(self, commit: str | None, at: str) -> dict[str, TreeEntry]:
-        """Return the files below directory `at` of a commit; {} if it does not exist."""
-        tree = self.directory(commit, at) if commit else None
+    def files_at(self, commit: str | None, path: str) -> dict[str, TreeEntry]:
+        """Return the files below directory `path` of a commit; {} if it does not exist."""
+        tree = self.directory(commit, path) if commit else None
         return self.files(tree) if tree else {}
 
     def directory(self, commit: str, path: str) -> str | None:
@@ -197,12 +197,12 @@ class Repository:
             )
             return self.git.run("write-tree", variables=index).decode().strip()
 
-    def graft(self, commit: str | None, at: str, tree: str | None) -> str:
-        """Return the root tree of `commit` with `tree` at `at`: as many new trees as `at` is deep.
+    def graft(self, commit: str | None, path: str, tree: str | None) -> str:
+        """Return the root tree of `commit` with `tree` at `path`: as many new trees as it is deep.
 
         So a monorepo of a million files costs no more than a small one. None removes the directory.
         """
-        parts = at.split("/")
+        parts = path.split("/")
         levels: list[dict[str, TreeEntry]] = []
         for depth in range(len(parts)):
             below = "/".join(parts[:depth])
@@ -253,16 +253,16 @@ class Repository:
         """
         command = ("update-ref", "--no-deref", "-m", reason, ref, new, old or ZERO)
         who = {"GIT_COMMITTER_NAME": "importer", "GIT_COMMITTER_EMAIL": "importer"}  # reflog
-        status, _, words = self.git.attempt(*command, variables=who)
+        status, _, stderr = self.git.attempt(*command, variables=who)
         if status == 0:
             return
         now = self.find(ref)
         if now != old:
-            found = now[:12] if now else "gone"
+            target = now[:12] if now else "gone"
             raise UserError(
-                f"{self.place}: {ref} moved to {found} meanwhile; nothing was changed. Run it again"
+                f"{self.place}: {ref} moved to {target} meanwhile; nothing was changed. Run it again"
             )
-        raise problem(command, self.place, status, words)
+        raise problem(command, self.place, status, stderr)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -293,12 +293,12 @@ class Repository:
     def _list(self, treeish: str, *options: str) -> dict[str, TreeEntry]:
         # --full-tree: independent of the current directory; -z: unquoted names
         out = self.git.run("ls-tree", *options, "--full-tree", "-z", treeish)
-        found: dict[str, TreeEntry] = {}
+        entries: dict[str, TreeEntry] = {}
         for line in out.split(b"\0")[:-1]:
             head, _, path = line.partition(b"\t")
             mode, _, oid = head.split(b" ")
-            found[os.fsdecode(path)] = TreeEntry(mode.decode(), oid.decode())
-        return found
+            entries[os.fsdecode(path)] = TreeEntry(mode.decode(), oid.decode())
+        return entries
 
     def _make_tree(self, level: Mapping[str, TreeEntry]) -> str:
         # --missing: siblings may be absent in a partial clone
@@ -335,9 +335,9 @@ def index_info(entries: Mapping[str, TreeEntry | None]) -> bytes:
 
 
 def _mktree_lines(level: Mapping[str, TreeEntry]) -> bytes:
-    kinds = {TREE: "tree", GITLINK: "commit"}
+    types = {TREE: "tree", GITLINK: "commit"}
     return b"".join(
-        f"{entry.mode} {kinds.get(entry.mode, 'blob')} {entry.oid}\t".encode()
+        f"{entry.mode} {types.get(entry.mode, 'blob')} {entry.oid}\t".encode()
         + os.fsencode(name)
         + b"\0"
         for name, entry in level.items()

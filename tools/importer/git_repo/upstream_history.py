@@ -52,9 +52,9 @@ class UpstreamHistory:
         if self._fetches:
             self._fetch("+HEAD:refs/heads/main")
         if pull and not (commit and len(commit[2]) == 40):
-            found = self._pull(int(pull[2]), pull[1])
-            if found:
-                return found
+            merged = self._pull(int(pull[2]), pull[1])
+            if merged:
+                return merged
         if commit:
             return self._commit(commit[2].lower(), commit[1])
         if pull:
@@ -78,8 +78,8 @@ class UpstreamHistory:
     def _expand(self, prefix: str) -> str:
         # --disambiguate lists objects of every kind; keep only commits
         out = self.repository.git.run("rev-parse", f"--disambiguate={prefix}")
-        kinds = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
-        commits = [line.split()[0] for line in kinds.splitlines() if line.split()[1] == "commit"]
+        objects = self.repository.git.run("cat-file", "--batch-check", data=out).decode()
+        commits = [line.split()[0] for line in objects.splitlines() if line.split()[1] == "commit"]
         if not commits:
             raise UserError(
                 f"{self.url}: no commit begins with {prefix}. Fetch it there, or name another origin"
@@ -143,30 +143,30 @@ class UpstreamHistory:
         return self.repository.git.run("log", *arguments).decode("utf-8", "replace")
 
     def _mains(self) -> list[str]:
-        found = (self.repository.find(name) for name in _MAIN)
-        return list(dict.fromkeys(commit for commit in found if commit))[:1]
+        heads = (self.repository.find(name) for name in _MAIN)
+        return list(dict.fromkeys(commit for commit in heads if commit))[:1]
 
     def _web(self) -> str | None:
         return self.url.removesuffix(".git") if self.url.startswith(("http:", "https:")) else None
 
-    def _fetch(self, what: str, *, optional: bool = False) -> None:
+    def _fetch(self, refspec: str, *, optional: bool = False) -> None:
         with self._report.progress(f"Fetching from {self.url}"):
-            status, _, words = self.repository.git.attempt(
+            status, _, stderr = self.repository.git.attempt(
                 "fetch",
                 "--quiet",
                 "--no-tags",  # of 100 MB of commits, hundreds of release branches are no part
                 "--no-write-fetch-head",
                 "--filter=tree:0",  # commits; trees and files come when they are read
                 "origin",
-                what,
+                refspec,
             )
         if (
             status
             and not optional
-            and "find remote ref" not in words
-            and "not our ref" not in words
+            and "find remote ref" not in stderr
+            and "not our ref" not in stderr
         ):
-            raise EnvironmentProblem(f"git fetch {self.url}: exit status {status}: {words[:200]}")
+            raise EnvironmentProblem(f"git fetch {self.url}: exit status {status}: {stderr[:200]}")
 
 
 def open_history(url: str, cache: Path, report: Report) -> UpstreamHistory:

@@ -129,25 +129,27 @@ class _Vendoring:
         caught_up = self._catch_up(dry_run)
         if self.checkout:
             self.checkout.check_clean(self.at, self.keep)
-        there = self._files(self.head)
-        kept = {path: entry for path, entry in there.items() if path in self.keep}
-        ours = {path: entry for path, entry in there.items() if path not in self.keep}
+        present = self._files(self.head)
+        kept = {path: entry for path, entry in present.items() if path in self.keep}
+        current = {path: entry for path, entry in present.items() if path not in self.keep}
         last = last_vendored(self.repository, self.head, self.at) if self.head else None
-        self._check_edits(ours, last)
+        self._check_edits(current, last)
 
         with BlobWriter(self.repository) as writer:
-            wanted = self._read_source({entry.oid for entry in there.values()}, writer, dry_run)
-        _check_kept(wanted, kept, self.origin)
-        difference = _difference(ours, wanted)
+            upcoming = self._read_source({entry.oid for entry in present.values()}, writer, dry_run)
+        _check_kept(upcoming, kept, self.origin)
+        difference = _difference(current, upcoming)
         nothing = (
-            wanted == ours and last is not None and self._labels(last.labels.tree) == last.labels
+            upcoming == current
+            and last is not None
+            and self._labels(last.labels.tree) == last.labels
         )
         if nothing or dry_run:
             outcome = Outcome.UNCHANGED if nothing else Outcome.WOULD_COMMIT
             return Result(outcome, self.ref, None, difference, caught_up)
 
-        tree = self.repository.write_tree(wanted)
-        full = self.repository.write_tree({**kept, **wanted}) if kept else tree
+        tree = self.repository.write_tree(upcoming)
+        full = self.repository.write_tree({**kept, **upcoming}) if kept else tree
         commit = self.repository.commit(
             self.repository.graft(self.head, self.at, full),
             [self.head] if self.head else [],
@@ -155,7 +157,7 @@ class _Vendoring:
             author=author,
             when=when,
         )
-        self._publish(commit, self._plan(there, {**kept, **wanted}))
+        self._publish(commit, self._plan(present, {**kept, **upcoming}))
         return Result(Outcome.COMMITTED, self.ref, commit, difference, caught_up)
 
     def _branch(self, place: Place) -> tuple[str, Checkout | None]:
@@ -190,7 +192,7 @@ class _Vendoring:
         clear_pending(self.repository)
         return followed
 
-    def _check_edits(self, ours: Files, last: Vendored | None) -> None:
+    def _check_edits(self, current: Files, last: Vendored | None) -> None:
         """Return edits that were committed below the destination and are in no patch."""
         if last:
             if last.labels.project != self.source.project:
@@ -200,19 +202,19 @@ class _Vendoring:
                 )
             recorded: Files = self._recorded(last)
             since = f"since {last.commit[:12]} ({last.labels.tag})"
-        elif ours:
+        elif current:
             recorded = self._read_source(set(), None, True)
             since = "and no vendored commit is in its history"
         else:
             return
         edits = []
-        for path in sorted(ours.keys() | (recorded.keys() if last else ())):
-            if ours.get(path) == recorded.get(path) or path in self.keep:
+        for path in sorted(current.keys() | (recorded.keys() if last else ())):
+            if current.get(path) == recorded.get(path) or path in self.keep:
                 continue
             upcoming = self.source.tree.read(path)
-            if upcoming and ours.get(path) == TreeEntry(upcoming.mode, upcoming.oid):
+            if upcoming and current.get(path) == TreeEntry(upcoming.mode, upcoming.oid):
                 continue
-            if upcoming is None and path not in ours:
+            if upcoming is None and path not in current:
                 continue
             edits.append(path)
         if not edits:
@@ -221,7 +223,7 @@ class _Vendoring:
         raise LocalEditsError(
             f"{self.repository.place}: {len(edits)} edited below {self.at} outside the patches, "
             f"{since}: {names(edits)}. Make them a patch (--fixup FILE writes it) or undo them there",
-            tuple(Edit(path, read(recorded.get(path)), read(ours.get(path))) for path in edits),
+            tuple(Edit(path, read(recorded.get(path)), read(current.get(path))) for path in edits),
         )
 
     def _recorded(self, last: Vendored) -> dict[str, TreeEntry]:
@@ -249,7 +251,7 @@ class _Vendoring:
         tree, have = self.source.tree, set(have)
         paths = sorted(path for path in tree.paths() if path not in self.keep)
         check_paths(paths, self.origin)
-        wanted: dict[str, TreeEntry] = {}
+        entries: dict[str, TreeEntry] = {}
         links: dict[str, str] = {}
         with self.report.progress(f"reading {self.origin}", len(paths)) as progress:
             for path in paths:
@@ -259,12 +261,12 @@ class _Vendoring:
                     continue
                 if blob.mode == SYMLINK:
                     links[path] = blob.data.decode("utf-8", "surrogateescape")
-                wanted[path] = TreeEntry(blob.mode, blob.oid)
+                entries[path] = TreeEntry(blob.mode, blob.oid)
                 if writer and not dry_run and blob.oid not in have:
                     writer.write(blob.data)
                     have.add(blob.oid)
         check_links(links, self.origin)
-        return wanted
+        return entries
 
     def _plan(self, old: Files, new: Files) -> Plan | None:
         """Check the working tree before anything is changed."""
@@ -309,9 +311,9 @@ def _difference(old: Files, new: Files) -> Difference:
     )
 
 
-def _check_kept(wanted: Files, kept: Files, origin: str) -> None:
+def _check_kept(upcoming: Files, kept: Files, origin: str) -> None:
     """Refuse an upstream file that replaces a directory with kept files, and the reverse."""
-    for inner, outer in ((kept, wanted), (wanted, kept)):
+    for inner, outer in ((kept, upcoming), (upcoming, kept)):
         for path in inner:
             parts = path.split("/")
             for depth in range(1, len(parts)):

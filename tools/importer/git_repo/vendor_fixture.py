@@ -33,9 +33,9 @@ def source(files: Mapping[str, Blob], *, tag: str = "v1", series: str = "s1") ->
 
 def bring(
     directory: Path,
-    what: Source,
+    upstream: Source,
     *,
-    at: str = AT,
+    destination: str = AT,
     keep: tuple[str, ...] = ("torch/google/**",),
     branch: str | None = None,
     dry_run: bool = False,
@@ -43,8 +43,8 @@ def bring(
     with opened(directory) as repository:
         return vendor(
             repository,
-            what,
-            Place(at, keep, branch),
+            upstream,
+            Place(destination, keep, branch),
             author=WHO,
             when=WHEN,
             report=Lines(),
@@ -60,22 +60,22 @@ def new_monorepo(directory: Path) -> Path:
 
 
 def on_disk(directory: Path) -> dict[str, Blob]:
-    found: dict[str, Blob] = {}
+    files: dict[str, Blob] = {}
     for path in sorted(directory.rglob("*")):
         name = path.relative_to(directory).as_posix()
         if path.is_symlink():
-            found[name] = Blob(os.fsencode(os.readlink(path)), SYMLINK)
+            files[name] = Blob(os.fsencode(os.readlink(path)), SYMLINK)
         elif path.is_file():
             mode = EXECUTABLE if os.access(path, os.X_OK) else "100644"
-            found[name] = Blob(path.read_bytes(), mode)
-    return found
+            files[name] = Blob(path.read_bytes(), mode)
+    return files
 
 
-def committed(repo: Path, revision: str = "HEAD", at: str = AT) -> dict[str, Blob]:
+def committed(repo: Path, revision: str = "HEAD", destination: str = AT) -> dict[str, Blob]:
     with opened(repo) as repository:
         return {
             path: Blob(repository.blob(entry.oid), entry.mode)
-            for path, entry in repository.files_at(revision, at).items()
+            for path, entry in repository.files_at(revision, destination).items()
         }
 
 

@@ -131,7 +131,7 @@ def test_committed_edits_are_found_before_anything_moves(repo: Path, tmp_path: P
     edited["torch/__init__.py"] = Blob(b"import torch.nn\nimport ours\n")
     del edited["torch/bin/run"]
     git(plain, "commit", "--quiet", "--message=fixed")
-    assert committed(plain, at="torch").keys() == {
+    assert committed(plain, destination="torch").keys() == {
         path.removeprefix("torch/") for path in edited if path.startswith("torch/")
     }
 

@@ -60,9 +60,9 @@ def check_licence(
             continue
         before, after = _text(old, path), _text(new, path)
         known = digests.get(path) or (words_digest(before) if before is not None else None)
-        found = words_digest(after) if after is not None else None
+        digest = words_digest(after) if after is not None else None
         first_sight = known is None and (old is None or not old.carries(path))
-        if found != known and not first_sight:
+        if digest != known and not first_sight:
             change = _change(path, before, after, known, old, new)
             if not acknowledged:
                 raise UserError(
@@ -70,11 +70,11 @@ def check_licence(
                     f"changed, then run again with {ACKNOWLEDGE}"
                 )
             changes.append(f"{change}: acknowledged")
-        elif found != known:
+        elif digest != known:
             changes.append(f"{path}: first seen in {new.label}, recorded")
         digests.pop(path, None)
-        if found is not None:
-            digests[path] = found
+        if digest is not None:
+            digests[path] = digest
     return LicenceRecord(digests, tuple(changes))
 
 

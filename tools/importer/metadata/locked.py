@@ -72,15 +72,15 @@ def modules(workspace: Path) -> tuple[Locked, ...]:
     """Read the modules that MODULE.bazel depends on. Raises UserError."""
     licences = _licences(workspace, "bazel")
     file = workspace / "MODULE.bazel"
-    found = []
+    locked = []
     for dep in calls(file, "bazel_dep"):
         name, version = dep.get("name"), dep.get("version")
         if not (isinstance(name, str) and isinstance(version, str)):
             raise UserError(f"{file}: bazel_dep '{name}' has no version. Pin it there")
         purl = f"pkg:bazel/{name}@{version}"
-        found.append(Locked(name, name, version, purl, licences.get(name, "")))
-    _refuse_strays(licences, (module.key for module in found), "bazel")
-    return tuple(found)
+        locked.append(Locked(name, name, version, purl, licences.get(name, "")))
+    _refuse_strays(licences, (module.key for module in locked), "bazel")
+    return tuple(locked)
 
 
 def own_module(workspace: Path) -> tuple[str, str]:

@@ -21,10 +21,10 @@ def _licences(root: Path, **kinds: dict[str, str]) -> None:
 
 
 def test_wheels_of_the_lock(root: Path) -> None:
-    found = wheels(root)
+    locked = wheels(root)
     name = "a_b-2-py3-none-any.whl"
-    assert found.packages == (Locked("a_b", "A.b", "2", "pkg:pypi/a-b@2", "MIT", name, "f" * 64),)
-    assert (found.direct, found.of_torch) == (("a_b",), ("a_b",))
+    assert locked.packages == (Locked("a_b", "A.b", "2", "pkg:pypi/a-b@2", "MIT", name, "f" * 64),)
+    assert (locked.direct, locked.of_torch) == (("a_b",), ("a_b",))
 
 
 def test_what_only_tests_need_is_in_no_program(root: Path) -> None:
@@ -34,9 +34,9 @@ def test_what_only_tests_need_is_in_no_program(root: Path) -> None:
     lock = {"packages": {"t": {**row, "requires": ["a_b"]}}}
     (groups / "some.in").write_text("T==1\n")
     (groups / "some.lock.json").write_text(json.dumps(lock))
-    found = wheels(root)
-    assert [wheel.key for wheel in found.packages] == ["a_b", "t"]
-    assert (found.direct, found.of_tests) == (("a_b",), ("t",))
+    locked = wheels(root)
+    assert [wheel.key for wheel in locked.packages] == ["a_b", "t"]
+    assert (locked.direct, locked.of_tests) == (("a_b",), ("t",))
 
 
 def test_modules_and_the_workspace_itself(root: Path) -> None:

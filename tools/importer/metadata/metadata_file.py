@@ -202,8 +202,8 @@ class _Fields:
         raise ValueError(f"{self.where} has no '{name}', a word without quotes")
 
     def block(self, name: str) -> Message:
-        for found in self.blocks(name):
-            return found
+        for block in self.blocks(name):
+            return block
         raise ValueError(f"{self.where} has no block '{name}'")
 
     def blocks(self, name: str) -> Iterator[Message]:

@@ -57,14 +57,14 @@ def problems(document: dict[str, Any]) -> list[str]:
     except fastjsonschema.JsonSchemaException as error:
         return [str(error)]
     ids = [package["SPDXID"] for package in document["packages"]]
-    found = [f"{key} twice" for key in set(ids) if ids.count(key) > 1]
+    faults = [f"{key} twice" for key in set(ids) if ids.count(key) > 1]
     known = {*ids, document["SPDXID"]}
     linked = {document["SPDXID"]}
     for row in document["relationships"]:
         ends = {row["spdxElementId"], row["relatedSpdxElement"]}
-        found += [f"no element {key}" for key in ends - known]
+        faults += [f"no element {key}" for key in ends - known]
         linked |= ends
-    found += [f"{key} is related to nothing" for key in known - linked]
+    faults += [f"{key} is related to nothing" for key in known - linked]
     for package in document["packages"]:
         licence = package["licenseDeclared"]
         if licence == "NOASSERTION":
@@ -72,10 +72,10 @@ def problems(document: dict[str, Any]) -> list[str]:
         try:
             same = licence == canonicalize_license_expression(licence)
         except InvalidLicenseExpression as error:
-            found.append(f"{package['SPDXID']}: {error}")
+            faults.append(f"{package['SPDXID']}: {error}")
         else:
-            found += [] if same else [f"{package['SPDXID']}: '{licence}' is spelled otherwise"]
-    return found
+            faults += [] if same else [f"{package['SPDXID']}: '{licence}' is spelled otherwise"]
+    return faults
 
 
 def _document(inventory: Inventory = _INVENTORY) -> dict[str, Any]:
@@ -118,8 +118,10 @@ def test_what_tests_need_is_no_dependency() -> None:
     wheels = Wheels((_WHEEL, _OTHER), (), (), ("a_b",))
     document = _document(replace(_INVENTORY, wheels=wheels))
     assert problems(document) == []
-    found = [row for row in document["relationships"] if row["spdxElementId"] == "SPDXRef-pypi-a-b"]
-    assert {row["relationshipType"] for row in found} == {"TEST_TOOL_OF", "DEPENDS_ON"}
+    relations = [
+        row for row in document["relationships"] if row["spdxElementId"] == "SPDXRef-pypi-a-b"
+    ]
+    assert {row["relationshipType"] for row in relations} == {"TEST_TOOL_OF", "DEPENDS_ON"}
 
 
 def test_same_inputs_same_bytes_and_any_change_is_another_namespace() -> None:
@@ -152,7 +154,7 @@ def test_tools_are_no_part_of_what_is_shipped(name: str, kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "found"),
+    ("old", "new", "fault"),
     [
         ('"pkg:generic/zlib@1.3"', '"zlib 1.3"', "referenceLocator must match pattern"),
         ('"Zlib"', '"ZLIB licence"', "Invalid license expression"),
@@ -169,10 +171,10 @@ def test_tools_are_no_part_of_what_is_shipped(name: str, kind: str) -> None:
         ('"summary"', '"about"', "must not contain"),
     ],
 )
-def test_the_validation_can_fail(old: str, new: str, found: str) -> None:
+def test_the_validation_can_fail(old: str, new: str, fault: str) -> None:
     text = render(_INVENTORY).decode()
     assert old in text
-    assert re.search(found, "\n".join(problems(json.loads(text.replace(old, new)))))
+    assert re.search(fault, "\n".join(problems(json.loads(text.replace(old, new)))))
 
 
 def test_the_one_of_this_workspace_is_valid() -> None:

@@ -28,12 +28,12 @@ def constant(file: Path, name: str) -> object:
 
 def calls(file: Path, function: str) -> list[Constants]:
     """Return the keyword arguments of each top-level call of `function`. Raises UserError."""
-    found = []
+    keywords = []
     for statement in _statements(file):
         call = statement.value if isinstance(statement, ast.Expr) else None
         if isinstance(call, ast.Call) and _is_name(call.func, function):
-            found.append(_keywords(file, call))
-    return found
+            keywords.append(_keywords(file, call))
+    return keywords
 
 
 def _statements(file: Path) -> Iterator[ast.stmt]:

@@ -148,17 +148,17 @@ def _code_point(code: str) -> int:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str, int]]:
-    at, line = 0, 1
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    offset, line = 0, 1
+    while offset < len(text):
+        match = _TOKEN.match(text, offset)
         if match is None:
-            found = text[at : at + 20].split("\n", 1)[0]
-            raise TextprotoError(line, f"cannot read '{found}'")
+            snippet = text[offset : offset + 20].split("\n", 1)[0]
+            raise TextprotoError(line, f"cannot read '{snippet}'")
         assert match.lastgroup is not None
         if match.lastgroup != "space":
             yield match.lastgroup, match[0], line
         line += match[0].count("\n")
-        at = match.end()
+        offset = match.end()
     yield "end", "", line
 
 

@@ -79,8 +79,8 @@ def test_a_source_without_a_hash(root: Path) -> None:
 def test_a_source_of_debian_alone(root: Path) -> None:
     file = root / "third_party" / "sources.bzl"
     lines = file.read_text().splitlines(keepends=True)
-    kept = [line for line in lines if "urls =" not in line and "        sha256 =" not in line]
-    file.write_text("".join(kept).replace("strip_prefix", "debian_strip_prefix"))
+    remaining = [line for line in lines if "urls =" not in line and "        sha256 =" not in line]
+    file.write_text("".join(remaining).replace("strip_prefix", "debian_strip_prefix"))
     (zlib,) = c_sources(root)
     assert (zlib.version, zlib.sha256) == ("1.2.13", "d" * 64)
     assert (zlib.filename, zlib.download) == ("zlib_1.2.13.orig.tar.gz", "")
@@ -127,9 +127,9 @@ def test_folders_without_a_version(folder: str) -> None:
 
 
 def test_buildifier(root: Path) -> None:
-    found = buildifier(root)
-    assert found.purls == ("pkg:github/bazelbuild/buildtools@v8.0",)
-    assert found.download.endswith("/v8.0/buildifier-linux-amd64")
+    program = buildifier(root)
+    assert program.purls == ("pkg:github/bazelbuild/buildtools@v8.0",)
+    assert program.download.endswith("/v8.0/buildifier-linux-amd64")
     (root / "third_party" / "buildifier" / "pin.json").write_text('{"version": "8.0"}')
     with pytest.raises(UserError, match="buildifier/pin.json: key 'sha256' is missing"):
         buildifier(root)
@@ -139,10 +139,13 @@ def test_buildifier(root: Path) -> None:
 
 
 def test_the_toolchain_is_all_its_packages(root: Path) -> None:
-    found = clang(root)
-    assert (found.version, found.filename) == ("19.1.7", "clang-19_19.1.7-3~deb12u1_amd64.deb")
-    assert (found.sha256, found.download) == ("1" * 64, "")
-    assert found.purls == (
+    toolchain = clang(root)
+    assert (toolchain.version, toolchain.filename) == (
+        "19.1.7",
+        "clang-19_19.1.7-3~deb12u1_amd64.deb",
+    )
+    assert (toolchain.sha256, toolchain.download) == ("1" * 64, "")
+    assert toolchain.purls == (
         f"pkg:deb/debian/clang-19@19.1.7-3~deb12u1?arch=amd64&checksum=sha256:{'1' * 64}",
         f"pkg:deb/debian/libstdc%2B%2B6@12.2.0-14?arch=amd64&checksum=sha256:{'2' * 64}",
     )

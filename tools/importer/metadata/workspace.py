@@ -84,8 +84,8 @@ def check_all(workspace: Path) -> list[Problem]:
     try:
         files = render_workspace(workspace)
     except UserError as error:
-        path, _, what = str(error).removeprefix(f"{workspace}/").partition(": ")
-        return [Problem(path, *_sentences(what))]
+        path, _, fault = str(error).removeprefix(f"{workspace}/").partition(": ")
+        return [Problem(path, *_sentences(fault))]
     return [
         Problem(path, "is not what the pins make it", f"Run `{UPDATE}`")
         for path in sorted(files)
@@ -106,11 +106,11 @@ def write_all(workspace: Path) -> list[str]:
 def _vendored(
     workspace: Path, pins: Mapping[str, Mapping[str, object]], of_torch: tuple[str, ...]
 ) -> list[Vendored]:
-    found = [buildifier(workspace), clang(workspace), *c_sources(workspace)]
+    packages = [buildifier(workspace), clang(workspace), *c_sources(workspace)]
     for project in projects(workspace):
         pin = pins.get(project.name) or read_json(project.pin)
-        found.append(of_project(project, pin, of_torch if project.name == "torch" else ()))
-    return sorted(found, key=lambda vendored: vendored.name)
+        packages.append(of_project(project, pin, of_torch if project.name == "torch" else ()))
+    return sorted(packages, key=lambda vendored: vendored.name)
 
 
 def _today() -> datetime.date:
@@ -145,5 +145,5 @@ def _replace(file: Path, data: bytes) -> None:
 
 def _sentences(message: str) -> tuple[str, str]:
     """Split an error's line into the problem and the next step, its last sentence."""
-    what, _, next_step = message.rpartition(". ")
-    return (what, next_step) if what else (message, f"Correct it, then run `{UPDATE}`")
+    fault, _, next_step = message.rpartition(". ")
+    return (fault, next_step) if fault else (message, f"Correct it, then run `{UPDATE}`")

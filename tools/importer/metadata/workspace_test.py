@@ -68,8 +68,8 @@ def test_what_an_import_wrote_is_up_to_date(root: Path) -> None:
 
 
 def test_a_moved_pin_is_found_and_written(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = root / "third_party" / "torch" / "METADATA"
-    before = kept.stat()
+    unchanged = root / "third_party" / "torch" / "METADATA"
+    before = unchanged.stat()
     pin = root / "third_party" / "buildifier" / "pin.json"
     pin.write_text(pin.read_text().replace("8.0", "8.1"))
     assert check_all(root) == [
@@ -81,7 +81,10 @@ def test_a_moved_pin_is_found_and_written(root: Path, monkeypatch: pytest.Monkey
     moved = load_metadata(root / "third_party" / "buildifier" / "METADATA")
     assert (moved.version, moved.last_upgrade) == ("8.1", datetime.date(2030, 1, 1))
     assert (check_all(root), write_all(root)) == ([], [])
-    assert (kept.stat().st_mtime_ns, kept.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    assert (unchanged.stat().st_mtime_ns, unchanged.stat().st_ino) == (
+        before.st_mtime_ns,
+        before.st_ino,
+    )
     assert not list(root.rglob(".*"))  # nothing is left of the writing
 
 

@@ -119,12 +119,12 @@ class _Writer:
             for directory in sorted(self._directories - _parents(self._modes)):
                 tree.writestr(zipfile.ZipInfo(f"{directory}/", _EPOCH), b"")
             # A zip may end with any comment; `git archive` puts the commit there, or in the tar.
-            said = (
+            comment = (
                 source.comment.decode("latin-1")
                 if isinstance(source, zipfile.ZipFile)
                 else (source.pax_headers.get("comment", ""))
             )
-            commit = said if _COMMIT.fullmatch(said) else None
+            commit = comment if _COMMIT.fullmatch(comment) else None
             tree.comment = json.dumps({"top": top, "commit": commit}).encode()
 
     def _add(self, tree: zipfile.ZipFile, member: _Member) -> None:
@@ -252,8 +252,8 @@ def _top(paths: dict[str, str]) -> str:
 
 
 def _parents(paths: dict[str, str]) -> set[str]:
-    found: set[str] = set()
+    parents: set[str] = set()
     for path in paths:
-        while (path := path.rpartition("/")[0]) and path not in found:
-            found.add(path)
-    return found
+        while (path := path.rpartition("/")[0]) and path not in parents:
+            parents.add(path)
+    return parents

@@ -189,13 +189,13 @@ def test_any_tree_comes_back(
         for path, content in tree.items()
         if not any(other.startswith(f"{path}/") for other in tree)
     }
-    place = tmp_path_factory.mktemp("tree")
+    directory = tmp_path_factory.mktemp("tree")
     members = [
         _file(f"top/{path}", data, 0o755 if executable else 0o644)
         for path, (data, executable) in files.items()
     ]
     # A second directory beside `top` keeps both in the tree.
-    found = _open(_tar(place / "a.tar", *members, _file("other/x")), place / "out.zip")
-    assert set(found.paths()) == {"other/x", *(f"top/{path}" for path in files)}
+    archive = _open(_tar(directory / "a.tar", *members, _file("other/x")), directory / "out.zip")
+    assert set(archive.paths()) == {"other/x", *(f"top/{path}" for path in files)}
     for path, (data, executable) in files.items():
-        assert found.read(f"top/{path}") == Blob(data, EXECUTABLE if executable else REGULAR)
+        assert archive.read(f"top/{path}") == Blob(data, EXECUTABLE if executable else REGULAR)

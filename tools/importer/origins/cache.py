@@ -82,10 +82,10 @@ class Cache:
     def scratch(self) -> Iterator[Path]:
         """Yield a directory for unfinished files, on the cache's file system."""
         with self.writing():
-            place = self.root / "scratch"
-            place.mkdir(parents=True, exist_ok=True)
-            _sweep(place)
-            directory = Path(tempfile.mkdtemp(dir=place))
+            scratches = self.root / "scratch"
+            scratches.mkdir(parents=True, exist_ok=True)
+            _sweep(scratches)
+            directory = Path(tempfile.mkdtemp(dir=scratches))
         try:
             with self.writing():
                 yield directory
@@ -114,10 +114,10 @@ class Cache:
             where = f"{error.filename}: " if error.filename else ""
             raise self.problem(f"{where}{error.strerror or error}") from error
 
-    def problem(self, words: str) -> CacheProblem:
+    def problem(self, message: str) -> CacheProblem:
         """Return the error of a cache that cannot be written; no other origin would help."""
         return CacheProblem(
-            f"cannot write the cache, {self.root}: {words}. Make room there, or set XDG_CACHE_HOME to"
+            f"cannot write the cache, {self.root}: {message}. Make room there, or set XDG_CACHE_HOME to"
             " another directory"
         )
 
@@ -125,8 +125,10 @@ class Cache:
 def user_cache() -> Cache:
     """Return the cache below XDG_CACHE_HOME. Raises UserError if another user could write it."""
     cache = Cache(cache_directory() / "importer")
-    for place in (cache.root, *(cache.root / name for name in _PLACES)):
-        check_own(place, "Delete it, or set XDG_CACHE_HOME to a directory of your own", link=True)
+    for directory in (cache.root, *(cache.root / name for name in _PLACES)):
+        check_own(
+            directory, "Delete it, or set XDG_CACHE_HOME to a directory of your own", link=True
+        )
     return cache
 
 
@@ -144,8 +146,8 @@ def _publish(file: Path, target: Path) -> None:
     os.replace(file, target)
 
 
-def _sweep(place: Path) -> None:
-    for path in place.iterdir():
+def _sweep(scratches: Path) -> None:
+    for path in scratches.iterdir():
         with contextlib.suppress(FileNotFoundError):  # another process sweeps too
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

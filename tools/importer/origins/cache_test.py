@@ -30,23 +30,23 @@ def test_a_file_lies_under_its_hash(tmp_path: Path) -> None:
     cache = Cache(tmp_path / "cache")
     assert cache.file(_SHA256) is None
     _keep(cache.root)
-    kept = cache.file(_SHA256)
-    assert kept is not None
-    assert kept.read_bytes() == _DATA
-    assert kept.stat().st_mode & 0o222 == 0
+    path = cache.file(_SHA256)
+    assert path is not None
+    assert path.read_bytes() == _DATA
+    assert path.stat().st_mode & 0o222 == 0
     assert not list((cache.root / "scratch").iterdir())
 
 
 def test_a_tree_is_made_once(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    made = []
+    outputs = []
 
     def make(out: Path) -> None:
-        made.append(out)
+        outputs.append(out)
         out.write_bytes(b"zip")
 
     assert cache.tree(_SHA256, make) == cache.tree(_SHA256, make)
-    assert len(made) == 1
+    assert len(outputs) == 1
 
 
 def test_a_tree_that_fails_leaves_nothing(tmp_path: Path) -> None:
@@ -104,13 +104,13 @@ def test_a_killed_writer_leaves_no_file_and_its_scratch_goes(tmp_path: Path) -> 
     child.join()
     cache = Cache(tmp_path)
     assert not list(tmp_path.glob("trees/*"))
-    (left,) = (tmp_path / "scratch").iterdir()
+    (leftover,) = (tmp_path / "scratch").iterdir()
     long_ago = time.time() - 2 * 24 * 3600
-    os.utime(left, (long_ago, long_ago))
+    os.utime(leftover, (long_ago, long_ago))
     with cache.locked("one"):  # the lock died with its holder
         tree = cache.tree(_SHA256, _make)
     assert tree.read_bytes() == _DATA
-    assert not left.exists()
+    assert not leftover.exists()
 
 
 def _make(out: Path) -> None:

@@ -191,14 +191,14 @@ def _tell(
 def _failure(
     project: Project, wanted: Wanted, missing: Sequence[NotHereError], passed: Sequence[str]
 ) -> Exception:
-    said = "; ".join(passed) or f"import.json of {project.name} names no origin"
+    reasons = "; ".join(passed) or f"import.json of {project.name} names no origin"
     reached = len(passed) == len(missing) or any(error.complete for error in missing)
     if not missing or not reached:
         return EnvironmentProblem(
-            f"{wanted.name} of {project.name} is out of reach: {said}. Point --origin at a mirror,"
+            f"{wanted.name} of {project.name} is out of reach: {reasons}. Point --origin at a mirror,"
             " a directory or an archive"
         )
     known = [name for error in missing for name in error.known]
     misses = near(wanted.name, known)
     hint = f"Did you mean {', '.join(misses)}?" if misses else "See the releases of the project"
-    return UserError(f"no {wanted.name} of {project.name}: {said}. {hint}")
+    return UserError(f"no {wanted.name} of {project.name}: {reasons}. {hint}")

@@ -147,8 +147,8 @@ def test_the_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = user_cache()
 
     def titles(wanted: Wanted, origin: str | None = None) -> list[str]:
-        found = choice._candidates(project, Lines(), cache, wanted, origin)
-        return [candidate.title for candidate in found]
+        candidates = choice._candidates(project, Lines(), cache, wanted, origin)
+        return [candidate.title for candidate in candidates]
 
     wheels = ["the build's wheel", "another platform's wheel, for its sources"]
     assert titles(Wanted(tag="v1.0")) == [wheels[0], "git", "Debian's source package", wheels[1]]

@@ -96,10 +96,10 @@ class DebianOrigin:
                 fetched = self._archive.download_pinned(
                     text_of(pin, "package"), name, sha256, directory
                 )
-            file, found = self._cache.keep(fetched)
-        if found != sha256:
+            file, digest = self._cache.keep(fetched)
+        if digest != sha256:
             raise UserError(
-                f"{name}: sha256 is {found}, the pin says {sha256}. Distrust the mirror"
+                f"{name}: sha256 is {digest}, the pin says {sha256}. Distrust the mirror"
             )
         return file
 

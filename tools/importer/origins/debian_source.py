@@ -73,12 +73,12 @@ class DebianArchive:
         for origin in self._machine_origins():
             for suite in self._suites:
                 try:
-                    found = self._look(origin, suite, package, upstream, known)
+                    source = self._look(origin, suite, package, upstream, known)
                 except command.CommandError as error:
                     problems.append(f"{suite} at {origin.uri}: {error}")
                     continue
-                if found is not None:
-                    return found
+                if source is not None:
+                    return source
         if not known and problems:
             raise EnvironmentProblem(
                 f"no index of Debian's sources: {'; '.join(problems)}. See that apt reaches a mirror"
@@ -126,14 +126,14 @@ class DebianArchive:
         if self._origins is not None:
             return self._origins
         try:
-            found = apt_origin.origins(
+            origins = apt_origin.origins(
                 codename=apt_origin.codename(), etc=apt_origin.apt_directory()
             )
         except command.CommandError as error:
             raise EnvironmentProblem(str(error)) from error
-        if not found:
+        if not origins:
             raise EnvironmentProblem("this machine's apt sources name no Debian archive")
-        return found
+        return origins
 
     def _look(
         self, origin: Origin, suite: str, package: str, upstream: str, known: list[str]

@@ -69,9 +69,9 @@ _NO_SETTINGS = {
 class GitError(Exception):
     """git failed; the message has its exit status and its output, on one line."""
 
-    def __init__(self, command: str, status: object, words: str) -> None:
-        super().__init__(f"git {command} exited {status}: {words}")
-        self.words = words
+    def __init__(self, command: str, status: object, stderr: str) -> None:
+        super().__init__(f"git {command} exited {status}: {stderr}")
+        self.words = stderr
 
 
 class GitMirror:
@@ -117,15 +117,15 @@ class GitMirror:
         with self._cache.locked(self._lock), self._cache.writing():
             self._prepare()
         try:
-            found = self.read("rev-parse", ["--verify", "--quiet", f"{short}^{{commit}}"])
+            output = self.read("rev-parse", ["--verify", "--quiet", f"{short}^{{commit}}"])
         except GitError:
             return None
-        return found.decode("ascii").strip()
+        return output.decode("ascii").strip()
 
     def read(self, command: str, arguments: list[str]) -> bytes:
         """Run a command on the cached repository. Raises GitError."""
         git = self.git()
-        status, out, words = git.execute(
+        status, out, stderr = git.execute(
             ["git", command, *arguments],
             with_extended_output=True,
             with_exceptions=False,
@@ -133,18 +133,18 @@ class GitMirror:
             strip_newline_in_stdout=False,
         )
         if status:
-            raise GitError(command, status, _one_line(words))
+            raise GitError(command, status, _one_line(stderr))
         return bytes(out)
 
     def git(self) -> Git:
         """Return GitPython's git for the cached repository, without any user settings."""
         git = _git_class()(os.fspath(self.directory))
-        place = {
+        directories = {
             "GIT_DIR": os.fspath(self.directory),
             "GIT_COMMON_DIR": os.fspath(self.directory),
             "GIT_OBJECT_DIRECTORY": os.fspath(self.directory / "objects"),
         }
-        git.update_environment(**_ENVIRONMENT, **_NO_SETTINGS, **place)
+        git.update_environment(**_ENVIRONMENT, **_NO_SETTINGS, **directories)
         return git
 
     def _prepare(self) -> None:
@@ -209,8 +209,8 @@ class GitMirror:
         if self.local is None:
             return {}
         settings = scratch / "config"
-        places = [_quoted(place) for place in (self.local, self.local / ".git")]
-        lines = "".join(f'\tdirectory = "{place}"\n' for place in places)
+        places = [_quoted(path) for path in (self.local, self.local / ".git")]
+        lines = "".join(f'\tdirectory = "{path}"\n' for path in places)
         settings.write_text(f"[safe]\n{lines}", encoding="utf-8")
         return {**_NO_SETTINGS, "GIT_CONFIG_GLOBAL": os.fspath(settings)}
 
@@ -289,11 +289,11 @@ def _run_git(
     git_dir: str | None = None,
     lock: int = -1,
 ) -> str:
-    place = [] if git_dir is None else [f"--git-dir={git_dir}"]
+    location = [] if git_dir is None else [f"--git-dir={git_dir}"]
     git = _git_class()(os.fspath(cwd))
-    status, out, words = git.execute(
+    status, out, stderr = git.execute(
         # coreutils' timeout also ends git if this process was killed.
-        [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *place, command, *arguments],
+        [*_UNSET, "timeout", "-k", "5", str(seconds), "git", *location, command, *arguments],
         with_extended_output=True,
         with_exceptions=False,
         env={**_ENVIRONMENT, **environment},
@@ -302,7 +302,7 @@ def _run_git(
     if status in (124, 137):
         raise GitError(command, status, f"no answer in {seconds} s")
     if status:
-        raise GitError(command, status, _one_line(words))
+        raise GitError(command, status, _one_line(stderr))
     return str(out)
 
 
@@ -316,8 +316,8 @@ def _git_class() -> type[Git]:
     return Git
 
 
-def _one_line(words: object) -> str:
-    text = words.decode("utf-8", "replace") if isinstance(words, bytes) else str(words)
+def _one_line(stderr: object) -> str:
+    text = stderr.decode("utf-8", "replace") if isinstance(stderr, bytes) else str(stderr)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return "; ".join(lines[:3])[:400] or "no message"
 

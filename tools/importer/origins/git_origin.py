@@ -150,9 +150,9 @@ def _resolve(mirror: GitMirror, wanted: Wanted) -> tuple[str, str]:
         names = [f"refs/heads/{wanted.ref}", f"refs/tags/{wanted.ref}", wanted.ref]
     else:
         names = ["HEAD"]
-    found = mirror.refs(*names, *(name + _PEELED for name in names))
+    refs = mirror.refs(*names, *(name + _PEELED for name in names))
     for name in names:
-        commit = found.get(name + _PEELED) or found.get(name)
+        commit = refs.get(name + _PEELED) or refs.get(name)
         if commit:
             return name, commit
     if wanted.ref is not None and _SHORT_COMMIT.fullmatch(wanted.ref):
@@ -170,10 +170,10 @@ def _gone(mirror: GitMirror, pin: Pin, commit: str, error: GitError) -> Exceptio
     """Return the error for an unavailable pinned commit: its ref may name another commit now."""
     name = optional_text(pin, "ref")
     try:
-        found = mirror.refs(name, name + _PEELED) if name else {}
+        refs = mirror.refs(name, name + _PEELED) if name else {}
     except GitError:
         return EnvironmentProblem(f"{mirror.url}: {error}")
-    other = found.get(f"{name}{_PEELED}") or found.get(name or "")
+    other = refs.get(f"{name}{_PEELED}") or refs.get(name or "")
     if other and other != commit:
         return UserError(
             f"{mirror.url}: {name} is {other}, the pin says {commit}, and that commit cannot be had"

@@ -45,10 +45,10 @@ class ArchiveOrigin:
         sha256 = text_of(pin, "sha256")
 
         def make(out: Path) -> None:
-            found = _digest(file)
-            if found != sha256:
+            digest = _digest(file)
+            if digest != sha256:
                 raise UserError(
-                    f"{file}: sha256 is {found}, the pin says {sha256}. Put the archive back, or import"
+                    f"{file}: sha256 is {digest}, the pin says {sha256}. Put the archive back, or import"
                     " from the new one"
                 )
             with self._report.progress(f"Indexing {file.name}"):
@@ -76,18 +76,18 @@ class TreeOrigin:
         if self._path is None:
             raise UserError("no directory is named. Give --origin its path")
         entries = self._entries(self._path)
-        found = hash_entries(entries)
-        label = wanted.tag or f"tree-{found[:_SHORT]}"
-        pin = {"kind": TREE_KIND, "tag": label, "path": os.fspath(self._path), "hash": found}
+        digest = hash_entries(entries)
+        label = wanted.tag or f"tree-{digest[:_SHORT]}"
+        pin = {"kind": TREE_KIND, "tag": label, "path": os.fspath(self._path), "hash": digest}
         return TreeSnapshot(self._path, entries, pin)
 
     def open(self, pin: Pin) -> TreeSnapshot:
         directory = self._path or Path(text_of(pin, "path"))
         entries = self._entries(directory)
-        found, want = hash_entries(entries), text_of(pin, "hash")
-        if found != want:
+        digest, want = hash_entries(entries), text_of(pin, "hash")
+        if digest != want:
             raise UserError(
-                f"{directory}: the tree's hash is {found}, the pin says {want}. Put the files back, or"
+                f"{directory}: the tree's hash is {digest}, the pin says {want}. Put the files back, or"
                 " import from the tree as it is"
             )
         return TreeSnapshot(directory, entries, pin)
@@ -153,14 +153,14 @@ def _entry(directory: Path, path: str) -> Entry:
 
 
 def _files(directory: Path) -> list[str]:
-    found = []
-    for place, directories, files in os.walk(directory):
-        prefix = os.path.relpath(place, directory)
-        links = [name for name in directories if os.path.islink(os.path.join(place, name))]
+    paths = []
+    for folder, directories, files in os.walk(directory):
+        prefix = os.path.relpath(folder, directory)
+        links = [name for name in directories if os.path.islink(os.path.join(folder, name))]
         directories[:] = sorted(set(directories) - {".git", *links})
         names = [name for name in [*files, *links] if name != ".git"]
-        found += names if prefix == "." else [f"{prefix}/{name}" for name in names]
-    return sorted(found)
+        paths += names if prefix == "." else [f"{prefix}/{name}" for name in names]
+    return sorted(paths)
 
 
 def _digest(file: Path) -> str:

@@ -36,25 +36,25 @@ def _tree(tmp_path: Path) -> Path:
 
 
 def test_a_directory(project: Project, tree: Path) -> None:
-    found = resolve(project, Lines(), tag="v1.0.0", origin=str(tree))
-    assert found.pin == {
+    snapshot = resolve(project, Lines(), tag="v1.0.0", origin=str(tree))
+    assert snapshot.pin == {
         "kind": "tree",
         "tag": "v1.0.0",
         "path": str(tree),
         "hash": tree_hash(tree),
     }
-    assert sorted(found.paths()) == ["link", "run", "torch/latin-\udce9", "torch/x.py"]
-    assert found.read("run") == Blob(b"#!", EXECUTABLE)
-    assert found.read("link") == Blob(b"torch", SYMLINK)
-    assert found.read("torch") is None
-    assert (found.label, found.commit, found.natives) == ("v1.0.0", None, False)
-    assert found.carries("anything")
-    assert open_pin(project, Lines(), found.pin).read("torch/x.py") == Blob(b"x\n")
+    assert sorted(snapshot.paths()) == ["link", "run", "torch/latin-\udce9", "torch/x.py"]
+    assert snapshot.read("run") == Blob(b"#!", EXECUTABLE)
+    assert snapshot.read("link") == Blob(b"torch", SYMLINK)
+    assert snapshot.read("torch") is None
+    assert (snapshot.label, snapshot.commit, snapshot.natives) == ("v1.0.0", None, False)
+    assert snapshot.carries("anything")
+    assert open_pin(project, Lines(), snapshot.pin).read("torch/x.py") == Blob(b"x\n")
 
 
 def test_a_directory_without_a_tag_is_named_by_its_hash(project: Project, tree: Path) -> None:
-    found = resolve(project, Lines(), origin=str(tree))
-    assert found.label == f"tree-{tree_hash(tree)[:12]}"
+    snapshot = resolve(project, Lines(), origin=str(tree))
+    assert snapshot.label == f"tree-{tree_hash(tree)[:12]}"
 
 
 def test_a_worktrees_file_of_git_is_no_part(project: Project, tree: Path) -> None:
@@ -63,21 +63,21 @@ def test_a_worktrees_file_of_git_is_no_part(project: Project, tree: Path) -> Non
 
 
 def test_a_directory_that_changes_during_the_import(project: Project, tree: Path) -> None:
-    found = resolve(project, Lines(), origin=str(tree))
+    snapshot = resolve(project, Lines(), origin=str(tree))
     (tree / "torch" / "x.py").write_bytes(b"y\n")
     with pytest.raises(UserError, match="torch/x.py: changed while it was imported"):
-        found.read("torch/x.py")
+        snapshot.read("torch/x.py")
     (tree / "run").unlink()
     with pytest.raises(UserError, match="run: changed while it was imported"):
-        found.read("run")
+        snapshot.read("run")
 
 
 def test_a_directory_that_changed_since_names_both_hashes(project: Project, tree: Path) -> None:
-    found = resolve(project, Lines(), origin=str(tree))
+    snapshot = resolve(project, Lines(), origin=str(tree))
     (tree / "torch" / "x.py").write_bytes(b"y\n")
-    message = f"the tree's hash is {tree_hash(tree)}, the pin says {found.pin['hash']}"
+    message = f"the tree's hash is {tree_hash(tree)}, the pin says {snapshot.pin['hash']}"
     with pytest.raises(UserError, match=message):
-        open_pin(project, Lines(), found.pin)
+        open_pin(project, Lines(), snapshot.pin)
 
 
 def test_directories_that_are_refused(project: Project, tree: Path, tmp_path: Path) -> None:
@@ -102,30 +102,32 @@ def _pack(tree: Path, archive: Path) -> Path:
 @pytest.mark.parametrize("suffix", ["tar", "tar.gz", "tar.xz"])
 def test_an_archive(project: Project, tree: Path, tmp_path: Path, suffix: str) -> None:
     archive = _pack(tree, tmp_path / f"a.{suffix}")
-    found = resolve(project, Lines(), tag="v1.0.0", origin=str(archive))
+    snapshot = resolve(project, Lines(), tag="v1.0.0", origin=str(archive))
     digest = file_digest(archive)
-    assert found.pin == {
+    assert snapshot.pin == {
         "kind": "tarball",
         "tag": "v1.0.0",
         "path": str(archive),
         "sha256": digest,
     }
-    assert sorted(found.paths()) == ["link", "run", "torch/x.py"]
-    assert found.read("run") == Blob(b"#!", EXECUTABLE)
+    assert sorted(snapshot.paths()) == ["link", "run", "torch/x.py"]
+    assert snapshot.read("run") == Blob(b"#!", EXECUTABLE)
     archive.unlink()
-    assert open_pin(project, Lines(), found.pin).read("torch/x.py") == Blob(b"x\n")
+    assert open_pin(project, Lines(), snapshot.pin).read("torch/x.py") == Blob(b"x\n")
 
 
 def test_another_archive_under_the_name(project: Project, tree: Path, tmp_path: Path) -> None:
     archive = _pack(tree, tmp_path / "a.tar")
-    found = resolve(project, Lines(), tag="v1.0.0", origin=str(archive))
-    for kept in (tmp_path / "cache").rglob("*.zip"):
-        kept.unlink()
+    snapshot = resolve(project, Lines(), tag="v1.0.0", origin=str(archive))
+    for cached in (tmp_path / "cache").rglob("*.zip"):
+        cached.unlink()
     (tree / "new").touch()
     _pack(tree, archive)
     digest = file_digest(archive)
-    with pytest.raises(UserError, match=f"sha256 is {digest}, the pin says {found.pin['sha256']}"):
-        open_pin(project, Lines(), found.pin)
+    with pytest.raises(
+        UserError, match=f"sha256 is {digest}, the pin says {snapshot.pin['sha256']}"
+    ):
+        open_pin(project, Lines(), snapshot.pin)
 
 
 def test_what_is_no_origin(project: Project, tmp_path: Path) -> None:

@@ -107,36 +107,36 @@ def _pip(scratch: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _failure(request: Request, result: subprocess.CompletedProcess[str]) -> Exception:
-    said = result.stdout + result.stderr
-    if _HASHES in said:
-        got = re.search(r"Got\s+([0-9a-f]{64})", said)
+    output = result.stdout + result.stderr
+    if _HASHES in output:
+        got = re.search(r"Got\s+([0-9a-f]{64})", output)
         return UserError(
             f"{request.requirement}: sha256 is {got[1] if got else 'another one'}, the pin says"
             f" {request.sha256}. Distrust the index; import again if the new bytes are the right ones"
         )
-    constraint = _CONSTRAINT.search(said)
+    constraint = _CONSTRAINT.search(output)
     if constraint:
         return ConstrainedError(
             f"pip may not fetch {request.requirement}: this machine constrains it to"
             f" '{constraint[1].strip()}' (PIP_CONSTRAINT, or a file that `pip config list` names)."
             " Import a release that it allows, or set PIP_CONSTRAINT to nothing for this command"
         )
-    listed = _VERSIONS.search(said)
+    listed = _VERSIONS.search(output)
     versions = [] if listed is None or listed[1] == "none" else listed[1].split(", ")
     where = request.index or "the indexes that pip is set to"
-    if listed and not any(mark in said for mark in _UNREACHED):
+    if listed and not any(mark in output for mark in _UNREACHED):
         return NotHereError(
             f"no {request.requirement} at {where}",
             known=[f"v{name.partition('+')[0]}" for name in versions],
         )
     return EnvironmentProblem(
         f"pip exited {result.returncode} looking for {request.requirement} at {where}:"
-        f" {_last_error(said)}"
+        f" {_last_error(output)}"
     )
 
 
-def _last_error(said: str) -> str:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def _last_error(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")] or lines
     last = errors[-1].removeprefix("ERROR:").strip().rstrip(".")[:300] if errors else "no message"
     if last == "Exception:":  # pip's own traceback follows; its last line is the reason

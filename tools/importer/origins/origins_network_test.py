@@ -39,17 +39,17 @@ def _project() -> Project:
 def test_a_wheel_is_what_debian_has_of_it(project: Project) -> None:
     wheel = resolve(project, Lines(), tag=_BOTH, origin="wheel")
     source = resolve(project, Lines(), tag=_BOTH, origin="debian")
-    ours, theirs = set(wheel.paths()), set(source.paths())
-    assert ours - theirs == set(), "what the build made passes for upstream's"
-    wrong = sorted(path for path in theirs - ours if wheel.carries(path))
+    wheel_paths, source_paths = set(wheel.paths()), set(source.paths())
+    assert wheel_paths - source_paths == set(), "what the build made passes for upstream's"
+    wrong = sorted(path for path in source_paths - wheel_paths if wheel.carries(path))
     assert wrong == [], "upstream's files that a wheel does not hold, and that would count as gone"
-    for path in sorted(ours):
+    for path in sorted(wheel_paths):
         one, other = wheel.read(path), source.read(path)
         assert one is not None
         assert other is not None
         assert one.oid == other.oid, path
         assert source.carries(path)
-    assert len(ours) > 2000
+    assert len(wheel_paths) > 2000
     assert source.read("setup.py") is not None
     assert not source.carries("third_party/fmt/CMakeLists.txt")
 
@@ -57,13 +57,13 @@ def test_a_wheel_is_what_debian_has_of_it(project: Project) -> None:
 @pytest.mark.parametrize("tag", ["v2.13.0", "v2.14.1"])
 def test_a_release_is_read_fast_and_again(project: Project, tag: str) -> None:
     lines = Lines()
-    found = resolve(project, lines, tag=tag)
-    assert found.label == tag
+    snapshot = resolve(project, lines, tag=tag)
+    assert snapshot.label == tag
     assert any(line.startswith(f"{tag} from ") for line in lines.said)
-    assert found.commit
-    assert found.natives == ("+cpu" in str(found.pin.get("version")))
+    assert snapshot.commit
+    assert snapshot.natives == ("+cpu" in str(snapshot.pin.get("version")))
     started = time.monotonic()
-    again = open_pin(project, lines, found.pin)
+    again = open_pin(project, lines, snapshot.pin)
     modules = sorted(path for path in again.paths() if path.endswith(".py"))
     for path in modules[:: len(modules) // 50]:
         blob = again.read(path)

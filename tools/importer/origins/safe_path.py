@@ -14,16 +14,16 @@ def check_path(path: str, source: str) -> str:
     """Return `path` if it is plain and below the tree. Raises UserError, which names `source`."""
     parts = path.split("/")
     if path.startswith("/"):
-        found = "is absolute"
+        fault = "is absolute"
     elif ".." in parts:
-        found = "has '..' in it"
+        fault = "has '..' in it"
     elif "" in parts or "." in parts or "\0" in path:
-        found = "is not a plain path"
+        fault = "is not a plain path"
     elif is_gits_own(path):
-        found = "is git's own"
+        fault = "is git's own"
     else:
         return path
-    raise UserError(f"{source}: the path {path!r} {found}. Nothing was taken from it; distrust it")
+    raise UserError(f"{source}: the path {path!r} {fault}. Nothing was taken from it; distrust it")
 
 
 def is_gits_own(path: str) -> bool:
@@ -44,14 +44,14 @@ def check_link(path: str, target: str, source: str) -> str:
 def check_nesting(files: Iterable[str], source: str) -> None:
     """Refuse a file below another file or link. Raises UserError."""
     known = set(files)
-    seen: set[str] = set()
+    parents: set[str] = set()
     for path in known:
         parent = posixpath.dirname(path)
-        while parent and parent not in seen:
+        while parent and parent not in parents:
             if parent in known:
                 raise UserError(
                     f"{source}: {path!r} lies below {parent!r}, which is no directory."
                     " Nothing was taken from it; distrust it"
                 )
-            seen.add(parent)
+            parents.add(parent)
             parent = posixpath.dirname(parent)

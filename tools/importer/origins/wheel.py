@@ -122,15 +122,15 @@ class WheelOrigin:
         file = self._cache.file(noted["sha256"]) if noted else None
         if noted is not None and file is not None:
             return _snapshot(file, noted["filename"], noted["sha256"], wanted, self._settings)
-        found = self._first(requests, wanted)
-        self._cache.note(name, {key: text_of(found.pin, key) for key in ("filename", "sha256")})
-        return found
+        snapshot = self._first(requests, wanted)
+        self._cache.note(name, {key: text_of(snapshot.pin, key) for key in ("filename", "sha256")})
+        return snapshot
 
     def _first(
         self, requests: Iterator[Request], wanted: Wanted, pin: Pin | None = None
     ) -> WheelSnapshot:
         """Return the first request that pip can fulfil, or raise the most informative error."""
-        said: list[str] = []
+        reasons: list[str] = []
         known: list[str] = []
         answered = False
         forbidden: ConstrainedError | None = None
@@ -145,12 +145,12 @@ class WheelOrigin:
                 if isinstance(error, NotHereError):
                     answered = True
                     known += error.known
-                said += [text for text in [str(error)] if text not in said]
+                reasons += [text for text in [str(error)] if text not in reasons]
         if forbidden is not None:
             raise forbidden
         if answered:
-            raise NotHereError("; ".join(said), known=known)
-        raise EnvironmentProblem("; ".join(said))
+            raise NotHereError("; ".join(reasons), known=known)
+        raise EnvironmentProblem("; ".join(reasons))
 
     def _fetch(self, request: Request, wanted: Wanted, pin: Pin | None) -> WheelSnapshot:
         label = f"Fetching {request.requirement} with pip"
@@ -306,6 +306,6 @@ def _options_for(filename: str) -> tuple[str, ...]:
 
 def _extra_index(pin: Path) -> str | None:
     """Return the pin's index, which has the builds without CUDA."""
-    found = read_build_pin(pin).get("wheel")
-    index = found.get("extra_index") if isinstance(found, dict) else None
+    settings = read_build_pin(pin).get("wheel")
+    index = settings.get("extra_index") if isinstance(settings, dict) else None
     return index if isinstance(index, str) else None

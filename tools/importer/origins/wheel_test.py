@@ -63,8 +63,8 @@ def test_the_builds_wheel(project: Project, tmp_path: Path) -> None:
     assert not tree.carries("test/test_torch.py")
     assert not tree.carries("torch/version.py")
     assert tree.pin["kind"] == "wheel"
-    (said,) = lines.said
-    assert said.startswith("v2.14.1 from the build's wheel: torch-2.14.1+cpu-cp311-cp311-manylinux")
+    (line,) = lines.said
+    assert line.startswith("v2.14.1 from the build's wheel: torch-2.14.1+cpu-cp311-cp311-manylinux")
 
 
 def test_a_pin_is_read_from_the_cache_and_then_from_pip(project: Project, tmp_path: Path) -> None:
@@ -243,9 +243,9 @@ def test_the_extra_index_of_the_builds_pin(
 def test_a_damaged_file_of_the_cache(project: Project, tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "2.14.1+cpu")
     pin = resolve(project, Lines(), tag="v2.14.1").pin
-    kept = tmp_path / "cache" / "torch_google" / "importer" / "files" / str(pin["sha256"])
-    kept.chmod(0o644)
-    kept.write_bytes(b"")
+    cached = tmp_path / "cache" / "torch_google" / "importer" / "files" / str(pin["sha256"])
+    cached.chmod(0o644)
+    cached.write_bytes(b"")
     with pytest.raises(EnvironmentProblem, match=r"damaged: .*Delete it; it is fetched again"):
         open_pin(project, Lines(), pin)
 
@@ -256,9 +256,9 @@ def test_an_old_tree_is_at_hand_only_while_its_wheel_is_kept(
     wheel = make_wheel(tmp_path / "wheels", "2.14.1+cpu")
     pin = dict(resolve(project, Lines(), tag="v2.14.1").pin)
     wheel.unlink()
-    kept = at_hand(project, Lines(), pin)
-    assert kept is not None
-    assert kept.read("torch/__init__.py") == Blob(b"x = 1\n")
+    snapshot = at_hand(project, Lines(), pin)
+    assert snapshot is not None
+    assert snapshot.read("torch/__init__.py") == Blob(b"x = 1\n")
     shutil.rmtree(tmp_path / "cache")
     assert at_hand(project, Lines(), pin) is None
     assert at_hand(project, Lines(), {"kind": "git", "url": "x", "commit": "y"}) is None

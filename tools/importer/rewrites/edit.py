@@ -31,9 +31,9 @@ def rewritten_call(rule: Rule, text: str) -> str | None:
     if cst.Module([]).code_for_node(call) != f"({plain})":
         return None  # libcst did not reproduce the text: writing it would change other bytes
     for operation in rule.operations:
-        found = m.extract(call, operation.call)
-        if found is not None:
-            path = found[PATH]
+        match = m.extract(call, operation.call)
+        if match is not None:
+            path = match[PATH]
             assert isinstance(path, cst.BaseExpression)
             new = cst.Module([]).code_for_node(_replace(call, path, rule.target, operation))[1:-1]
             return new.replace("\n", "\r\n") if crlf else new
@@ -105,6 +105,6 @@ def _with_import(data: bytes, tree: ast.Module, target: str) -> bytes | None:
             line = (statement.end_lineno or 0) + 1
     if line > len(starts):
         return None  # docstring and code share one line
-    at = starts[line - 1]
+    offset = starts[line - 1]
     newline = b"\r\n" if b"\r\n" in data else b"\n"
-    return data[:at] + f"import {module}".encode() + newline + data[at:]
+    return data[:offset] + f"import {module}".encode() + newline + data[offset:]

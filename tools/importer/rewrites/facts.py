@@ -75,16 +75,16 @@ class Modules:
     def naming(self, tree: Tree, words: Collection[bytes]) -> list[str]:
         """Return the files that contain at least one of the words."""
         known = [self._naming.setdefault(word, {}) for word in words]
-        found = []
+        paths = []
         for path, data in tree.files.items():
             key = tree.ids[path]
             for word, named in zip(words, known, strict=True):
                 if key not in named:
                     named[key] = word in data
                 if named[key]:
-                    found.append(path)
+                    paths.append(path)
                     break
-        return found
+        return paths
 
     def _module(self, path: str, data: bytes, content: str) -> Module | None:
         key = (path, content)

@@ -29,9 +29,9 @@ class Finding:
 
 def refuse(findings: Sequence[Finding], label: str) -> None:
     """Raise UserError with one line if there are findings."""
-    told = []
+    messages = []
     for head in dict.fromkeys((each.rule, each.step) for each in findings):
         alike = "; ".join(each.what for each in findings if (each.rule, each.step) == head)
-        told.append(f"rewrite {head[0]}, {label}: {alike}. {head[1]}")
-    if told:
-        raise UserError(". ".join(told))
+        messages.append(f"rewrite {head[0]}, {label}: {alike}. {head[1]}")
+    if messages:
+        raise UserError(". ".join(messages))

@@ -117,7 +117,7 @@ class Flow:
             if self.marks.get(node, 0) >= level:
                 continue
             self.marks[node] = level
-            pending += [(found, level) for found in self._next(node, level)]
+            pending += [(reached, level) for reached in self._next(node, level)]
 
     def _next(self, node: ast.AST, level: int) -> list[ast.AST]:
         """Return the nodes that are such a path because `node` is."""
@@ -160,7 +160,7 @@ class Flow:
             case ast.For(iter=values, target=target) if values is node:
                 return self._targets(target, level)
             case ast.Assign(targets=targets):
-                return [found for each in targets for found in self._targets(each, level)]
+                return [read for each in targets for read in self._targets(each, level)]
             case ast.AnnAssign(target=target) | ast.AugAssign(target=target):
                 return self._targets(target, level)
             case ast.withitem(optional_vars=ast.expr() as target):
@@ -180,7 +180,7 @@ class Flow:
             callee, arguments = arguments[0], arguments[1:]
         where: int | str | None = keyword
         if node in arguments:
-            where = next(at for at, each in enumerate(arguments) if each is node)
+            where = next(index for index, each in enumerate(arguments) if each is node)
         if where is not None:
             self._pass(callee, where)
         if isinstance(callee, ast.Attribute) and callee.attr in _FILLS:
@@ -206,8 +206,8 @@ class Flow:
         ordered = [*arguments.posonlyargs, *arguments.args]
         if isinstance(parameter, int):
             static = any(_last(each) == "staticmethod" for each in function.decorator_list)
-            at = parameter + (self.module.is_method(function) and not static)
-            parameter = ordered[at].arg if at < len(ordered) else ""
+            index = parameter + (self.module.is_method(function) and not static)
+            parameter = ordered[index].arg if index < len(ordered) else ""
         if parameter in {each.arg for each in (*ordered, *arguments.kwonlyargs)}:
             for load in self.module.loads(function, parameter):
                 self._mark(load, PASSED)
@@ -243,17 +243,17 @@ class Flow:
         match target:
             case ast.Name(id=name):
                 scope = module.scope_of(name, target)
-                found: list[ast.AST] = list(module.loads(scope, name))
-                place = module.function_of(target)
-                if place in module.classes:
-                    found += self._attribute(name)
+                reads: list[ast.AST] = list(module.loads(scope, name))
+                owner = module.function_of(target)
+                if owner in module.classes:
+                    reads += self._attribute(name)
                 elif scope is module.tree and level == OWN:
                     self.exports.add(Export(name, called=False))
-                return found
+                return reads
             case ast.Attribute(attr=attr, value=ast.Name(id="self" | "cls")):
                 return self._attribute(attr)
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
-                return [found for part in parts for found in self._targets(part, level)]
+                return [read for part in parts for read in self._targets(part, level)]
             case ast.Starred(value=value) | ast.Subscript(value=value):
                 return self._targets(value, level)
         return []

@@ -35,40 +35,40 @@ def with_known_calls(rules: Sequence[Rule], data: bytes, where: str) -> tuple[Ru
         rule.name: {label: dict(numbers) for label, numbers in rule.expected.items()}
         for rule in rules
     }
-    seen: dict[tuple[str, ...], int] = {}
+    lines: dict[tuple[str, ...], int] = {}
     for number, line in enumerate(_text(data, where).split("\n"), start=1):
-        place = f"{where}:{number}"
+        position = f"{where}:{number}"
         if not line.strip() or line.startswith("#"):
             continue
         keep, rewrite = _KEEP.fullmatch(line.rstrip()), _REWRITE.fullmatch(line.rstrip())
-        found = keep or rewrite
-        if found is None:
+        match = keep or rewrite
+        if match is None:
             raise UserError(
-                f"{place}: '{line[:60]}' is no line of it. Write `RULE keep PATH::FUNCTION -- REASON` "
+                f"{position}: '{line[:60]}' is no line of it. Write `RULE keep PATH::FUNCTION -- REASON` "
                 "or `RULE rewrite RELEASE PATH xN`"
             )
-        rule = _rule(found["rule"], rules, place)
-        if not rule.covers(found["path"]):
+        rule = _rule(match["rule"], rules, position)
+        if not rule.covers(match["path"]):
             raise UserError(
-                f"{place}: '{found['path']}' is outside the rule {rule.name}. Name a file that it covers"
+                f"{position}: '{match['path']}' is outside the rule {rule.name}. Name a file that it covers"
             )
         key = _key(line)
-        if key in seen:
-            raise UserError(f"{place}: the same as line {seen[key]}. Keep one of them")
-        seen[key] = number
+        if key in lines:
+            raise UserError(f"{position}: the same as line {lines[key]}. Keep one of them")
+        lines[key] = number
         if keep:
             reason = keep["reason"].strip()
             if not reason:
                 raise UserError(
-                    f"{place}: no reason behind `--`. Say why the call works as it is, or delete the line"
+                    f"{position}: no reason behind `--`. Say why the call works as it is, or delete the line"
                 )
             most = int(keep["most"] or 1)
             kept[rule.name].append(Kept(keep["path"], keep["function"], reason, most))
         elif not rule.operations:
-            raise UserError(f"{place}: {rule.name} rewrites nothing. Use `keep`")
+            raise UserError(f"{position}: {rule.name} rewrites nothing. Use `keep`")
         else:
-            row = expected[rule.name].setdefault(found["release"], {})
-            row[found["path"]] = int(found["number"])
+            row = expected[rule.name].setdefault(match["release"], {})
+            row[match["path"]] = int(match["number"])
     return tuple(
         dataclasses.replace(rule, kept=tuple(kept[rule.name]), expected=expected[rule.name])
         for rule in rules
@@ -80,7 +80,7 @@ def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> byte
     lines = data.decode("utf-8").split("\n")
     for finding in findings:
         proposal = _proposal(finding, label)
-        same = [at for at, line in enumerate(lines) if _key(line) == _key(proposal)]
+        same = [index for index, line in enumerate(lines) if _key(line) == _key(proposal)]
         if same and finding.function:  # its reason may also cover one more call
             proposal += lines[same[0]].partition(" --")[2].rstrip()
         block = [
@@ -89,7 +89,7 @@ def with_proposals(data: bytes, findings: Sequence[Finding], label: str) -> byte
             f">>>>>>> {_KEPT_HINT if finding.function else _REWRITE_HINT}",
         ]
         word = " ".join(proposal.split(" ")[:2])
-        alike = [at for at, line in enumerate(lines) if line.startswith(f"{word} ")]
+        alike = [index for index, line in enumerate(lines) if line.startswith(f"{word} ")]
         if same:
             lines[same[0] : same[0] + 1] = block
         elif alike:
@@ -115,12 +115,12 @@ def _key(line: str) -> tuple[str, ...]:
     return (rewrite["rule"], "rewrite", rewrite["release"], rewrite["path"]) if rewrite else ()
 
 
-def _rule(name: str, rules: Sequence[Rule], place: str) -> Rule:
+def _rule(name: str, rules: Sequence[Rule], position: str) -> Rule:
     for rule in rules:
         if rule.name == name:
             return rule
     known = ", ".join(rule.name for rule in rules)
-    raise UserError(f"{place}: no rule '{name}'. Name one of: {known}")
+    raise UserError(f"{position}: no rule '{name}'. Name one of: {known}")
 
 
 def _text(data: bytes, where: str) -> str:

@@ -42,7 +42,7 @@ def test_a_count_of_none_ends_what_an_older_release_had() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "words"),
+    ("line", "message"),
     [
         ("packed-resources keep torch/a.py::f --", r":1: no reason behind `--`"),
         ("packed-resources keep torch/a.py::f", r":1: '.*' is no line of it. Write `RULE keep "),
@@ -53,8 +53,8 @@ def test_a_count_of_none_ends_what_an_older_release_had() -> None:
         ("packed-resources keep torch/a.py::f -- a\n" * 2, r":2: the same as line 1"),
     ],
 )
-def test_a_wrong_line_is_named(line: str, words: str) -> None:
-    with pytest.raises(UserError, match=f"^rewrites.txt{words}"):
+def test_a_wrong_line_is_named(line: str, message: str) -> None:
+    with pytest.raises(UserError, match=f"^rewrites.txt{message}"):
         _loaded(f"{line}\n".encode())
 
 

@@ -73,17 +73,17 @@ class Module:
     @cached_property
     def imports(self) -> dict[str, Import]:
         """The local names that imports bind, anywhere in the file."""
-        found: dict[str, Import] = {}
+        imports: dict[str, Import] = {}
         for node in self._imports:
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     name = alias.name if alias.asname else alias.name.split(".")[0]
-                    found[alias.asname or name] = Import(_slashed(name.split(".")), "")
+                    imports[alias.asname or name] = Import(_slashed(name.split(".")), "")
             else:
                 base = _slashed(self._base(node))
                 for alias in node.names:
-                    found[alias.asname or alias.name] = Import(base, alias.name)
-        return found
+                    imports[alias.asname or alias.name] = Import(base, alias.name)
+        return imports
 
     @property
     def own_files(self) -> Sequence[ast.AST]:

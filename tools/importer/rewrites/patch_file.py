@@ -32,15 +32,15 @@ def patch_files(
     """
     named = {patch.header[HEADER]: patch.name for patch in generated(series)}
     unlisted = [rule.name for rule in rules if rule.operations and rule.name not in named]
-    made = {}
+    patches = {}
     modules = Modules() if modules is None else modules
     tree: Snapshot = snapshot
     for name in [*named, *unlisted]:
         done = run_rule(find_rule(name, rules), tree, label, modules=modules)
         if done.files or name in named:
-            made[named.get(name, f"{name}.patch")] = render_rewrite(done.rule, done.files, tree)
+            patches[named.get(name, f"{name}.patch")] = render_rewrite(done.rule, done.files, tree)
         tree = OverlaySnapshot(tree, done.files)
-    return made
+    return patches
 
 
 def regenerated_patch(

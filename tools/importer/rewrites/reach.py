@@ -83,14 +83,14 @@ class _Search:
         if not new:
             return set()
         handed = {Imported(maker, export) for export in new}
-        words = {export.name.encode() for export in new}
+        names = {export.name.encode() for export in new}
         # A file that uses a name of a module also names the module.
         stem = maker.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
         return {
             user
             for user in self._modules.naming(self._tree, [stem.encode()])
             if user != maker
-            and any(word in self._tree.files[user] for word in words)
+            and any(word in self._tree.files[user] for word in names)
             and self._give(user, handed)
         }
 

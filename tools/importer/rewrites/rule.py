@@ -68,10 +68,10 @@ class Rule:
         """
         order = sorted(self.expected, key=_age)
         upto = [name for name in order if _age(name) <= _age(label)] or order[:1]
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for name in upto:
-            found |= self.expected[name]
-        return {path: number for path, number in found.items() if number}
+            counts |= self.expected[name]
+        return {path: number for path, number in counts.items() if number}
 
 
 _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
@@ -79,7 +79,7 @@ _RELEASE = re.compile(r"v?(\d+(?:\.\d+)*)(.*)")
 
 def _age(label: str) -> tuple[bool, tuple[int, ...], bool, str]:
     """Order releases by number, candidates before them, branches and commits last."""
-    found = _RELEASE.fullmatch(label)
-    if found is None:
+    match = _RELEASE.fullmatch(label)
+    if match is None:
         return (True, (), True, "")
-    return (False, tuple(map(int, found[1].split("."))), not found[2], found[2])
+    return (False, tuple(map(int, match[1].split("."))), not match[2], match[2])

@@ -96,12 +96,12 @@ def examine(
         else:
             changed[path] = Blob(data, blob.mode)
     after = {path: blob.data for path, blob in changed.items()}
-    left = reach({**files, **after}, modules).sites(rule.guarded) if changed else sites
-    told = {(each.path, each.function) for each in findings}
+    remaining = reach({**files, **after}, modules).sites(rule.guarded) if changed else sites
+    known = {(each.path, each.function) for each in findings}
     findings += [
         each
-        for each in _unhandled(rule, _sort_out(rule, left)[1])
-        if (each.path, each.function) not in told
+        for each in _unhandled(rule, _sort_out(rule, remaining)[1])
+        if (each.path, each.function) not in known
     ]
     return Rewritten(
         rule, changed, tuple(site for site, _ in matched), kept, reached.unread, tuple(findings)
@@ -116,9 +116,9 @@ def check_guards(
     Return the files that name a path but that Python could not read: they are not checked. With the
     `modules` of `decisions`, only files that the patches changed are parsed.
     """
-    seen = look(snapshot, rules=rules, modules=modules)
-    refuse(seen.findings, label)
-    return seen.unread
+    guarded = look(snapshot, rules=rules, modules=modules)
+    refuse(guarded.findings, label)
+    return guarded.unread
 
 
 def look(
@@ -147,9 +147,9 @@ def decisions(
     modules: Modules | None = None,
 ) -> dict[str, Decision]:
     """Return the rewritten files of the generated patches (see `decide`). Raises UserError."""
-    made, findings = decide(series, snapshot, label, rules=rules, modules=modules)
+    decided, findings = decide(series, snapshot, label, rules=rules, modules=modules)
     refuse(findings, label)
-    return made
+    return decided
 
 
 def decide(
@@ -164,7 +164,7 @@ def decide(
 
     A file that such a patch no longer changes is returned with upstream's content.
     """
-    made: dict[str, Decision] = {}
+    decided: dict[str, Decision] = {}
     findings: list[Finding] = []
     tree = snapshot
     for patch in generated(series):
@@ -173,20 +173,20 @@ def decide(
         files |= done.files
         findings += done.findings
         tree = OverlaySnapshot(tree, files)
-        made[patch.name] = Resolved(files)
-    return made, tuple(findings)
+        decided[patch.name] = Resolved(files)
+    return decided, tuple(findings)
 
 
 def generated(series: Series) -> list[Patch]:
     """Return the generated patches. Raises UserError if one follows a hand-written patch."""
-    found = [patch for patch in series.patches if HEADER in patch.header]
-    for place, patch in zip(series.patches, found, strict=False):
-        if place is not patch:
+    patches = [patch for patch in series.patches if HEADER in patch.header]
+    for expected, patch in zip(series.patches, patches, strict=False):
+        if expected is not patch:
             raise UserError(
                 f"{series.root / 'series'}:{patch.line}: {patch.name} is made by a rewrite from "
-                f"upstream's own files, but stands behind {place.name}. Move its line up"
+                f"upstream's own files, but stands behind {expected.name}. Move its line up"
             )
-    return found
+    return patches
 
 
 def find_rule(name: str, rules: Sequence[Rule] = RULES) -> Rule:
@@ -217,17 +217,19 @@ def _sort_out(rule: Rule, sites: Sequence[Site]) -> tuple[dict[Kept, tuple[Site,
 
 def _miscounted(rule: Rule, sites: Sequence[Site], snapshot: Snapshot, label: str) -> list[Finding]:
     want = {p: n for p, n in rule.matches_in(label).items() if n and snapshot.carries(p)}
-    found = Counter(site.path for site in sites)
+    counts = Counter(site.path for site in sites)
     step = (
         f"Look whether each should be rewritten, then give {label} its numbers in {TABLE}, or list it "
         "there as kept"
     )
     out = []
-    for path in sorted(path for path in {*want, *found} if want.get(path, 0) != found.get(path, 0)):
+    for path in sorted(
+        path for path in {*want, *counts} if want.get(path, 0) != counts.get(path, 0)
+    ):
         here = tuple(site for site in sites if site.path == path)
-        what = f"{path} has {len(here)}, expected {want.get(path, 0)}"
-        what += "".join(f" [{site}]" for site in here)
-        out.append(Finding(rule.name, path, "", here, what, step))
+        fault = f"{path} has {len(here)}, expected {want.get(path, 0)}"
+        fault += "".join(f" [{site}]" for site in here)
+        out.append(Finding(rule.name, path, "", here, fault, step))
     return out
 
 
@@ -242,7 +244,7 @@ def _unhandled(rule: Rule, sites: Sequence[Site]) -> list[Finding]:
     return _by_function(rule, sites, "left on a path from __file__", step)
 
 
-def _by_function(rule: Rule, sites: Sequence[Site], what: str, step: str) -> list[Finding]:
+def _by_function(rule: Rule, sites: Sequence[Site], fault: str, step: str) -> list[Finding]:
     places: dict[tuple[str, str], list[Site]] = {}
     for site in sites:
         places.setdefault((site.path, site.function), []).append(site)
@@ -252,7 +254,7 @@ def _by_function(rule: Rule, sites: Sequence[Site], what: str, step: str) -> lis
             path,
             function,
             tuple(here),
-            f"{len(here)} {what}: {'; '.join(map(str, here))}",
+            f"{len(here)} {fault}: {'; '.join(map(str, here))}",
             step,
         )
         for (path, function), here in places.items()

@@ -41,9 +41,9 @@ def _rule(expected: Mapping[str, Mapping[str, int]], *kept: Kept) -> Rule:
 
 def _series(root: Path, rule: Rule, files: Mapping[str, bytes]) -> Series:
     (root / "series").write_text("")
-    made = patch_files(load_series(root), _snapshot(files), "v1", rules=[rule])
-    (root / "series").write_text("".join(f"{name}\n" for name in made))
-    for name, data in made.items():
+    patches = patch_files(load_series(root), _snapshot(files), "v1", rules=[rule])
+    (root / "series").write_text("".join(f"{name}\n" for name in patches))
+    for name, data in patches.items():
         (root / name).write_bytes(data)
     return load_series(root)
 
@@ -69,9 +69,9 @@ def test_a_new_call_is_found_where_a_diff_would_not_see_it(tmp_path: Path) -> No
     decided = decisions(series, new, "v2", rules=[known])
     carried = carry(series, record_base(series, _snapshot(_V1)), new, decisions=decided)
     assert [result.outcome for result in carried.results] == [Outcome.RESOLVED]
-    made = regenerated_patch(series.patches[0], new, "v2", rules=[known])
-    assert same_patch(carried.series_files()["packed-resources.patch"], made)
-    assert made.count(b"\n+") - made.count(b"\n+++") == 2
+    patch = regenerated_patch(series.patches[0], new, "v2", rules=[known])
+    assert same_patch(carried.series_files()["packed-resources.patch"], patch)
+    assert patch.count(b"\n+") - patch.count(b"\n+++") == 2
 
 
 def test_the_committed_patch_is_what_the_rule_makes(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ def _free(data: bytes) -> bytes:
 def _count(data: bytes) -> int:
     calls = [b"open(__file__)\n", b"open(\n", b"open(p, ", b"'b').read_text()", b"_read_file(HERE)"]
     text = data.replace(b"\r\n", b"\n") + b"\n"
-    found = sum(text.count(call) for call in calls)
+    count = sum(text.count(call) for call in calls)
     passed = b"\nf(HERE)\n" in text and b"def f(p)" in text
-    return found - (0 if passed else text.count(b"open(p, "))
+    return count - (0 if passed else text.count(b"open(p, "))
 
 
 @settings(max_examples=examples(60), deadline=None)

@@ -45,21 +45,21 @@ def sites_in(flow: Flow, data: bytes) -> tuple[Site, ...]:
     module = flow.module
     calls = {call for node in flow.marks for call in _on(flow, node) if not _writes(call)}
     starts = line_starts(data) if calls else []
-    found = []
+    sites = []
     for call in calls:
         start = starts[call.lineno - 1] + call.col_offset
         end = starts[(call.end_lineno or 0) - 1] + (call.end_col_offset or 0)
         text = data[start:end].decode("utf-8")
         where, name = module.function_of(call), last_name(call.func)
-        place = (module.path, call.lineno, where, name, start, end, text, call.col_offset)
-        found.append(Site(*place))
-    return tuple(sorted(found, key=lambda site: (site.start, site.end)))
+        fields = (module.path, call.lineno, where, name, start, end, text, call.col_offset)
+        sites.append(Site(*fields))
+    return tuple(sorted(sites, key=lambda site: (site.start, site.end)))
 
 
 def line_starts(data: bytes) -> list[int]:
     """Return the offsets of lines, as Python counts them; a byte order mark is skipped."""
     mark = 3 if data.startswith(b"\xef\xbb\xbf") else 0
-    return [mark, *(found.end() for found in _NEWLINE.finditer(data))]
+    return [mark, *(newline.end() for newline in _NEWLINE.finditer(data))]
 
 
 def _on(flow: Flow, node: ast.AST) -> Iterator[ast.Call]:

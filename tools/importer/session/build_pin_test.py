@@ -72,8 +72,8 @@ def test_the_pin_moves_to_what_the_build_then_makes(sample: SampleWheel, tmp_pat
     series.mkdir()
     write_directory(series, carried.files)
     moved = read_pin(sample.pin_file)
-    made = build_tree(sample.wheel, moved, series, sample.seam, tmp_path / "again")
-    assert made.tree_hash == moved.tree_hash
+    build = build_tree(sample.wheel, moved, series, sample.seam, tmp_path / "again")
+    assert build.tree_hash == moved.tree_hash
     site = tmp_path / "again/site/torch"
     assert (site / "__init__.py").read_text() == "word = 'new'\n"
     assert (site / "more.py").exists()

@@ -72,18 +72,18 @@ def hide_conflict(state: Path) -> None:
 
 def unsettled(state: Path, stop: Stop) -> list[Unsettled]:
     """Return the remaining work, in the order of paths: markers and untouched files."""
-    found: list[Unsettled] = []
+    problems: list[Unsettled] = []
     others = [path for path in _laid_out(state) if path not in stop.files]
     for path, file in sorted(stop.files.items()):
         blob = _read(state, path, file)
         known = {mark.encode() for mark in file.marks}
         markers = list(_marker_lines(blob.data if blob else b"", known))
-        found += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
+        problems += [Unsettled(path, line, f"'{text}' is still there") for line, text in markers]
         digest = None if blob is None else hashlib.sha256(blob.data).hexdigest()
         moved = digest is None and bool(others)  # the change moved to the file that replaced it
         if not markers and digest == file.digest and not moved:
-            found.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
-    return found
+            problems.append(Unsettled(path, 0, f"untouched ({file.note or stop.outcome})"))
+    return problems
 
 
 def read_resolution(state: Path, stop: Stop, new: Snapshot) -> Resolved:

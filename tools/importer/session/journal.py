@@ -69,8 +69,8 @@ def recover(workspace: Path, state: Path) -> str | None:
         return roll_back(workspace, state)
     line = None
     if (state / VALID).is_dir():
-        what = roll_forward(workspace, state, check=True)
-        line = f"finished what was interrupted: {what}"
+        description = roll_forward(workspace, state, check=True)
+        line = f"finished what was interrupted: {description}"
     if (state / DONE).is_dir():
         _clear(state)
     shutil.rmtree(state / STAGED, ignore_errors=True)
@@ -102,9 +102,9 @@ def roll_back(workspace: Path, state: Path) -> str | None:
     with _one_line(journal, "the next command goes on taking it back"):
         for number, move in enumerate(journal.moves):
             _move_back(workspace, root, number, move)
-        for made in sorted(journal.made, reverse=True):
-            if (workspace / made).is_dir() and not os.listdir(workspace / made):
-                os.rmdir(workspace / made)
+        for directory in sorted(journal.made, reverse=True):
+            if (workspace / directory).is_dir() and not os.listdir(workspace / directory):
+                os.rmdir(workspace / directory)
         _sync_parents(workspace, journal)
         os.rename(root, state / STAGED)
         sync_directory(state)
@@ -116,9 +116,9 @@ def write_durably(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a new file and sync it to the disk. The caller publishes it with a rename."""
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(handle, left) :]
+        remaining = memoryview(data)
+        while remaining:
+            remaining = remaining[os.write(handle, remaining) :]
         os.fsync(handle)
     finally:
         os.close(handle)
@@ -190,7 +190,7 @@ def _clear(state: Path) -> None:
 
 def _sync_parents(workspace: Path, journal: Journal) -> None:
     parents = {(workspace / move.path).parent for move in journal.moves}
-    above = {(workspace / made).parent for made in journal.made}
+    above = {(workspace / directory).parent for directory in journal.made}
     for parent in sorted(parents | above):
         if parent.is_dir():
             sync_directory(parent)

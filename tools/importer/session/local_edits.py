@@ -71,9 +71,9 @@ def uncommitted(workspace: Path, paths: Sequence[Path]) -> list[str] | None:
     except git.exc.GitCommandNotFound as error:
         raise EnvironmentProblem("git is not on PATH. Install it") from error
     except git.exc.GitCommandError as error:
-        words = str(error.stderr).strip() or str(error)
+        stderr = str(error.stderr).strip() or str(error)
         raise EnvironmentProblem(
-            f"git status ended with {error.status} in {workspace}: {words.splitlines()[-1]}"
+            f"git status ended with {error.status} in {workspace}: {stderr.splitlines()[-1]}"
         ) from error
     assert isinstance(out, bytes)
     return sorted(os.fsdecode(row[3:]) for row in out.split(b"\0") if row)

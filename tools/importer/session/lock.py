@@ -62,7 +62,7 @@ def _acquire(state: Path) -> int:
 
 def _is(path: Path, handle: int) -> bool:
     try:
-        there = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return False
-    return os.path.samestat(there, os.fstat(handle))
+    return os.path.samestat(status, os.fstat(handle))

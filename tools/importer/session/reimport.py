@@ -126,22 +126,22 @@ def replay(
     made_anew, findings = rules.decide(source.series)
     every = {**made_anew, **decisions}
     if findings:
-        whole = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+        full = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
         waiting = [
-            file.new_path for each in whole.results if each.outcome.stops for file in each.files
+            file.new_path for each in full.results if each.outcome.stops for file in each.files
         ]
-        found = {(each.rule, each.path, each.function or None) for each in findings}
+        known = {(each.rule, each.path, each.function or None) for each in findings}
         findings += tuple(
             each
-            for each in rules.look(source.series, whole.files, unsettled=waiting)
-            if (each.rule, each.path, each.function) not in found
+            for each in rules.look(source.series, full.files, unsettled=waiting)
+            if (each.rule, each.path, each.function) not in known
         )
         return Carry(source.series, (rules.stop(findings),), {})
     result = carry(source.series, source.base, new, decisions=every, old=old)
     if result.stopped is None:
-        left = rules.look(source.series, result.files)
-        if left:
-            return Carry(source.series, (*result.results, rules.stop(left)), result.files)
+        findings_left = rules.look(source.series, result.files)
+        if findings_left:
+            return Carry(source.series, (*result.results, rules.stop(findings_left)), result.files)
     return result
 
 
@@ -158,10 +158,10 @@ def forecast(
     if source.base is None:
         return ()
     every = {**rewrites.decide(source.series)[0], **decisions}
-    whole = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
+    full = carry(source.series, source.base, new, decisions=every, keep_going=True, old=old)
     stopped = {each.patch.name for each in result.results}
     return tuple(
-        each for each in whole.results if each.outcome.stops and each.patch.name not in stopped
+        each for each in full.results if each.outcome.stops and each.patch.name not in stopped
     )
 
 

@@ -85,9 +85,9 @@ class Rewrites:
         from tools.importer import rewrites
 
         rules, modules = self._loaded()
-        seen = rewrites.look(OverlaySnapshot(self._new, files), rules=rules, modules=modules)
-        self.unread = seen.unread
-        return tuple(each for each in seen.findings if each.path not in unsettled)
+        guarded = rewrites.look(OverlaySnapshot(self._new, files), rules=rules, modules=modules)
+        self.unread = guarded.unread
+        return tuple(each for each in guarded.findings if each.path not in unsettled)
 
     def check(self, series: Series, files: Mapping[str, Blob | None]) -> None:
         """Raise UserError if the tree, with all patches' `files`, has places that no rule knows."""
@@ -104,9 +104,9 @@ class Rewrites:
         count = len(findings)
         note = f"{count} {'place' if count == 1 else 'places'} that the rules do not know"
         text = rewrites.with_proposals(self.known, findings, self._new.label)
-        told = "; ".join(f"{each.rule}: {each.what}" for each in findings)
+        summary = "; ".join(f"{each.rule}: {each.what}" for each in findings)
         file = FileResult(
-            KNOWN_CALLS, KNOWN_CALLS, Outcome.CONFLICT, Blob(self.known), Blob(text), told
+            KNOWN_CALLS, KNOWN_CALLS, Outcome.CONFLICT, Blob(self.known), Blob(text), summary
         )
         return PatchResult(_DATA, Outcome.CONFLICT, (file,), None, note)
 
@@ -122,12 +122,12 @@ class Rewrites:
 
 def decide_rewrites(series: Series, new: Snapshot, known: bytes = b"") -> dict[str, Decision]:
     """Return the generated patches for the new tree, as decisions. Raises UserError."""
-    made, findings = Rewrites(new, known).decide(series)
+    decisions, findings = Rewrites(new, known).decide(series)
     if findings:
         from tools.importer import rewrites
 
         rewrites.refuse(findings, new.label)
-    return made
+    return decisions
 
 
 def check_rewrites(

@@ -95,9 +95,9 @@ def refuse_unfinished(state: Path) -> None:
             f"{unfinished.inputs['name']} is being edited. Run `import.py refresh` or `abort` first"
         )
     if unfinished is not None:
-        at = f" at {unfinished.stop.patch}" if unfinished.stop else ""
+        position = f" at {unfinished.stop.patch}" if unfinished.stop else ""
         raise UserError(
-            f"{unfinished.command} of {unfinished.project} waits{at}. "
+            f"{unfinished.command} of {unfinished.project} waits{position}. "
             "Run `import.py continue`, `skip` or `abort` first"
         )
 

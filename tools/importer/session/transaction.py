@@ -79,9 +79,9 @@ class Transaction:
         clears = [name for name in clears if (self._state / name).exists()]
         if not moves and not clears:
             return changes
-        made = self._missing_directories(moves)
+        directories = self._missing_directories(moves)
         try:
-            self._stage(moves, Journal(self._what, moves, made, tuple(clears)))
+            self._stage(moves, Journal(self._what, moves, directories, tuple(clears)))
         except OSError as error:
             shutil.rmtree(self._state / STAGED, ignore_errors=True)
             raise EnvironmentProblem(
@@ -100,15 +100,15 @@ class Transaction:
         return changes
 
     def _moves(self, last: Sequence[str]) -> tuple[Move, ...]:
-        found: dict[str, Move] = {}
+        moves: dict[str, Move] = {}
         for path in sorted(self._files):
             data = self._files[path]
             after = None if data is None else hashlib.sha256(data).hexdigest()
             before = digest_of(self._workspace / path)
             if before != after:
-                found[path] = Move(path, before, after)
-        tail = [path for path in last if path in found]
-        return tuple(found[path] for path in [*(p for p in found if p not in tail), *tail])
+                moves[path] = Move(path, before, after)
+        tail = [path for path in last if path in moves]
+        return tuple(moves[path] for path in [*(p for p in moves if p not in tail), *tail])
 
     def _stage(self, moves: Sequence[Move], journal: Journal) -> None:
         stage = self._state / STAGED

@@ -107,10 +107,10 @@ def test_killed_at_any_call_the_next_command_finds_the_old_tree_or_finishes(tmp_
         lay(workspace, {".import/state.json": b"{}"})
         killed = killed_at(number, lambda root=workspace: publish(root))  # type: ignore[misc]
         begun = pending(workspace / ".import")
-        said = recover(workspace, workspace / ".import")
+        message = recover(workspace, workspace / ".import")
         now = tree(workspace)
         assert now in (OLD, NEW), number
-        assert not said or begun
+        assert not message or begun
         assert not begun or now == NEW
         # What the command was working from ends with the publication, and not before.
         assert (workspace / ".import/state.json").exists() == (now == OLD)
@@ -128,8 +128,8 @@ def test_killed_at_any_call_abort_takes_everything_back(tmp_path: Path) -> None:
         lay(workspace, OLD)
         killed = killed_at(number, lambda root=workspace: publish(root))  # type: ignore[misc]
         begun = (workspace / ".import/publish").exists()
-        said = roll_back(workspace, workspace / ".import")
-        assert (said is not None) == begun
+        message = roll_back(workspace, workspace / ".import")
+        assert (message is not None) == begun
         recover(workspace, workspace / ".import")
         if begun:
             assert tree(workspace) == OLD, number

@@ -63,13 +63,13 @@ def test_what_is_written_is_read_again(unfinished: Unfinished) -> None:
 def test_killed_while_writing_it_is_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     old = Unfinished("import", "torch", {})
     new = Unfinished("import", "torch", {}, {"a.patch": Skip()})
-    found: list[Unfinished | None] = []
+    states: list[Unfinished | None] = []
     write_unfinished(tmp_path, old)
-    while killed_at(len(found), lambda: write_unfinished(tmp_path, new)):
-        found.append(read_unfinished(tmp_path))
-        assert found[-1] in (old, new)
+    while killed_at(len(states), lambda: write_unfinished(tmp_path, new)):
+        states.append(read_unfinished(tmp_path))
+        assert states[-1] in (old, new)
         write_unfinished(tmp_path, old)
-    assert found[0] == old
+    assert states[0] == old
     assert read_unfinished(tmp_path) == new
 
 

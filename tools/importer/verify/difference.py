@@ -42,15 +42,17 @@ class Difference:
         }
 
 
-def compare(where: str, want: Mapping[str, Entry], found: Mapping[str, Entry]) -> list[Difference]:
-    """Return the differences of `found` from `want`, sorted by path.
+def compare(
+    where: str, want: Mapping[str, Entry], entries: Mapping[str, Entry]
+) -> list[Difference]:
+    """Return the differences of `entries` from `want`, sorted by path.
 
     A path whose bytes and mode both differ gives two differences. Digests of both sides must be of
     the same kind (sha256, or git's blob ids). kind (sha256, or git's blob ids).
     """
     differences: list[Difference] = []
-    for path in sorted(want.keys() | found.keys()):
-        expected, actual = want.get(path), found.get(path)
+    for path in sorted(want.keys() | entries.keys()):
+        expected, actual = want.get(path), entries.get(path)
         if actual is None:
             differences.append(Difference(where, Kind.MISSING, path))
         elif expected is None:

@@ -17,12 +17,12 @@ _ENTRIES = st.dictionaries(
 
 
 @settings(max_examples=examples(100))
-@given(want=_ENTRIES, found=_ENTRIES)
-def test_differences_say_how_to_get_back(want: dict[str, Entry], found: dict[str, Entry]) -> None:
-    fixed = dict(found)
-    for difference in compare("tree", want, found):
+@given(want=_ENTRIES, entries=_ENTRIES)
+def test_differences_say_how_to_get_back(want: dict[str, Entry], entries: dict[str, Entry]) -> None:
+    fixed = dict(entries)
+    for difference in compare("tree", want, entries):
         path = difference.path
-        assert want.get(path) != found.get(path)
+        assert want.get(path) != entries.get(path)
         if difference.kind is Kind.EXTRA:
             del fixed[path]
         elif difference.kind is Kind.MISSING:

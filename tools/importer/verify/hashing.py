@@ -85,8 +85,8 @@ def hash_wheel(wheel: Path, report: Report) -> WheelContents:
             for archive in opened:
                 archive.close()
     return WheelContents(
-        {item.filename: found for item, found in results if isinstance(found, Member)},
-        {item.filename: found for item, found in results if isinstance(found, str)},
+        {item.filename: result for item, result in results if isinstance(result, Member)},
+        {item.filename: result for item, result in results if isinstance(result, str)},
     )
 
 

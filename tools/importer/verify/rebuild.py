@@ -34,9 +34,9 @@ def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) ->
     """
     differences: list[Difference] = []
     with report.progress("Checking the wheel"):
-        found = file_digest(wheel)
-    if found != pin.wheel_sha256:
-        note = f"sha256 {found}, {pin.file} wants {pin.wheel_sha256}"
+        digest = file_digest(wheel)
+    if digest != pin.wheel_sha256:
+        note = f"sha256 {digest}, {pin.file} wants {pin.wheel_sha256}"
         differences.append(Difference("pin", Kind.CHANGED, str(wheel), note))
     contents = hash_wheel(wheel, report)
     differences += check_record(wheel, contents)
@@ -48,13 +48,13 @@ def rebuild(wheel: Path, pin: Pin, patches: Path, seam: Path, report: Report) ->
     except (ApplyError, SeriesError) as error:
         differences.append(Difference("series", Kind.DAMAGED, patches.name, str(error)))
         return Rebuilt(None, None, {}, tuple(differences))
-    for name, stated, wanted in (
+    for name, stated, pinned in (
         ("version", build.version, pin.version),
         ("commit", build.commit, pin.commit),
         ("tree_hash", build.tree_hash, pin.tree_hash),
     ):
-        if stated != wanted:
-            note = f"{name} is {wanted}, the rebuilt tree has {stated}"
+        if stated != pinned:
+            note = f"{name} is {pinned}, the rebuilt tree has {stated}"
             differences.append(Difference("pin", Kind.CHANGED, pin.file, note))
     entries = {path: member.entry for path, member in build.members.items()}
     return Rebuilt(build.tree_hash, build.series_digest, entries, tuple(differences))

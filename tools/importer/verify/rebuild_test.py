@@ -55,8 +55,8 @@ def test_every_path_of_a_tree_is_named(sample: SampleWheel, tmp_path: Path) -> N
     (site / "torch" / "lib" / "libtorch_cpu.so").unlink()
     (site / "torch" / "left").mkdir()
     (site / "torch" / "left" / "over").touch()
-    found = compare("tree", _rebuild(sample).entries, hash_tree(site, _QUIET))
-    assert [(each.kind.value, each.path) for each in found] == [
+    differences = compare("tree", _rebuild(sample).entries, hash_tree(site, _QUIET))
+    assert [(each.kind.value, each.path) for each in differences] == [
         ("changed", "torch/__init__.py"),
         ("mode", "torch/bin/torch_shm_manager"),
         ("extra", "torch/left/over"),
@@ -70,8 +70,8 @@ def test_a_damaged_member_is_named(sample: SampleWheel) -> None:
     with zipfile.ZipFile(sample.wheel) as archive:
         item = archive.getinfo("torch/lib/libtorch_cpu.so")
     data = bytearray(sample.wheel.read_bytes())
-    at = item.header_offset + 30 + len(item.filename) + 5
-    data[at] ^= 0xFF
+    offset = item.header_offset + 30 + len(item.filename) + 5
+    data[offset] ^= 0xFF
     sample.wheel.write_bytes(data)
     rebuilt = _rebuild(sample)
     assert _found(rebuilt) == [
@@ -86,8 +86,8 @@ def test_members_are_held_against_the_record(sample: SampleWheel) -> None:
     files = {**FILES, "torch/__init__.py": b"word = 'new'\n", "torch/more.py": b""}
     sample.pack(files, record=record)
     sample.write_pin()
-    found = _rebuild(sample)
-    assert [each for each in _found(found) if each[0] == "wheel"] == [
+    rebuilt = _rebuild(sample)
+    assert [each for each in _found(rebuilt) if each[0] == "wheel"] == [
         ("wheel", "changed", "torch/__init__.py"),
         ("wheel", "missing", "torch/gone.py"),
         ("wheel", "extra", "torch/more.py"),

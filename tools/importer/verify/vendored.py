@@ -27,7 +27,7 @@ class VendoredTree:
     entries: dict[str, Entry]
 
 
-def read_vendored(path: Path, at: str, branch: str | None = None) -> VendoredTree:
+def read_vendored(path: Path, destination: str, branch: str | None = None) -> VendoredTree:
     """Read a vendored tree from the commit of `branch`, or of HEAD. Raises UserError."""
     repository = Repository.open(path)
     try:
@@ -35,35 +35,37 @@ def read_vendored(path: Path, at: str, branch: str | None = None) -> VendoredTre
         commit = repository.find(name)
         if commit is None:
             raise UserError(f"{path}: no commit at {name}. Name a branch with --branch")
-        at = check_destination(at, repository, commit)
-        last = last_vendored(repository, commit, at)
+        destination = check_destination(destination, repository, commit)
+        last = last_vendored(repository, commit, destination)
         if last is None:
             raise UserError(
-                f"{path}: no commit of {name} says that it vendored {at}. `import.py vendor` does"
+                f"{path}: no commit of {name} says that it vendored {destination}. `import.py vendor` does"
             )
         kept = Globs(last.labels.keep)
-        files = repository.files_at(commit, at)
+        files = repository.files_at(commit, destination)
     finally:
         repository.close()
     entries = {name: Entry(file.mode, file.oid) for name, file in files.items() if name not in kept}
-    return VendoredTree(f"{path}:{at}", last.labels, entries)
+    return VendoredTree(f"{path}:{destination}", last.labels, entries)
 
 
 def check_vendored(
-    found: VendoredTree, patched: Snapshot, series_digest: str, report: Report
+    vendored: VendoredTree, patched: Snapshot, series_digest: str, report: Report
 ) -> list[Difference]:
     """Return the differences of a vendored tree from `patched`, upstream plus the series."""
-    kept = Globs(found.labels.keep)
+    kept = Globs(vendored.labels.keep)
     differences = []
-    if found.labels.series != series_digest:
-        note = f"{found.labels.series[:16]}, the series here is {series_digest[:16]}"
+    if vendored.labels.series != series_digest:
+        note = f"{vendored.labels.series[:16]}, the series here is {series_digest[:16]}"
         differences.append(Difference(_WHERE, Kind.CHANGED, "Series-Digest", note))
     paths = sorted(path for path in patched.paths() if path not in kept)
     want: dict[str, Entry] = {}
-    with report.progress(f"Reading {found.labels.project} {found.labels.tag}", len(paths)) as step:
+    with report.progress(
+        f"Reading {vendored.labels.project} {vendored.labels.tag}", len(paths)
+    ) as step:
         for path in paths:
             blob = patched.read(path)
             step.advance()
             if blob is not None:
                 want[path] = Entry(blob.mode, blob.oid)
-    return differences + compare(_WHERE, want, found.entries)
+    return differences + compare(_WHERE, want, vendored.entries)

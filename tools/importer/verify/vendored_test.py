@@ -47,8 +47,8 @@ def _repo(tmp_path: Path) -> Path:
 def _found(repo: Path, series: str = _SERIES) -> list[tuple[str, str]]:
     tree = read_vendored(repo, _AT)
     assert tree.labels.tag == "v1"
-    found = check_vendored(tree, _TREE, series, Lines())
-    return [(each.kind.value, each.path) for each in found]
+    differences = check_vendored(tree, _TREE, series, Lines())
+    return [(each.kind.value, each.path) for each in differences]
 
 
 def test_what_was_vendored_is_the_same(repo: Path) -> None:
