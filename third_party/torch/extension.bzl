@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The module extension `torch`: `@torch`, and the two repositories that it may be.
+"""The module extension `torch`: `@torch`, and the two repositories that it can refer to.
 
-`@torch_release` is the pinned wheel with its series, `@torch_source` a release from its source. Which
-of them is fetched, a build says by //third_party/torch:release.
+`@torch_release` is the pinned wheel, patched. `@torch_source` is a release compiled from source.
+The flag //third_party/torch:release selects which of them a build fetches.
 """
 
 load("//third_party/torch/source:source.bzl", "torch_source_repository")

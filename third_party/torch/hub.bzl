@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`@torch`: the names that everybody uses, for the release that the build is set to.
+"""`@torch`: aliases to the targets of the selected release.
 
-Nothing else is in it, so that a release which is not chosen is not fetched.
+It contains nothing else, so the other release is not fetched.
 """
 
-# Name -> the target in the repository of a wheel, and in that of a source tree.
+# Name -> (target in @torch_release, target in @torch_source).
 _TARGETS = {
     "SOURCE_INFO.json": ("SOURCE_INFO.json", "SOURCE_INFO.json"),
     "cc": ("cc", "cc"),
@@ -35,5 +35,5 @@ def _torch_hub_impl(rctx):
 
 torch_hub_repository = repository_rule(
     implementation = _torch_hub_impl,
-    doc = "Aliases to the chosen release.",
+    doc = "Aliases to the selected release.",
 )

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What says something of one release of torch alone."""
+"""Constraints for targets that work with only one of the two torch releases."""
 
-# The value of a rule's `target_compatible_with`. Elsewhere a wildcard leaves the target out, and who
-# names it reads the constraint's name.
+# A value for `target_compatible_with`. In other builds, wildcards skip the target, and naming it is
+# an error that has the constraint's name.
 ONLY_FROM_SOURCE = select({
     "//third_party/torch:from_source": [],
     "//conditions:default": ["//third_party/torch:needs_config_static"],
 })
 
-# What is made for the published wheel, or stands in for what torch brings when it is compiled here.
+# For targets that need the published wheel, or that replace something the compiled release
+# contains.
 ONLY_FROM_WHEEL = select({
     "//third_party/torch:from_source": ["//third_party/torch:needs_published_wheel"],
     "//conditions:default": [],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The repository rules behind `@torch_release`: pinned wheel + patch series + seam + BUILD overlay.
 
-The wheel has a repository of its own, so that an edit of a patch downloads nothing.
+The wheel has its own repository, so that an edit of a patch downloads nothing.
 """
 
 load("//third_party/pypi:fetch_wheel.bzl", "fetch_wheel")
@@ -11,7 +11,7 @@ _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch:BUILD.torch.bazel")
 _WHEEL_TARGETS = Label("//third_party/pypi:wheel_targets.bzl")
 
-# Named here so that an edit of any of them makes the repository anew.
+# Listed so that an edit of any of them runs the repository rule again.
 _SCRIPT = Label("//third_party/torch:unpack.py")
 _MODULES = [
     Label("//tools/importer:__init__.py"),
@@ -52,7 +52,7 @@ torch_wheel_repository = repository_rule(
     implementation = _torch_wheel_repository_impl,
     doc = "The pinned wheel, as published.",
     attrs = {
-        "extra_index": attr.string(doc = "Asked when the user's own indexes lack the wheel."),
+        "extra_index": attr.string(doc = "Queried if the user's own indexes lack the wheel."),
         "filename": attr.string(mandatory = True),
         "sha256": attr.string(mandatory = True),
         "version": attr.string(mandatory = True),
@@ -91,11 +91,11 @@ def _torch_repository_impl(rctx):
 
 torch_repository = repository_rule(
     implementation = _torch_repository_impl,
-    doc = "The patched tree of torch in `site/`, and what it was made from in SOURCE_INFO.json.",
+    doc = "torch's patched tree in `site/`, and its origin in SOURCE_INFO.json.",
     attrs = {
         "filename": attr.string(mandatory = True, doc = "The wheel in @torch_wheel."),
-        "requires": attr.string_list(doc = "Names in `@pypi` of the wheels that torch needs."),
-        "tag": attr.string(mandatory = True, doc = "Names the directory of the series."),
+        "requires": attr.string_list(doc = "Names of the wheels in `@pypi` that torch needs."),
+        "tag": attr.string(mandatory = True, doc = "Tag, and directory name of the series."),
         "version": attr.string(mandatory = True),
     },
 )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`agreement_test`: files mean the same together as each does by itself.
+"""`agreement_test`: checks that files mean the same when they are compiled as one unit.
 
-It compiles them twice, both ways, without optimisation: longer than the build itself. So nothing asks for
-it but whoever changed the chunks: see README.md.
+It compiles them as a unit and one by one, without optimisation. That takes longer than the build, so
+run it by hand after a change of the chunks: see README.md.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_library")
@@ -37,7 +37,7 @@ def _agreement_impl(ctx):
 
 _agreement = rule(
     implementation = _agreement_impl,
-    doc = "A report, of which the first line says whether two libraries agree.",
+    doc = "A report whose first line says whether two libraries agree.",
     attrs = {
         "apart": attr.label(mandatory = True, providers = [CcInfo]),
         "together": attr.label(mandatory = True, providers = [CcInfo]),
@@ -72,18 +72,18 @@ _agreement_test = rule(
 )
 
 def agreement_report(name, source, members, copts = [], **kwargs):
-    """What `members` refer to in the unit `source`, compared with what they do by themselves.
+    """Compares the references of `members` in the unit `source` with those of each file alone.
 
     Args:
-      name: of the report.
+      name: name of the report.
       source: the file that includes all of `members`.
       members: paths of C++ files.
-      copts: of the unit; optimisation goes.
-      **kwargs: of both cc_library (local_defines, deps).
+      copts: compiler options of the unit; optimisation is turned off.
+      **kwargs: passed to both cc_library targets (local_defines, deps).
     """
     kwargs = dict(
         kwargs,
-        # Every function in a section of its own, every call in a relocation.
+        # Each function in its own section, each call a relocation.
         copts = copts + ["-O0", "-ffunction-sections", "-fdata-sections", "-U_FORTIFY_SOURCE"],
         tags = ["manual"],
         visibility = ["//visibility:private"],
@@ -98,7 +98,7 @@ def agreement_report(name, source, members, copts = [], **kwargs):
     )
 
 def agreement_test(name, **kwargs):
-    """A test that files mean the same in a unit as by themselves: arguments of agreement_report."""
+    """Tests that files mean the same as a unit. Takes agreement_report's arguments."""
     agreement_report(name = name + ".report", **kwargs)
     _agreement_test(
         name = name,

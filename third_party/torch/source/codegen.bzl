@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_codegen`: upstream's own generators, run by our interpreter.
+"""`torch_codegen`: runs upstream's code generators with our interpreter.
 
-Headers come as one directory (seven thousand files: one input for whoever compiles), sources one by
-one, so that each is an action.
+The seven thousand headers are one directory, so a compilation has one input for them. Sources are
+separate files, so each is compiled by its own action.
 """
 
 load("@rules_python//python:defs.bzl", "PyInfo")
@@ -30,7 +30,7 @@ def _torch_codegen_impl(ctx):
         outputs = [headers] + sources.values(),
         mnemonic = "TorchCodegen",
         progress_message = "Generating torch's %s" % ctx.attr.generator,
-        # Python's C loader of YAML is loaded from its wheel.
+        # PyYAML's C extension is loaded from its wheel.
         use_default_shell_env = True,
     )
     return [
@@ -45,7 +45,7 @@ torch_codegen = rule(
     attrs = {
         "deps": attr.label_list(doc = "Wheels that the generator imports.", providers = [PyInfo]),
         "generator": attr.string(mandatory = True, values = ["aten", "autograd"]),
-        "headers": attr.string(mandatory = True, doc = "The directory of headers: a root of includes."),
+        "headers": attr.string(mandatory = True, doc = "The directory of headers, an include root."),
         "outs": attr.output_list(mandatory = True, doc = "Sources, each below `sources`."),
         "root": attr.label(
             allow_single_file = True,
@@ -57,7 +57,7 @@ torch_codegen = rule(
         "_python": attr.label(
             default = Label("//third_party/python:python3"),
             allow_single_file = True,
-            # The one that goes into programs: building CPython a second time would buy nothing.
+            # The programs' interpreter, so that CPython is built only once.
             cfg = "target",
         ),
         "_script": attr.label(

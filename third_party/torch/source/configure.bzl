@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`configured_header`: what CMake's configure_file makes of a template, from values that are data."""
+"""`configured_header`: expands a template as CMake's configure_file does."""
 
 def _configured_header_impl(ctx):
-    # CMake's two forms of a value and its form of a condition. A condition that is not named is off.
+    # CMake has two forms for a value and one for a condition. Conditions not in `on` are off.
     substitutions = {}
     for name, value in ctx.attr.values.items():
         substitutions["@%s@" % name] = value
         substitutions["${%s}" % name] = value
     for name in ctx.attr.on:
-        # The end of the line belongs to it: names begin with each other.
+        # Match the end of the line, because one name may be a prefix of another.
         substitutions["#cmakedefine %s\n" % name] = "#define %s\n" % name
     substitutions["#cmakedefine "] = "// off: "
     ctx.actions.expand_template(
@@ -21,7 +21,7 @@ def _configured_header_impl(ctx):
 configured_header = rule(
     implementation = _configured_header_impl,
     attrs = {
-        "on": attr.string_list(doc = "Conditions that hold."),
+        "on": attr.string_list(doc = "Conditions that are true."),
         "out": attr.output(mandatory = True),
         "template": attr.label(allow_single_file = True, mandatory = True),
         "values": attr.string_dict(),

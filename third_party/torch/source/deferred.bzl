@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`deferred_registrations`: static constructors that run when somebody asks, not before main.
+"""`deferred_registrations`: static constructors that run on demand, not before main.
 
-torch registers its operators in some thousand constructors: half a second of every process, also of
-those that never import it. Their section gets another name here; `static_init.c` runs them when
-`torch._C` is imported. `deferred_library` does the same for one library, in a section of its own: for
-what registers kernels with torch, and so has to come after it.
+torch registers its operators in about a thousand constructors. They would cost every process half a
+second, even if it never imports torch. Here their section is renamed, and `static_init.c` runs them
+when `torch._C` is imported. `deferred_library` gives one library its own section: a library that
+registers kernels with torch must run its constructors after torch's.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
@@ -13,7 +13,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 _SECTION = "torch_init_array"
 
 def _rename(ctx, objcopy, cc, archive, section):
-    """An archive with the section renamed in each of its objects."""
+    """Return an archive in which the section of each object is renamed to `section`."""
     output = ctx.actions.declare_file("%s/%s" % (ctx.label.name, archive.short_path.replace("../", "")))
     arguments = ctx.actions.args()
     arguments.add("--rename-section", ".init_array=%s,alloc,load,data,contents" % section)
@@ -29,7 +29,7 @@ def _rename(ctx, objcopy, cc, archive, section):
     return output
 
 def _deferred(ctx, linker_input, section):
-    """A linker input with all of its constructors in a section of this name."""
+    """Return a linker input that has all its constructors in the section `section`."""
     cc = find_cc_toolchain(ctx)
     features = cc_common.configure_features(ctx = ctx, cc_toolchain = cc)
     objcopy = cc.objcopy_executable
@@ -52,8 +52,8 @@ def _deferred(ctx, linker_input, section):
     )
 
 def _linked(ctx, linker_inputs):
-    # A linker that drops unused sections has to keep the constructors, which nobody names but by the
-    # ends of their section.
+    # A linker that drops unused sections must keep the constructors: only the symbols for the start
+    # and end of their section refer to them.
     kept = cc_common.create_linker_input(
         owner = ctx.label,
         user_link_flags = depset(["-Wl,-z,nostart-stop-gc"]),
@@ -67,8 +67,8 @@ def _deferred_registrations_impl(ctx):
     inputs = ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list()
     ours = [each for each in inputs if each.owner.workspace_name == here]
 
-    # Bazel links what depends before what it depends on. Constructors run in the order of linking, and
-    # theirs have to run the other way round.
+    # Bazel links a library before its dependencies, and constructors run in link order. But a
+    # library's constructors must run after those of its dependencies.
     return _linked(
         ctx,
         [_deferred(ctx, each, _SECTION) for each in reversed(ours)] +
@@ -77,7 +77,7 @@ def _deferred_registrations_impl(ctx):
 
 deferred_registrations = rule(
     implementation = _deferred_registrations_impl,
-    doc = "The same libraries; those of this rule's repository have their constructors deferred.",
+    doc = "The same libraries, with deferred constructors in those of this rule's repository.",
     attrs = {"library": attr.label(mandatory = True, providers = [CcInfo])},
     fragments = ["cpp"],
     toolchains = use_cc_toolchain(),
@@ -92,7 +92,7 @@ def _deferred_library_impl(ctx):
 
 deferred_library = rule(
     implementation = _deferred_library_impl,
-    doc = "One library without what it depends on, its constructors from __start_ to __stop_SECTION.",
+    doc = "One library without its dependencies, its constructors from __start_ to __stop_SECTION.",
     attrs = {
         "library": attr.label(mandatory = True, providers = [CcInfo]),
         "section": attr.string(mandatory = True),

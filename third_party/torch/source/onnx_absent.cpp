@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What torch asks of its TorchScript exporter to ONNX, answered by a build that
-// has none: it would bring in ONNX and protobuf. The enumerations that Python
-// code names are there, so that `import torch.onnx` works; exporting says why
-// it does not.
+// Stubs for torch's TorchScript exporter to ONNX, which would need ONNX and
+// protobuf. They define the enumerations that Python code uses, so that
+// `import torch.onnx` works. Exporting raises an error that gives the reason.
 
 #include <torch/csrc/jit/passes/onnx/helper.h>
 #include <torch/csrc/jit/serialization/export.h>
@@ -21,7 +20,7 @@ namespace {
       "with torch.export");
 }
 
-// The numbers of ONNX's own schema, onnx.proto3: TensorProto.DataType.
+// The values of TensorProto.DataType in ONNX's schema, onnx.proto3.
 enum class DataType {
   kUndefined = 0,
   kFloat = 1,
@@ -46,8 +45,8 @@ enum class DataType {
   kFloat8E5M2FNUZ = 20,
 };
 
-// The exporter's functions of torch._C: its Python half begins by calling one,
-// and so does the converter from TorchScript to torch.export.
+// The exporter's functions in torch._C. Its Python code first calls one of
+// them, and so does the converter from TorchScript to torch.export.
 const char* const kFunctions[] = {
     "_jit_pass_onnx_remove_print",
     "_jit_pass_onnx_preprocess_caffe2",
@@ -162,7 +161,7 @@ std::string serialize_model_proto_to_string(
 
 void check_onnx_proto(const std::string&) { Absent("check_onnx_proto"); }
 
-// These two know nothing of ONNX: they are how Python code adds to a block.
+// These two do not need ONNX: Python code uses them to add to a block.
 Node* addNodeToBlock(Block* block, Symbol kind, ArrayRef<Value*> inputs) {
   Node* node = block->appendNode(block->owningGraph()->create(kind));
   for (Value* input : inputs) node->addInput(input);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the static build is set: the compiler's options, and what CMake would have configured."""
+"""The settings of the static build: compiler options, and the values that CMake would configure."""
 
-# Every unit's, in every mode of the build: an unoptimised libtorch is of no use.
+# For every unit, in every compilation mode: an unoptimised libtorch would be useless.
 COPTS = [
     "-O2",
     "-g0",
@@ -49,7 +49,7 @@ ATEN_CONFIG = {
     "CAFFE2_STATIC_LINK_CUDA_INT": "0",
 }
 
-# Its strings are what `torch.__config__.show()` prints.
+# `torch.__config__.show()` prints these strings.
 CAFFE2_MACROS = {
     "BLAS_INFO": "open",
     "CMAKE_BUILD_TYPE": "Release",
@@ -88,7 +88,7 @@ CAFFE2_MACROS = {
 }
 
 def version_macros(version):
-    """Returns what torch/csrc/api/include/torch/version.h defines."""
+    """Return the macros that torch/csrc/api/include/torch/version.h defines."""
     major, minor, patch = version.split(".")
     return {
         "TORCH_VERSION_MAJOR": major,

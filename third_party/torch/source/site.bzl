@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_site`: the Python half of a release, with what the build adds to it.
+"""`torch_site`: a release's Python sources, with the files that the build adds.
 
-That is modules that its generators write, and headers for what is compiled at run time.
+Those are generated modules, and headers for code that is compiled at run time.
 """
 
 def _include_path(file, roots):
-    """The path by which a header is included: of its repository, less one of the roots."""
+    """Return the path by which a header is included: relative to a root in its repository."""
     path = file.short_path
     if path.startswith("../"):
         path = path.split("/", 2)[2]
@@ -46,13 +46,13 @@ torch_site = rule(
     attrs = {
         "generated": attr.label(
             allow_single_file = True,
-            doc = "The directory of what a generator wrote, as a root of imports.",
+            doc = "The directory of generated files, an import root.",
             mandatory = True,
         ),
-        "generated_modules": attr.string_list(doc = "Those of its files that belong to the site."),
-        "headers": attr.label_list(allow_files = True, doc = "They become torch/include."),
+        "generated_modules": attr.string_list(doc = "The files of `generated` to add."),
+        "headers": attr.label_list(allow_files = True, doc = "Headers for torch/include."),
         "include_roots": attr.string_list(
-            doc = "Directories of repositories that are no part of a header's name.",
+            doc = "Directories in repositories that are not part of a header's name.",
         ),
         "site": attr.label(allow_single_file = True, mandatory = True),
     },

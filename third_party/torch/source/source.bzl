@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The repository rule behind `@torch_source`: a release's whole source + its series + our BUILD file.
+"""The repository rule behind `@torch_source`: a release's source, patched, with our BUILD file.
 
-What it may come from is data, pin.json: Debian's source package, or the tag in upstream's git.
+pin.json lists the origins: Debian's source package, and the tag in upstream's git.
 """
 
 load("//third_party/fetch:apt.bzl", "apt_download")
@@ -12,7 +12,7 @@ _CONTENTS = Label("//third_party/torch:wheel_contents.json")
 _SEAM = Label("//third_party/torch:seam/_utils_internal.py")
 _OVERLAY = Label("//third_party/torch/source:torch_source.BUILD")
 
-# Named here so that an edit of any of them makes the repository anew.
+# Listed so that an edit of any of them runs the repository rule again.
 _SCRIPT = Label("//third_party/torch/source:prepare.py")
 _MODULES = [
     Label("//third_party/torch:unpack.py"),
@@ -46,7 +46,7 @@ def _from_git(rctx, pin):
     steps = [
         ["init", "--quiet", _TREE],
         ["-C", _TREE, "fetch", "--quiet", "--depth=1", url, pin["commit"]],
-        # The commit names the bytes: git checks every object by its hash.
+        # The commit pins the bytes: git checks every object's hash.
         ["-C", _TREE, "checkout", "--quiet", "FETCH_HEAD"],
     ]
     for step in steps:
@@ -103,9 +103,9 @@ def _torch_source_impl(rctx):
 
 torch_source_repository = repository_rule(
     implementation = _torch_source_impl,
-    doc = "The patched source tree of one release, with the overlay's BUILD file.",
+    doc = "The patched source tree of one release, with our BUILD file.",
     attrs = {
-        "tag": attr.string(mandatory = True, doc = "Names the directory of the series."),
+        "tag": attr.string(mandatory = True, doc = "Tag, and directory name of the series."),
     },
     environ = ["APT_CONFIG"],
 )

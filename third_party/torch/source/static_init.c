@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// torch._C and functorch._C as modules of the interpreter's own table. The
-// constructors of torch's libraries were put aside by deferred.bzl: the first
-// import of either module runs them, once, as the loader of a shared library
-// would.
+// torch._C and functorch._C as built-in modules of the interpreter.
+// deferred.bzl defers the constructors of torch's libraries. The first import
+// of either module runs them once, as loading a shared library would.
 
 #include <Python.h>
 
-// Both are upstream's. torch._C's module function is called by the stub of a
-// shared library elsewhere; functorch's is the only PyInit__C of the program.
+// Defined by upstream. In other builds, a stub library calls torch._C's init
+// function. functorch's is the only PyInit__C in the program.
 extern PyObject* initModule(void);
 extern PyObject* PyInit__C(void);
 
 typedef void (*constructor)(int, char**, char**);
 
-// The linker's names for the two ends of the section.
+// Start and end of the section, named by the linker.
 extern constructor __start_torch_init_array[];
 extern constructor __stop_torch_init_array[];
 
 extern char** environ;
 
-// With the GIL: only one thread comes here at a time. Also for whoever
-// registers something with torch.
+// Called with the GIL, so by one thread at a time. Other extensions call it
+// before they register kernels with torch.
 void torch_static_constructors(void) {
   static int done;
   if (done) return;
@@ -42,7 +41,7 @@ PyObject* functorch_static_init(void) {
   return PyInit__C();
 }
 
-// C++'s name for manager.cpp's main, which is no longer main.
+// The mangled name of manager.cpp's main, which the build renames.
 extern int torch_manager_main(int,
                               char**) __asm__("_Z22torch_shm_manager_mainiPPc");
 

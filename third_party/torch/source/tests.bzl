@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`torch_tests`: files of upstream's `test/` as one directory, the root of what they import."""
+"""`torch_tests`: files of upstream's `test/` as one directory, the import root of the tests."""
 
-# A record of all files' hashes: what a PAR unpacks is named by its data, and modules are none.
+# Contains the hashes of all files. A PAR names the directory that it unpacks after a hash of the
+# data, which does not include modules.
 _INFO = "torch_tests.dist-info"
 
 def _torch_tests_impl(ctx):

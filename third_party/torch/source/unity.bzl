@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`torch_objects`: C++ files compiled several at a time.
 
-Most files of torch are small and include the same hundred thousand lines, so that a compiler which
-reads six of them in a row needs a third of the time. Each chunk is a library of its own: an edit of
-one file compiles its chunk anew and nothing else, whatever cache the others come from.
+Most files of torch are small and include the same hundred thousand lines, so compiling six of them
+as one unit takes a third of the time. Each chunk is a separate library: an edit of one file
+recompiles only its chunk.
 """
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load(":agreement.bzl", "agreement_test")
 
-# These macros say, of one file, what it does not include. Its neighbours may.
+# A file defines these macros to forbid certain includes. They must not apply to the next file.
 _BETWEEN = ["TORCH_ASSERT_NO_OPERATORS", "TORCH_ASSERT_ONLY_METHOD_OPERATORS"]
 
 def _unity_source_impl(ctx):
@@ -24,12 +24,12 @@ def _unity_source_impl(ctx):
 
 _unity_source = rule(
     implementation = _unity_source_impl,
-    doc = "One file that includes others, in order.",
+    doc = "A file that includes others, in order.",
     attrs = {"srcs": attr.label_list(allow_files = [".cpp", ".cc"], mandatory = True)},
 )
 
 def _chunks(srcs, size):
-    """Lists of at most `size` files of one directory, as even as they come."""
+    """Return evenly sized lists of at most `size` files, each from one directory."""
     by_folder = {}
     for src in sorted(srcs):
         by_folder.setdefault(src.rpartition("/")[0], []).append(src)
@@ -42,17 +42,17 @@ def _chunks(srcs, size):
     return chunks
 
 def torch_objects(name, srcs, size = 7, alone = [], first = [], **kwargs):
-    """A library of `srcs`, in chunks.
+    """A library of `srcs`, compiled in chunks.
 
-    Its constructors run in this order: those of `first`, those of files by themselves, the chunks'.
+    Its constructors run in this order: those of `first`, of files compiled alone, of the chunks.
 
     Args:
-      name: of the library. Chunk N is `<name>.<N>`.
+      name: name of the library. Chunk N is `<name>.<N>`.
       srcs: paths of C and C++ files.
-      size: the most files of a chunk. 1 compiles each file by itself.
-      first: those of `srcs` that are compiled by themselves, and initialised before the others.
-      alone: those of `srcs` that are compiled by themselves: see lists.bzl for the reasons.
-      **kwargs: of every cc_library (copts, local_defines, deps).
+      size: the maximum number of files in a chunk. 1 compiles each file alone.
+      first: files of `srcs` that are compiled alone and initialised before the others.
+      alone: files of `srcs` that are compiled alone: see lists.bzl for the reasons.
+      **kwargs: passed to every cc_library (copts, local_defines, deps).
     """
     by_itself = {src: None for src in srcs if size == 1 or src in alone or src.endswith(".c")}
     kwargs = dict(kwargs, linkstatic = True, alwayslink = True)

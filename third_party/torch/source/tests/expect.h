@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C++ tests beside this say about themselves: which expectation was
-// not met, and what a process that may die has written.
+// Support for the C++ tests in this folder: expectations, and child processes
+// whose signal and standard error are reported.
 #ifndef THIRD_PARTY_TORCH_SOURCE_TESTS_EXPECT_H_
 #define THIRD_PARTY_TORCH_SOURCE_TESTS_EXPECT_H_
 
@@ -20,11 +20,11 @@ inline void Expect(bool met, const std::string& complaint) {
 }
 
 struct Ended {
-  int signal = 0;     // that killed it, or 0
-  std::string error;  // what it wrote to standard error
+  int signal = 0;     // the signal that killed it, or 0
+  std::string error;  // its standard error
 };
 
-// Runs `work` in a forked process: settings that it makes end with it.
+// Runs `work` in a forked process, so that the settings it changes do not leak.
 inline Ended InChild(const std::function<void()>& work) {
   int ends[2];
   if (pipe(ends) != 0) return {-1, "no pipe"};

@@ -6,7 +6,8 @@ struct Graph {
   int nodes;
 };
 
-// Fits a graph that may change better than what takes a constant one.
+// For a mutable graph, the compiler prefers this overload to robbed.cpp's own
+// function, which takes a constant one.
 int Cleaned(Graph& graph);
 
 #endif  // THIRD_PARTY_TORCH_SOURCE_TESTS_AGREEMENT_GENERAL_H_

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A unit in which a file calls its neighbour's function is found out, and only that.
+# Tests that the report names a call to another file's function, and nothing else.
 # usage: report_test.sh REPORT_OF_A_ROBBERY
 set -eu
 expect() {

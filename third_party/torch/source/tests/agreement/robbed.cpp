@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls its own function, unless a neighbour has included general.h.
+// Calls its own function, unless a file before it in the unit includes
+// general.h.
 
 struct Graph;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The constructors of one library run when this program runs them, and no
-// others are put aside.
+// The constructors of one library run when this program calls them; other
+// libraries' constructors are not deferred.
 #include <cstdio>
 
 #include "third_party/torch/source/tests/deferred/registers.h"

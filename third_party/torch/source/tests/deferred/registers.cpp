@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that does something as it loads.
+// A library with a static constructor.
 #include "third_party/torch/source/tests/deferred/registers.h"
 
 volatile int registered = 0;

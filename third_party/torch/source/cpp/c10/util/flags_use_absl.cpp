@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of c10/util/Flags.h for a C++ program's main, by Abseil's. In a
-// Python program nobody calls them.
+// Implements the functions of c10/util/Flags.h with Abseil. Only the main
+// function of a C++ program calls them.
 #include <iostream>
 #include <vector>
 
@@ -18,11 +18,11 @@ void SetUsageMessage(const std::string& message) {
 }
 
 const char* UsageMessage() {
-  // Of a string, or of a literal.
+  // The view is of a null-terminated string or literal.
   return absl::ProgramUsageMessage().data();
 }
 
-// A value that a flag cannot have ends the program: Abseil says which.
+// If a flag's value is invalid, Abseil prints an error and ends the program.
 bool ParseCommandLineFlags(int* argc, char*** argv) {
   if (*argc == 0) return true;
   std::vector<char*> rest;

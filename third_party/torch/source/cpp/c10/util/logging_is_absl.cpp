@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How torch's own settings of its log reach Abseil's.
+// Applies torch's logging settings to Abseil.
 #include <algorithm>
 
 #include "absl/base/log_severity.h"
@@ -14,10 +14,11 @@ C10_DECLARE_int(caffe2_log_level);
 namespace c10 {
 namespace {
 
-// A program may have done it: a second time would end the process.
+// The program may have initialised the log already; doing it twice would abort
+// the process.
 void InitializeOnce() {
   if (!absl::log_internal::IsInitialized()) absl::InitializeLog();
-  // Abseil's own default keeps warnings from standard error; torch's does not.
+  // By default, torch prints warnings to standard error and Abseil does not.
   if (absl::StderrThreshold() == absl::LogSeverityAtLeast::kError) {
     absl::SetStderrThreshold(absl::LogSeverityAtLeast::kInfo);
   }
@@ -25,9 +26,9 @@ void InitializeOnce() {
 
 }  // namespace
 
-// TORCH_CPP_LOG_LEVEL, which torch has read into its flag: 0 to 3 are Abseil's
-// severities, and what is below zero asks for verbose messages too. Where torch
-// was told nothing, what Abseil was told (--minloglevel) holds.
+// torch has stored TORCH_CPP_LOG_LEVEL in its flag: 0 to 3 are Abseil's
+// severities, and a negative level also enables verbose messages. If it is at
+// its default, Abseil's own setting (--minloglevel) applies.
 void UpdateLoggingLevelsFromFlags() {
   InitializeOnce();
   const int level = FLAGS_caffe2_log_level;

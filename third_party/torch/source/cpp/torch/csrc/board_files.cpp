@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The files that torch's C++ archives are given by name, as the board in Python
-// has them (torch/_seam/files.py): whoever plugs in there keeps files under
-// names that are no paths of this machine. What is a path never comes here.
+// Opens the files that torch's C++ archives read and write by name through the
+// hooks in torch/_seam/files.py, which support names with a scheme. Local paths
+// are not passed to the hooks.
 //
-// Every function takes the interpreter by itself, and a failure is Python's own
-// exception: what calls an archive of torch is a binding, nearly always.
+// Every function acquires the GIL. A failure throws Python's exception, because
+// nearly all callers of these archives are Python bindings.
 
 #include <caffe2/serialize/file_adapter.h>
 #include <caffe2/serialize/inline_container.h>
@@ -32,8 +32,7 @@ py::object Ask(const char* question) {
   return py::module_::import("torch._seam.files").attr(question);
 }
 
-// An object of Python's that may be dropped by a thread that has no right to
-// the interpreter.
+// A Python object that may be dropped by a thread without the GIL.
 class Kept {
  public:
   explicit Kept(py::object object) : object_(std::move(object)) {}
@@ -53,8 +52,8 @@ class Kept {
   py::object object_;
 };
 
-// What the board has opened, for as long as this lives: the path of a file
-// here, or an open binary file.
+// A file that a hook has opened, closed by the destructor: a local path, or an
+// open binary file.
 class Opened {
  public:
   explicit Opened(const py::object& context)
@@ -74,8 +73,8 @@ class Opened {
 
   py::object& file() { return *entered_; }
 
-  // As after a `with` without an exception. Any other end drops what was
-  // written.
+  // Like leaving a `with` block without an exception. Without this call, the
+  // destructor discards the written data.
   void Close() {
     open_ = false;
     (*context_).attr("__exit__")(py::none(), py::none(), py::none());
@@ -154,7 +153,7 @@ class BoardWriter {
           py::memoryview::from_memory(static_cast<const char*>(data), size));
       return size;
     }
-    // Room for what is written elsewhere later. Not every file can seek.
+    // Reserve space with zeros, because not every file can seek.
     static const std::vector<char> zeros(1 << 16);
     for (size_t rest = size; rest > 0;) {
       const size_t count = std::min(rest, zeros.size());
@@ -194,7 +193,7 @@ std::function<void()> OpenToWrite(
   return [file] { file->Close(); };
 }
 
-// When `torch._C` is imported, as all that is constructed here.
+// Runs when `torch._C` is imported, like every constructor here.
 const bool plugged = [] {
   caffe2::serialize::open_to_read = OpenToRead;
   caffe2::serialize::open_to_write = OpenToWrite;
