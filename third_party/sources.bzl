@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every source tarball that the build compiles, with version and hash. They are written nowhere else.
+"""Every source tarball that the build compiles, with version and hash, which are only here.
 
 Each becomes the repository `<name>_src`, with third_party/<name>/<name>.BUILD as its BUILD file.
 third_party/README.md says how to update a pin.
@@ -9,11 +9,11 @@ load("//third_party/fetch:source_archive.bzl", _source_archive = "source_archive
 
 source_archive = _source_archive
 
-# Debian's file is the upstream release itself, unless the two hashes differ. Then it is a repack without
-# files that Debian may not ship, none of which is compiled here. A pin without `urls` comes only from
-# Debian. `version` is for METADATA, if the folder's name does not contain it. `licences` are the licence
-# files, of the chosen licence if the project offers several. `licence_comment` is a source that begins
-# with the licence.
+# Debian's file is the upstream release itself, unless the two hashes differ. Then it is a repack
+# without files that Debian may not ship, none of which is compiled here. A pin without `urls` comes
+# only from Debian. `version` is for METADATA, if the folder's name does not contain it. `licences`
+# lists the licence files, only those of the chosen licence if the project offers several.
+# `licence_comment` is a source that begins with the licence.
 _SOURCES = {
     "abseil": dict(
         licences = ["LICENSE"],
