@@ -22,16 +22,16 @@ COMPILER_ATTRS = {
 }
 
 def run_compiler(ctx, command, arguments, inputs, outputs, mnemonic, progress_message, requirements = {}):
-    """Runs `main.py COMMAND ARGUMENTS` under the launcher's own interpreter.
+    """Runs `main.py COMMAND ARGUMENTS` with the launcher's own interpreter.
 
     Args:
-      ctx: of a rule with COMPILER_ATTRS.
+      ctx: context of a rule with COMPILER_ATTRS.
       command: "bundle" or "link".
       arguments: Args object.
       inputs: depset of Files.
       outputs: list of Files.
-      mnemonic: of the action.
-      progress_message: of the action.
+      mnemonic: the action's mnemonic.
+      progress_message: the action's progress message.
       requirements: additional execution requirements.
     """
     head = ctx.actions.args()
@@ -80,7 +80,7 @@ def runfiles_path(ctx, file):
     return runfiles_path_in(ctx.workspace_name, file)
 
 def runfiles_path_in(workspace, file):
-    """The same for callbacks of Args, which run after the rule's ctx is gone."""
+    """Like runfiles_path, for callbacks of Args, which run when ctx no longer exists."""
     if file.short_path.startswith("../"):
         return file.short_path[3:]
     return workspace + "/" + file.short_path

@@ -132,8 +132,8 @@ def _pack(ctx, output):
         packed[bundle.archive.path] = None
         packed[bundle.directory.path] = None
 
-    # A bundle's archive contains its whole directory, so the directory is no input of the link. Its
-    # thousands of files would take Bazel longer than the link itself.
+    # A bundle's archive contains its whole directory, so the directory is not an input of the link.
+    # Its thousands of files would take Bazel longer than the link itself.
     own = [
         file
         for file in depset(transitive = [

@@ -63,9 +63,9 @@ def par_cc_extension(name, module, srcs, deps = [], local_defines = [], visibili
       module: dotted module name, such as "pkg._native".
       srcs: C and C++ files.
       deps: cc_library targets.
-      local_defines: of the cc_library.
-      visibility: of the target.
-      **kwargs: of the cc_library (copts, hdrs, ...).
+      local_defines: passed to the cc_library.
+      visibility: visibility of the target.
+      **kwargs: passed to the cc_library (copts, hdrs, ...).
     """
     short = "PyInit_" + module.split(".")[-1]
     init = "PyInit_" + module.replace("_", "_u").replace(".", "__")
