@@ -13,7 +13,7 @@ namespace torch_google::tpu {
 namespace {
 
 std::atomic<int64_t> process{0};
-// Whether any thread has ever changed a setting. Usually not, and then the
+// Whether any thread has ever changed a setting. If not, as is usual, the
 // lookup ends here.
 std::atomic<bool> threads_differ{false};
 

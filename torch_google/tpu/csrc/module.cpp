@@ -44,7 +44,8 @@ py::object value_of(const at::Tensor& tensor) {
 }
 
 py::list values_of(const std::vector<at::Tensor>& tensors) {
-  // Once per call of a compiled graph, as recorder.cpp does per operator.
+  // Runs once per call of a compiled graph; recorder.cpp does this per
+  // operator.
   collect_released();
   py::list values;
   for (const auto& tensor : tensors) {
@@ -157,7 +158,7 @@ void store(const at::Tensor& tensor, py::object array) {
 
 #if TORCH_GOOGLE_TORCH_2_6
 
-// The statistics as later releases' torch.accelerator formats them.
+// The statistics in the format of later releases' torch.accelerator.
 py::dict memory_stats(c10::DeviceIndex device) {
   const auto stats = Allocator::get().getDeviceStats(device);
   py::dict found;

@@ -42,8 +42,8 @@ FusedProgramCache& cache() {
 FusedCounts counters{};
 
 // Disables Python's garbage collector while a trace runs: boxes lack their
-// values then, and a finalizer could read one. Several threads may run a trace
-// each; the last one enables it again.
+// values then, and a finalizer could read one. Several threads may each run a
+// trace; the last one enables it again.
 class NoCollection {
  public:
   NoCollection() {

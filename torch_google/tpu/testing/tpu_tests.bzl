@@ -16,7 +16,7 @@ _WARM_IMPORTS = [
 ]
 
 def tpu_tests(name, srcs, deps = [], **kwargs):
-    """par_tests on the started device. Takes the arguments of par_tests.
+    """Declares par_tests that run with the device started. Takes the arguments of par_tests.
 
     conftest.py makes XLA compile without optimisation (quick_compiler.py).
     """
