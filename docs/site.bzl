@@ -29,7 +29,7 @@ docs_site = rule(
         "_builder": attr.label(
             default = Label("//docs:build_site.par"),
             executable = True,
-            # Use the interpreter of programs, because building a second one has no benefit.
+            # The programs' interpreter, so that CPython is built only once.
             cfg = "target",
         ),
     },
