@@ -140,7 +140,7 @@ _clang_repository = repository_rule(
         "_build_file": attr.label(default = ":clang.BUILD"),
         "_launch": attr.label(default = ":launch.sh"),
     },
-    # The location of apt's settings, and their replacement.
+    # Where apt's settings are, and the mirror that replaces them.
     environ = ["APT_CONFIG", MIRROR],
 )
 
