@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`agreement_test`: checks that files mean the same when they are compiled as one unit.
 
-It compiles them as a unit and one by one, without optimisation. That takes longer than the build, so
-run it by hand after a change of the chunks: see README.md.
+It compiles them as a unit and one by one, without optimisation. That takes longer than the build,
+so run it by hand after a change of the chunks: see README.md.
 """
 
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_library")

@@ -45,7 +45,7 @@ torch_codegen = rule(
     attrs = {
         "deps": attr.label_list(doc = "Wheels that the generator imports.", providers = [PyInfo]),
         "generator": attr.string(mandatory = True, values = ["aten", "autograd"]),
-        "headers": attr.string(mandatory = True, doc = "The directory of headers, an include root."),
+        "headers": attr.string(mandatory = True, doc = "The headers' directory, an include root."),
         "outs": attr.output_list(mandatory = True, doc = "Sources, each below `sources`."),
         "root": attr.label(
             allow_single_file = True,
