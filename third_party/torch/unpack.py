@@ -3,10 +3,11 @@
 
     unpack.py --wheel W --pin pin.json --patches DIR --seam DIR --out DIR
 
-writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and DIR/SOURCE_INFO.json.
-Every step checks its input, and the hash of the result must be the one in the pin: whatever `@torch`
-is built from, it is these bytes. The importer, which writes that hash, makes the tree by the same
-functions: `build_tree` on disk, `patched_tree` and `tree_hash_of` without.
+writes DIR/site (torch, functorch, torchgen and the distribution's metadata) and
+DIR/SOURCE_INFO.json. Every step checks its input, and the hash of the result must equal the pinned
+one, so `@torch` always consists of the same bytes. The importer, which writes that hash, makes the
+tree with the same functions: `build_tree` on disk, `patched_tree` and `tree_hash_of` without
+writing it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-if not __package__:  # Started by its path: imports are from the workspace's root.
+if not __package__:  # Started by its path, so add the workspace's root to the import path.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.importer import (
@@ -49,24 +50,24 @@ SEAM = "torch/_utils_internal.py"
 SEAM_UPSTREAM = "torch/_utils_internal_upstream.py"
 SOURCE_HASH = "torch/src_hash.txt"
 VERSION = "torch/version.py"
-BASE = "base.json"  # of the series: what it was made against
+BASE = "base.json"  # in the series: the release that it was made against
 
-# What no PAR runs: upstream's compiled C++ tests (with their models) and the protobuf compiler.
-# 136 MB of 754. The shared-memory manager is the one program that torch starts. Headers in lib/
-# are libshm's inner ones (include/ has its interface); for them lib/ would count among the
-# directories that only compilers need, which a PAR unpacks apart.
+# Files that no PAR uses, 136 of 754 MB: upstream's compiled C++ tests (with their models) and the
+# protobuf compiler. torch starts only one program, the shared-memory manager. Headers in lib/ are
+# internal to libshm (include/ has its interface). With them, a PAR would treat lib/ as a directory
+# that only compilers need, and unpack it separately.
 _DROPPED = re.compile(r"torch/(test/|bin/(?!torch_shm_manager$)|lib/.*\.h$)")
 
 _CHUNK = 1 << 20
 
 
 class UnpackError(UserError):
-    """An input that is not what the pin says. One line, with the next step."""
+    """An input that does not match the pin. The message is one line, with the next step."""
 
 
 @dataclass(frozen=True)
 class Pin:
-    """The one place that says which torch this is. `file` is what errors call it."""
+    """The single definition of which torch is used. Error messages refer to it as `file`."""
 
     tag: str
     commit: str
@@ -78,7 +79,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Member:
-    """A file of the wheel or of the tree: its mode and sha256, and its size in bytes."""
+    """A file in the wheel or the tree: its mode and sha256, and its size in bytes."""
 
     entry: Entry
     size: int
@@ -86,7 +87,7 @@ class Member:
 
 @dataclass(frozen=True)
 class TreeBuild:
-    """What was made: the tree's hash, its files, and the digest of the series that is in it."""
+    """A finished tree: its hash, its files, and the digest of the series applied to it."""
 
     tree_hash: str
     series_digest: str
@@ -133,7 +134,7 @@ def unpack(wheel: Path, pin_file: Path, patches: Path, seam: Path, out: Path) ->
 
 
 def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> TreeBuild:
-    """Write `out`/site from the wheel of `pin`, whose own tree_hash is not looked at.
+    """Write `out`/site from the wheel of `pin`, ignoring the pin's tree_hash.
 
     Raises UnpackError, SeriesError or ApplyError.
     """
@@ -142,7 +143,7 @@ def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> T
     if digest != pin.wheel_sha256:
         raise UnpackError(
             f"{wheel.name}: sha256 is {digest}, {pin.file} wants {pin.wheel_sha256}. "
-            "Get the wheel of that platform and build, or move the pin"
+            "Get the wheel for that platform and build, or update the pin"
         )
     site = _Site(out / "site")
     shutil.rmtree(site.root, ignore_errors=True)
@@ -153,9 +154,10 @@ def build_tree(wheel: Path, pin: Pin, patches: Path, seam: Path, out: Path) -> T
 def patched_tree(
     wheel: Path, patches: Path, seam: Path, *, members: Mapping[str, Member] | None = None
 ) -> TreeBuild:
-    """Return what `build_tree` would make of a wheel, without writing it: seconds, and no 600 MB.
+    """Return the result of `build_tree` without writing the tree, which saves time and 600 MB.
 
-    `members`, when the caller has read the wheel before, are all of its files. Raises as `build_tree`.
+    `members` has all files in the wheel, if the caller has already read it. Raises like
+    `build_tree`.
     """
     series = load_series(patches)
     paths = {SEAM, VERSION}
@@ -169,12 +171,12 @@ def patched_tree(
 
 
 def tree_hash_of(wheel: Path, patches: Path, seam: Path) -> str:
-    """Return the hash of the tree that `build_tree` would make of a wheel. Writes no tree."""
+    """Return the hash of the tree that `build_tree` would make from a wheel, without writing it."""
     return patched_tree(wheel, patches, seam).tree_hash
 
 
 def is_dropped(path: str) -> bool:
-    """Whether a file of the wheel is left out of the tree."""
+    """Return whether a file in the wheel is left out of the tree."""
     return _DROPPED.match(path) is not None
 
 
@@ -195,9 +197,9 @@ _EXPECTED = (ApplyError, OSError, SeriesError, UnpackError, zipfile.BadZipFile)
 
 
 class _Site:
-    """The tree in the making: `members` has every file of it, `root` all of them or a few.
+    """An unfinished tree: `members` has all of its files; `root` has all or some of them on disk.
 
-    Patches, seam and stamps need few of the files, so the rest may be known by their hashes only.
+    Patches, seam and stamps need few files, so the others may be known by their hashes only.
     """
 
     def __init__(self, root: Path) -> None:
@@ -211,10 +213,10 @@ class _Site:
         selected: set[str] | None = None,
         known: Mapping[str, Member] | None = None,
     ) -> None:
-        """Take the files of the wheel; write all of them, or those of `selected`.
+        """Read the files in the wheel; write all of them, or only `selected`.
 
-        What stands in the way of a selected path, a file or a directory above or at it, is made too:
-        a patch is refused here for the same reasons as in the whole tree.
+        A file or directory that is in the way of a selected path is also created. Patches are then
+        refused for the same reasons as in the whole tree.
         """
         above = {str(parent) for path in selected or () for parent in PurePosixPath(path).parents}
         with zipfile.ZipFile(wheel) as archive:
@@ -235,7 +237,7 @@ class _Site:
                     self.members[path] = known[path]
 
     def finish(self, series: Series, seam: Path, pin: Pin | None = None) -> TreeBuild:
-        """Patch the tree, place the seam and the stamps, and hash it."""
+        """Patch the tree, add the seam and the stamps, and hash the result."""
         text = (self.root / VERSION).read_text(encoding="utf-8")
         version, commit = (_stated(text, name) for name in ("__version__", "git_version"))
         if pin is not None:
@@ -249,9 +251,10 @@ class _Site:
         return TreeBuild(self.hash(), series.digest, version, commit, self.members)
 
     def absent(self, series: Series) -> frozenset[str]:
-        """Return what patches touch and no wheel holds (tests, C++ sources), as was recorded.
+        """Return the recorded paths that patches touch and no wheel has (tests, C++ sources).
 
-        Not found out here: a path that is missing by mistake must stop the build.
+        They are recorded and not detected, because a path that is missing by mistake must stop the
+        build.
         """
         file = series.root / BASE
         if not file.is_file():
@@ -262,8 +265,8 @@ class _Site:
             raise UnpackError(f"{file}: {error!r}. Restore it from version control") from None
         for path in sorted(paths & self.members.keys()):
             raise UnpackError(
-                f"{file}: '{path}' is absent from the wheel, it says, but it is there. "
-                "Record the base anew: `tools/import.py refresh --base`"
+                f"{file}: says that '{path}' is absent from the wheel, but it exists. "
+                "Record the base again: `tools/import.py refresh --base`"
             )
         return paths
 
@@ -271,7 +274,7 @@ class _Site:
         return hash_entries({path: member.entry for path, member in self.members.items()})
 
     def update(self, path: str) -> None:
-        """Look at a file that was written, or removed, after the wheel was read."""
+        """Update the entry of a file that was written or removed after the wheel was read."""
         full = self.root / path
         if full.is_symlink() or full.exists():
             self.members[path] = Member(entry_of(self.root, path), full.lstat().st_size)
@@ -279,10 +282,11 @@ class _Site:
             self.members.pop(path, None)
 
     def place_seam(self, seam: Path) -> None:
-        """Put the modules of `seam` into torch.
+        """Put the seam's modules into torch.
 
-        Upstream means one of them to be replaced; ours builds on the original, kept beside it. The
-        others are new: a release that has such a file too stops here.
+        Upstream intends one of them to be replaced; the seam's version builds on the original,
+        which is kept next to it. The other modules are new. Raise if a release already has a file
+        of that name.
         """
         (self.root / SEAM).rename(self.root / SEAM_UPSTREAM)
         self.update(SEAM_UPSTREAM)
@@ -290,7 +294,7 @@ class _Site:
             path = f"torch/{source.relative_to(seam).as_posix()}"
             if path in self.members and path != SEAM:
                 raise UnpackError(
-                    f"{source}: upstream has a file {path} as well. Name the seam's module otherwise"
+                    f"{source}: upstream has a file {path} as well. Rename the seam's module"
                 )
             (self.root / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, self.root / path)
@@ -298,7 +302,7 @@ class _Site:
             self.update(path)
 
     def stamp_sources(self, version: str) -> None:
-        """Write what compile caches key on: a change of any source, header or native changes it."""
+        """Write the key of compile caches: it changes with any source, header or native library."""
         sources = {
             path: member.entry for path, member in self.members.items() if not _is_metadata(path)
         }
@@ -307,7 +311,7 @@ class _Site:
         self.update(SOURCE_HASH)
 
     def write_record(self) -> None:
-        """Rewrite RECORD for the files as they are, so that importlib.metadata tells the truth."""
+        """Rewrite RECORD from the actual files, so that importlib.metadata is correct."""
         (record,) = (path for path in self.members if path.endswith(".dist-info/RECORD"))
         (self.root / record).parent.mkdir(exist_ok=True)
         with (self.root / record).open("w", encoding="utf-8", newline="") as out:
@@ -323,12 +327,12 @@ class _Site:
 
 
 def read_member(archive: zipfile.ZipFile, item: zipfile.ZipInfo) -> Member:
-    """Hash one file of a wheel. A damaged one raises UnpackError."""
+    """Hash a file in a wheel. A damaged one raises UnpackError."""
     return _copy(archive, item, None)
 
 
 def _copy(archive: zipfile.ZipFile, item: zipfile.ZipInfo, target: Path | None) -> Member:
-    """Hash one file of the wheel and, with a target, write it on the way."""
+    """Hash a file in the wheel and, if `target` is given, write it in the same pass."""
     executable = bool((item.external_attr >> 16) & 0o111)
     digest = hashlib.sha256()
     with contextlib.ExitStack() as stack:
@@ -359,7 +363,9 @@ def _chunks(source: IO[bytes], path: str, archive: zipfile.ZipFile) -> Iterator[
 
 def _check_plain(path: str, wheel: Path) -> None:
     if path.startswith("/") or "\\" in path or not {"", ".", ".."}.isdisjoint(path.split("/")):
-        raise UnpackError(f"{wheel.name}: holds '{path}', no plain path. Get the published wheel")
+        raise UnpackError(
+            f"{wheel.name}: holds '{path}', which is not a plain path. Get the published wheel"
+        )
 
 
 def _stated(text: str, name: str) -> str:
@@ -370,7 +376,7 @@ def _stated(text: str, name: str) -> str:
 def _check_version(name: str, actual: str, expected: str, pin: Pin) -> None:
     if actual != expected:
         raise UnpackError(
-            f"{VERSION}: {name} is {actual}, {pin.file} wants {expected}. Move the pin as a whole"
+            f"{VERSION}: {name} is {actual}, {pin.file} wants {expected}. Update the whole pin"
         )
 
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch asks its surroundings: which file is where, and what build this is.
+"""Where torch asks its surroundings for the paths of its files and the identity of its build.
 
-Upstream keeps those questions in one module so that a monorepo can replace it. This is the replacement:
-everything that upstream's file defines, with answers that hold when torch is inside an archive. Native
-libraries, headers and programs must be files, and the loader that brought torch here knows where they
-are (`native_path`); other data is read through the loader and need not be a file at all. On disk, where
-an ordinary loader does the work, every answer is upstream's; and it is this installation, never another
-torch among the installed distributions, where upstream may look from v2.14 on.
+Upstream keeps these questions in one module so that a monorepo can replace it. This replacement
+defines everything that upstream's file does, with answers that hold when torch is inside an
+archive. Native libraries, headers and programs must be files; the loader that imported torch knows
+where they are (`native_path`). Other data is read through the loader and need not be a file. On
+disk, with an ordinary loader, every answer is upstream's. From v2.14 on, upstream may look for
+another torch among the installed distributions; this module always answers for its own
+installation.
 
-The patches call these functions, which keeps each hunk at a line or two. What a program may answer
-otherwise (which file a path names, where a log goes) is on the board beside this, `torch/_seam`.
-Nothing here names whoever answers.
+Patches call these functions, so each hunk is only a line or two. The hooks that a program may
+override (which file a path names, where a log goes) are on the board in `torch/_seam`. Nothing here
+names the packages that override them.
 """
 
 import functools
@@ -27,29 +28,31 @@ from torch._seam import files as _files  # noqa: F401 - patches name torch._seam
 from torch._seam import logs as _logs  # noqa: F401 - patches name torch._seam.logs
 from torch._seam import processes as _processes  # noqa: F401 - patches name torch._seam.processes
 
-# Before upstream's own part of this module, which has the first log and reads the environment.
+# Precedes upstream's own part of this module, which creates the first log and reads the
+# environment.
 _seam.plug_in()
 
 from torch._utils_internal_upstream import *  # noqa: E402, F403
 
-# The shared libraries carry their own run paths: a global preload only pollutes the process.
+# The shared libraries have their own run paths, so a global preload would only pollute the process.
 USE_GLOBAL_DEPS = False
 
 _loader: Any = __spec__.loader
 _TORCH_DIR = os.path.dirname(__file__)
 
-# Linked into the interpreter. What is a program beside torch elsewhere is the interpreter itself, when
-# it is called by the program's name: by its file, since `sys.executable` may be a script in memory, of
-# which the kernel drops that name. And there is no library beside torch.
+# Linked into the interpreter, so no torch library is on disk. The programs that other builds ship
+# with torch are the interpreter itself, called by the program's name. It is found through /proc,
+# because `sys.executable` may be a script in memory, and the kernel drops the name that such a
+# script gets.
 _STATIC = "torch._C" in sys.builtin_module_names
 
 
 def get_file_path(*path_components: str) -> str:
-    """Return where a file or directory of the installation is on disk, by its path below the root.
+    """Return the path on disk of a file or directory, given relative to the installation's root.
 
-    `import torch` asks for "torch" alone, only to name it: that unpacks nothing, and in an archive the
-    answer is no directory. Ask for "torch", "include" or "torch", "lib" to have their files; a static
-    program has no "torch", "lib", whether it is packed or not.
+    `import torch` requests "torch" alone, only as a name: this unpacks nothing, and in an archive
+    the answer is not a directory. Request "torch", "include" or "torch", "lib" to unpack their
+    files. A static program has no "torch", "lib", whether it is packed or not.
     """
     if _STATIC and path_components[:2] == ("torch", "bin"):
         return "/proc/self/exe"
@@ -61,12 +64,12 @@ def get_file_path(*path_components: str) -> str:
 
 
 def open_resource(path: str | os.PathLike[str]) -> io.StringIO:
-    """Open a text file that stands beside the Python sources, packed or not, to read it."""
+    """Open a text file next to the Python sources, packed or not, for reading."""
     return io.StringIO(_loader.get_data(os.fspath(path)).decode("utf-8"))
 
 
 def read_file(path: str) -> bytes:
-    """Read a file, or the source that an imported module's `__file__` names, in whatever archive."""
+    """Read a file, or the source that an imported module's `__file__` names, even in an archive."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -78,7 +81,7 @@ def read_file(path: str) -> bytes:
 
 
 def module_files(package_path: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, file) for the modules right below a package's `__path__`, sorted by name."""
+    """Yield (name, file) for the modules directly in a package's `__path__`, sorted by name."""
     for directory in package_path:
         for info in iter_modules([directory]):
             if not info.ispkg:
@@ -97,6 +100,6 @@ def justknobs_getval_int(name: str) -> int:
 
 @functools.cache
 def source_hash() -> bytes:
-    """Return the stamp of this build's sources: the key of every compile cache."""
+    """Return the hash of this build's sources, which is part of the key of every compile cache."""
     with open_resource(os.path.join(_TORCH_DIR, "src_hash.txt")) as stamp:
         return stamp.read().strip().encode("ascii")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether files that were compiled together mean what each means by itself.
+"""Check that files compiled together in one unit mean the same as when compiled separately.
 
-In one unit a file sees what its neighbours declare, and an overload of theirs may fit a call better
-than the one it was written for: that compiles, links, and calls another function. Without
-optimisation every call is a relocation, so that the two ways to compile can be compared: each function
-of the unit must refer to what it refers to in one of the files by themselves.
+In a unit, a file sees the declarations of its neighbours. One of their overloads may fit a call
+better than the intended one, so the code compiles and links but calls another function. Without
+optimisation every call is a relocation, so the two ways to compile can be compared: each function
+in the unit must refer to the same names as in one of the separately compiled files.
 
-Reads the relocations that `objdump -r` prints. Source of the case that this is about:
+Reads the relocations that `objdump -r` prints. Motivating example:
 torch/csrc/jit/passes/fixup_trace_scope_blocks.cpp of v2.6.0, with a neighbour that includes
 torch/csrc/jit/frontend/ir_emitter.h.
 """
@@ -26,29 +26,30 @@ _RECORD = re.compile(r"[0-9a-f]{8,} +R_\S+ +(\S+?)(?:[+-]0x[0-9a-f]+)?$")
 _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
-# What a compiler counts for itself in a file (lambdas, and guards and constants without a name), and what
-# torch's macros do by __COUNTER__; with the length of the name in front, which the number may change.
+# Names that a compiler numbers within a file (lambdas, and unnamed guards and constants), or that
+# torch's macros number with __COUNTER__. The number may change the length of the name, which stands
+# before it.
 _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"
 )
-# What runs when a call throws. The compiler leaves it out where it has seen already that it cannot.
+# Code that runs when a call throws. The compiler omits it if it already knows that the call cannot.
 _UNWINDING = re.compile(
     r"__clang_call_terminate|_Unwind_Resume|__cxa_|__gxx_personality|_Z\w+D[012]Ev$"
     r"|_ZSt8_Destroy|_Zd[la]Pv"
 )
 
 _STARTUP = ".text.startup"
-# GCC gives what stands there names, after the file's first function.
+# GCC names the functions in this section after the file's first function.
 _STARTUP_OF_GCC = re.compile("__static_initialization_and_destruction_0|_GLOBAL__sub_I_")
 
 Functions = dict[str, set[frozenset[str]]]
 
 
 def functions_of(lines: Iterable[str]) -> Functions:
-    """Return, for each function in relocations, the sets of names that it refers to.
+    """Return, for each function in the relocations, the sets of names that it refers to.
 
-    A name that several functions have, as those without one of their own, has several sets.
+    A name that several functions share, such as the empty name, has several sets.
     """
     functions: Functions = defaultdict(set)
     for section, records in _sections(lines):
@@ -57,24 +58,24 @@ def functions_of(lines: Iterable[str]) -> Functions:
 
 
 def differences(together: Functions, apart: Functions) -> Iterator[str]:
-    """Yield a line for each function that is another one among its neighbours."""
+    """Yield a line for each function that differs between the unit and the separate files."""
     if apart and not together:
-        yield "the unit is empty, and its files are not"
+        yield "the unit is empty, but its files are not"
     for name in sorted(together):
         if name == _STARTUP:
-            # One section for all constructors of a file.
+            # All constructors of a file share one section.
             odd = _union(together[name]) ^ _union(apart.get(name, set()))
             if odd:
                 yield f"the constructors of globals: {_listed(odd)} only in one of the two"
         elif name not in apart and _UNWINDING.match(name):
-            continue  # made for a cleanup alone
+            continue  # generated only for cleanup
         elif name not in apart:
-            yield f"{name}: there is no such function in the files by themselves"
+            yield f"{name}: no separately compiled file has this function"
         else:
             for names in together[name] - apart[name]:
                 nearest = min(apart[name], key=lambda other: len(other ^ names))
                 yield (
-                    f"{name}: refers to {_listed(names - nearest)} where the file by itself "
+                    f"{name}: refers to {_listed(names - nearest)}, but the file compiled alone "
                     f"refers to {_listed(nearest - names)}"
                 )
 
@@ -93,7 +94,7 @@ def _sections(lines: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
 
 
 def _function(section: str) -> str:
-    """Return the function or the table that a section holds; nothing for one without a name."""
+    """Return the function or table that a section holds, or "" if it has no name."""
     if section.startswith(_STARTUP) or _STARTUP_OF_GCC.search(section):
         return _STARTUP
     name = _SECTIONS_OF_NAMES.sub("", section)
@@ -101,7 +102,7 @@ def _function(section: str) -> str:
 
 
 def _symbol(name: str) -> str:
-    """Return what a relocation names; nothing for a constant without a name of its own."""
+    """Return the name that a relocation refers to, or "" for an unnamed constant."""
     name = _SECTIONS_OF_NAMES.sub("", name)
     if _STARTUP_OF_GCC.search(name) or name.startswith(
         (".L", ".rodata", ".gcc_except_table", "__cxx_global_", "DW.ref.")
@@ -112,7 +113,7 @@ def _symbol(name: str) -> str:
 
 def _uncounted(name: str) -> str:
     plain = _COUNTED.sub(lambda counted: counted["name"] or "", name)
-    # A constructor of a class without virtual bases has two names: which one is taken is no difference.
+    # A constructor of a class without virtual bases has two equivalent names.
     return plain.replace("C1E", "C2E")
 
 
@@ -125,7 +126,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def relocations(objdump: Path, archive: Path) -> Iterator[str]:
-    """Yield what objdump says of an archive, line by line; end the process where that is nothing."""
+    """Yield the lines that objdump prints for an archive; exit if it has no objects."""
     objects = 0
     with subprocess.Popen(
         [objdump, "-r", archive], stdout=subprocess.PIPE, text=True, env={"LC_ALL": "C"}

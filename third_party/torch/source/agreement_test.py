@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counts as the same function in two objects, in the words of objdump."""
+"""Tests of which differences between two objects count, on text in objdump's format."""
 
 from __future__ import annotations
 
@@ -73,17 +73,17 @@ def test_what_a_compiler_counts_or_knows_of_exceptions_is_no_difference(
 
 def test_another_function_is_one() -> None:
     lines = list(differences(_functions(f="_Z1gi _Z1hv"), _functions(f="_Z1gl _Z1hv")))
-    assert lines == ["f: refers to _Z1gi where the file by itself refers to _Z1gl"]
+    assert lines == ["f: refers to _Z1gi, but the file compiled alone refers to _Z1gl"]
 
 
 def test_a_function_of_the_unit_alone_is_one() -> None:
     assert list(differences(_functions(f="_Z1gv", k="_Z1gv"), _functions(f="_Z1gv"))) == [
-        "k: there is no such function in the files by themselves"
+        "k: no separately compiled file has this function"
     ]
 
 
 def test_a_unit_is_as_empty_as_its_files() -> None:
     assert list(differences({}, {})) == []
     assert list(differences({}, _functions(f="_Z1gv"))) == [
-        "the unit is empty, and its files are not"
+        "the unit is empty, but its files are not"
     ]

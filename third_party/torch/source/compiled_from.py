@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read from a shared library which source files it was compiled from.
 
-Serves releases of which only the wheel is available. A library has the name of each compiled file
-(symbols of type FILE), and the path of most files (in the messages of their checks).
+For releases of which only the wheel is available. A library has the name of each compiled file (in
+symbols of type FILE) and the paths of most files (in the messages of their checks).
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path, PurePosixPath
 _MAGIC = b"\x7fELF\x02\x01"  # 64 bits, little endian
 _SHT_SYMTAB, _STT_FILE = 2, 4
 _SYMBOL = struct.Struct("<IBBHQQ")
-# A path below a checkout; generated files are below `build`.
+# A path relative to a checkout; generated files are below `build`.
 _PATH = re.compile(
     rb"/((?:build/)?(?:aten|c10|caffe2|functorch|torch)/[\w./+-]+\.(?:cpp|cc|c))(?=[\0\"])"
 )
-# The suffix of the build's copy of a file for one CPU capability.
+# The suffix of the copies that the build makes of a file for each CPU capability.
 _CAPABILITY = re.compile(r"\.(?:DEFAULT|AVX2|AVX512|AMX)\.cpp$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sources:
-    """The names of all compiled files, without folders, and the known paths below the checkout."""
+    """The names of all compiled files, without folders, and the checkout paths of most of them."""
 
     names: frozenset[str]
     paths: frozenset[str]
@@ -36,17 +36,17 @@ class Sources:
 
 
 def read(libraries: Iterable[Path]) -> Sources:
-    """Return what the libraries were compiled from, together.
+    """Return the source files that the libraries were compiled from, as one set.
 
     Raises:
-        ValueError: a file is no ELF library of 64 bits, or was stripped of its symbols.
+        ValueError: a file is not a 64-bit ELF library, or its symbols were stripped.
     """
     names: set[str] = set()
     paths: set[str] = set()
     for library in libraries:
         data = library.read_bytes()
         if not data.startswith(_MAGIC):
-            raise ValueError(f"{library} is no shared library (ELF, 64 bits, little endian)")
+            raise ValueError(f"{library} is not a shared library (ELF, 64 bits, little endian)")
         file_names = {_CAPABILITY.sub("", name) for name in _files(data)}
         if not file_names:
             raise ValueError(f"{library} names no file that it was compiled from: it was stripped")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A library that a compiler made says what it was compiled from."""
+"""Tests that a library built by a compiler names its source files."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_a_stripped_library_is_an_error(tmp_path: Path) -> None:
 
 def test_another_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lib.so").write_bytes(b"INPUT(libc.so.6)\n")
-    with pytest.raises(ValueError, match="is no shared library"):
+    with pytest.raises(ValueError, match="is not a shared library"):
         compiled_from.read([tmp_path / "lib.so"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report what this room must change for another release, by checking its lists against it.
+"""Report which lists in this package must change for another release.
 
     python -m third_party.torch.source.dry_run DIR       # a checkout with build_variables.bzl
     python -m third_party.torch.source.dry_run DIR --libraries torch/lib/lib{torch_cpu,c10}.so
@@ -7,11 +7,11 @@
 Evaluates the overlay's BUILD file on the tree without Bazel and without compiling. Every listed
 file and every loaded upstream variable must exist, and every configured template must have exactly
 the variables that the overlay sets. Exit status 0: the overlay fits. 1: it does not; prints a line
-for each fault. 2: DIR is not a source tree of torch.
+for each mismatch. 2: DIR is not a torch source tree.
 
---libraries serves releases of which only the wheel is available. DIR is a tree that the overlay
-fits. The report lists the files of DIR that the libraries were not compiled from, and the files
-that only the libraries have.
+--libraries is for releases of which only the wheel is available. DIR is then a tree that the
+overlay fits. The report lists the files in DIR that the libraries were not compiled from, and the
+files that only the libraries have.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from third_party.torch.source import compiled_from
 
 _ROOM = Path(__file__).parent
 _VARIABLES = "build_variables.bzl"
-# The rules of the overlay whose files are compiled.
+# The overlay's rules that compile files.
 _COMPILED = ("cc_library", "torch_objects")
 _TEMPLATE_VARIABLE = re.compile(r"@(\w+)@|\$\{(\w+)\}|#\s*cmakedefine\s+(\w+)")
 
 
 class Overlay:
-    """The overlay as a release's tree has it."""
+    """The overlay, evaluated on the tree of a release."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Overlay:
         self._rules: list[tuple[str, dict[str, Any]]] = []
 
     def resolve(self) -> list[str]:
-        """Return what does not fit, a line each, in the order of the file."""
+        """Return a line for each mismatch, in the order of the file."""
         self._evaluate()
         generated = {str(rule["out"]) for _, rule in self._rules if "out" in rule}
         generated |= {str(rule["header"]) for _, rule in self._rules if "header" in rule}
@@ -66,7 +66,7 @@ class Overlay:
         return self.faults
 
     def differences(self, other: compiled_from.Sources) -> list[str]:
-        """Return a line for each difference from what a release compiles. Call `resolve` first."""
+        """Return a line for each difference from a release's sources. Call `resolve` first."""
         compiled = {
             file for files in self.files.values() for file in files if not _is_not_torchs(file)
         }
@@ -99,13 +99,13 @@ class Overlay:
         for name in sorted(variables - values - defined):
             yield f"{rule['name']}: the template wants {name}, which has no value"
         for name in sorted(values - variables):
-            yield f"{rule['name']}: the template has no {name}, which is given"
+            yield f"{rule['name']}: the template has no {name}, which is set"
 
     def _alone(self) -> Iterator[str]:
         compiled = {file for files in self.files.values() for file in files}
         for file in self._starlark(self._lists).get("ALONE", ()):
             if file not in compiled:
-                yield f"lists.bzl: ALONE has {file}, which nothing compiles"
+                yield f"lists.bzl: ALONE has {file}, which no rule compiles"
 
     def _evaluate(self) -> None:
         scope: dict[str, Any] = {"glob": self._glob}
@@ -127,11 +127,13 @@ class Overlay:
         return {name: self._rule(name) for name in names}
 
     def _version(self) -> str:
-        """Return the release's number: a checkout has `2.6.0a0`, or with a commit behind that."""
+        """Return the release number: a checkout has `2.6.0a0`, perhaps followed by a commit."""
         text = (self._tree / "version.txt").read_text(encoding="utf-8")
         match = re.match(r"\d+\.\d+\.\d+", text)
         if match is None:
-            self.faults.append(f"version.txt: '{text.strip()}' begins with no number of a release")
+            self.faults.append(
+                f"version.txt: '{text.strip()}' does not begin with a release number"
+            )
         return match[0] if match else "0.0.0"
 
     def _variables(self, names: Iterable[str]) -> dict[str, Any]:
@@ -143,7 +145,7 @@ class Overlay:
 
     @staticmethod
     def _starlark(file: Path) -> dict[str, Any]:
-        # Both files are of the part of the language that is Python's too.
+        # Both files use only the part of the language that is also valid Python.
         values: dict[str, Any] = {}
         exec(compile(file.read_text(encoding="utf-8"), str(file), "exec"), values)
         return values
@@ -170,7 +172,7 @@ def _is_not_torchs(file: str) -> bool:
 
 
 def _files(pattern: str) -> str:
-    """Return what pathlib calls a pattern of Bazel's: there, `**` at the end means files too."""
+    """Convert a Bazel pattern for pathlib, in which a final `**` would not match files."""
     return f"{pattern}/*" if pattern.endswith("**") else pattern
 
 
@@ -183,13 +185,13 @@ def main(argv: Sequence[str]) -> int:
         nargs="+",
         default=[],
         metavar="LIBRARY",
-        help="of another release's wheel: say what that compiles otherwise",
+        help="the wheel's libraries of another release, to compare with",
     )
     arguments = parser.parse_args(argv)
     tree = arguments.tree
     if not (tree / _VARIABLES).is_file():
         print(
-            f"dry_run: {tree} has no {_VARIABLES}. Give the root of a source tree of torch",
+            f"dry_run: {tree} has no {_VARIABLES}. Give the root of a torch source tree",
             file=sys.stderr,
         )
         return 2
@@ -199,7 +201,7 @@ def main(argv: Sequence[str]) -> int:
         try:
             faults = faults + overlay.differences(compiled_from.read(arguments.libraries))
         except (OSError, ValueError) as error:
-            print(f"dry_run: {error}. Give the libraries of a wheel of torch", file=sys.stderr)
+            print(f"dry_run: {error}. Give the libraries of a torch wheel", file=sys.stderr)
             return 2
     for line in faults:
         print(line)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of the overlay does not fit a tree is said, and nothing else."""
+"""Tests that the dry run reports each mismatch between the overlay and a tree, and nothing else."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_release_that_fits_has_no_faults(tree: Path) -> None:
         (
             "lists.bzl",
             'ALONE = ["old.cpp"]\n',
-            "lists.bzl: ALONE has old.cpp, which nothing compiles",
+            "lists.bzl: ALONE has old.cpp, which no rule compiles",
         ),
     ],
 )

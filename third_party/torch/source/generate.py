@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one of torch's generators and put what it makes where the build wants it.
+"""Run one of torch's code generators and put its outputs where the build expects them.
 
     generate.py --root DIR --import SITE... --headers DIR --source NAME=FILE... GENERATOR
 
-Run by an action, from the execution root. A generator that makes a source which nobody asked for, or
-does not make one that was, stops the build: the lists follow the release.
+An action runs this in the execution root. The build fails if a generator makes an unlisted source
+or does not make a listed one, so the lists stay in step with the release.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# What a generator writes and this build does not compile: other devices', and the same code again
-# in one file for those who want no shards.
+# Outputs of generators that this build does not compile: for other devices, and the same code again
+# in one file for builds without shards.
 _NOT_COMPILED = ("CUDA", "XPU", "Everything", "c_shim_cuda", "templates/")
 _SOURCES = (".cpp", ".cu", ".c")
 
@@ -52,7 +52,7 @@ GENERATORS: dict[str, Callable[[Path], list[list[str]]]] = {"aten": aten, "autog
 
 
 class GenerateError(Exception):
-    """The lists of the build and what the generator made differ. One line."""
+    """The outputs of the generator differ from the build's lists. The message is one line."""
 
 
 def run(generator: str, root: Path, out: Path) -> None:
@@ -69,7 +69,7 @@ def run(generator: str, root: Path, out: Path) -> None:
 
 
 def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
-    """Move sources to their places and the rest below `headers`. Raises GenerateError."""
+    """Move the sources to their files and the rest below `headers`. Raises GenerateError."""
     remaining = dict(sources)
     for file in sorted(output.rglob("*")):
         name = file.relative_to(output).as_posix()
@@ -83,15 +83,15 @@ def distribute(output: Path, headers: Path, sources: dict[str, Path]) -> None:
             continue
         else:
             raise GenerateError(
-                f"the generator made {name}, which no list has. Add it to "
-                "third_party/torch/source/lists.bzl, or to what generate.py passes over"
+                f"the generator made {name}, which is in no list. Add it to "
+                "third_party/torch/source/lists.bzl, or to the files that generate.py skips"
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        # Some sources name their headers by the folder that the generator was told to write to.
+        # Some sources include headers by the path of the folder that the generator wrote to.
         target.write_bytes(file.read_bytes().replace(f"{output}/".encode(), b""))
     for name in remaining:
         raise GenerateError(
-            f"the generator made no {name}. Take it out of third_party/torch/source/lists.bzl"
+            f"the generator did not make {name}. Remove it from third_party/torch/source/lists.bzl"
         )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a generator makes goes where the lists say; a difference stops the build."""
+"""Tests that generated files go where the lists say, and that a difference stops the build."""
 
 from __future__ import annotations
 

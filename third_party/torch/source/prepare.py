@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the source tree of `@torch_source`. Run by the repository rule; stdlib only.
+"""Make the source tree of `@torch_source`. The repository rule runs this; standard library only.
 
     prepare.py --tree DIR --pin pin.json --patches DIR --seam DIR --contents FILE --out DIR
 
-patches the tree, drops what no build reads (BUILD files of upstream's own workspace above all: the
-overlay is one package) and moves the rest to OUT. The series must fit exactly. The Python half goes
-to OUT/site, with the seam: what a wheel of the release would hold, less what the build generates.
+patches the tree, drops files that the build does not read and moves the rest to OUT. It drops above
+all the BUILD files of upstream's own workspace, because the overlay is one package. The series must
+apply exactly. The Python half goes to OUT/site, with the seam: the contents of the release's wheel,
+without the files that the build generates.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-if not __package__:  # Started by its path: imports are from the workspace's root.
+if not __package__:  # Started by its path, so add the workspace's root to the import path.
     sys.path[0] = str(Path(__file__).resolve().parents[3])
 
 from third_party.torch.unpack import SEAM, SEAM_UPSTREAM, SOURCE_HASH, VERSION, UnpackError
@@ -31,7 +32,7 @@ from tools.importer import (
     load_series,
 )
 
-# The directories that the build, the programs and the tests are made of.
+# The directories that the build, the programs and the tests use.
 _KEPT = (
     "aten",
     "c10",
@@ -44,26 +45,26 @@ _KEPT = (
     "torchgen",
 )
 _KEPT_FILES = ("LICENSE", "NOTICE", "build_variables.bzl", "version.txt")
-# What the build makes: a placeholder, and a header of another release of flatbuffers than ours.
+# Files that the build generates: a placeholder, and a header from another flatbuffers release.
 _GENERATED = ("caffe2/core/macros.h", "torch/csrc/jit/serialization/mobile_bytecode_generated.h")
 _PACKAGE_MARKS = ("BUILD", "BUILD.bazel", "MODULE.bazel", "REPO.bazel", "WORKSPACE")
 
 
 class SourceError(UserError):
-    """A source tree that is not what the pin says. One line, with the next step."""
+    """A source tree that does not match the pin. The message is one line, with the next step."""
 
 
-# Sources of C++ and of other devices' kernels, and CMake's templates: no part of a wheel.
+# C++ sources, kernels for other devices, and CMake templates are not part of a wheel.
 _COMPILED = (".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".metal", ".mm", ".in", ".cmake")
-# But of these packages: what they compile at run time is made from C++ files beside them.
+# Except in these packages, which compile the C++ files in them at run time.
 _TEMPLATES = ("torch/_inductor", "torch/utils/benchmark")
-# What upstream's own builds say of a folder: no part of a wheel either.
+# Files of upstream's own builds are not part of a wheel either.
 _OF_BUILDS = ("BUCK.oss", "CMakeLists.txt", "build.bzl")
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a tree is made from. `contents` says which files of the source a wheel has."""
+    """The inputs of a tree. `contents` lists the source files that a wheel contains."""
 
     tree: Path
     pin: Path
@@ -100,7 +101,7 @@ def prepare(inputs: Inputs, out: Path) -> None:
 
 
 def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) -> None:
-    """Lay out `out`/site: the packages, the seam, the version and the distribution's metadata."""
+    """Fill `out`/site with the packages, the seam, the version and the distribution's metadata."""
     contents = json.loads(inputs.contents.read_text(encoding="utf-8"))
     left_out = [pattern for pattern in contents["left_out"] if not pattern.startswith("torch/_C")]
     site = out / "site"
@@ -142,15 +143,15 @@ def make_site(out: Path, inputs: Inputs, pin: Mapping[str, str], digest: str) ->
 
 
 def check_version(tree: Path, version: str, pin_file: Path) -> None:
-    """Refuse the tree of another release: a tag that moved, or a mirror that is wrong."""
+    """Raise if the tree is from another release: the tag has moved, or a mirror is wrong."""
     file = tree / "version.txt"
     try:
         tree_version = file.read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise SourceError(f"{file}: {error.strerror}. This is no source tree of torch") from None
+        raise SourceError(f"{file}: {error.strerror}. This is not a torch source tree") from None
     if tree_version.partition("a0")[0] != version:
         raise SourceError(
-            f"{file}: says {tree_version}, {pin_file} wants {version}. Move the pin whole"
+            f"{file}: says {tree_version}, {pin_file} wants {version}. Update the whole pin"
         )
 
 

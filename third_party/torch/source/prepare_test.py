@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The source tree: patched, of the pin's release, one package, with the Python half apart."""
+"""Tests that the tree is patched, from the pinned release, one package, with a separate site."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ diff --git a/torch/word.py b/torch/word.py
 
 @pytest.fixture
 def inputs(tmp_path: Path) -> prepare.Inputs:
-    """A release of few files, and all that goes into it."""
+    """A release with a few files, and the other inputs of a tree."""
     tree = tmp_path / "tree"
     files = {
         "LICENSE": "",
@@ -84,7 +84,7 @@ def test_the_tree_is_patched_and_apart(inputs: prepare.Inputs, tmp_path: Path) -
     assert (out / "torch/csrc/T.cpp").exists()
     assert not (out / "site/torch/csrc").exists()
     assert not (out / "site/torch/extension.h").exists()
-    # A static program asks whether there is such a folder.
+    # A static program checks whether this folder exists.
     assert not (out / "site/torch/lib").exists()
     assert (out / "site/torch/_inductor/codegen/prefix.h").exists()
     assert (out / "site/torch/_utils_internal.py").read_text() == "OURS = 1\n"

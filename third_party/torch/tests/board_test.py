@@ -19,7 +19,7 @@ def plug():
 
 
 def _double(number: int) -> int:
-    """Twice the number."""
+    """Return twice the number."""
     return 2 * number
 
 

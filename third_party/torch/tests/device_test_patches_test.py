@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upstream's device tests in a monorepo: the private device takes part, and a skip is a skip.
+"""Tests of upstream's device tests in a monorepo: they run on the private device and report skips.
 
-Each case runs in a process of its own: a private device has one name per process, and upstream's
-test module decides at import which devices there are.
+Each case runs in its own process: a private device has one name per process, and upstream's test
+module lists the devices when it is imported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of the patches for files: each place calls its hook, and without one behaves as upstream.
+"""Tests of the patches for files: each calls its hook, and an unplugged hook behaves as upstream.
 
-A dictionary keeps the files here, under `kept://`.
+The files here are in a dictionary, under `kept://`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HOOKS = {name: hook for name, hook in vars(files).items() if isinstance(hook, H
 
 
 class _Keeper:
-    """Answers every hook; `asked` has their names."""
+    """A store that answers every hook."""
 
     def __init__(self) -> None:
         self.kept: dict[str, bytes] = {}
@@ -137,7 +137,7 @@ class _Doubled(torch.nn.Module):
 
 @pytest.fixture(autouse=True)
 def _unplugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Begin as upstream, in an empty directory, which must not get files named `kept:`."""
+    """Start with upstream's behaviour in an empty directory. It must get no files named `kept:`."""
     monkeypatch.chdir(tmp_path)
     before = {name: hook._answer for name, hook in _HOOKS.items()}
     for hook in _HOOKS.values():
@@ -152,7 +152,7 @@ def _unplugged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
 
 @pytest.fixture
 def keeper() -> _Keeper:
-    """Plug in, as a program would."""
+    """Plug in a store, as a program would."""
     store = _Keeper()
     for name, hook in _HOOKS.items():
         hook.plug(getattr(store, name))

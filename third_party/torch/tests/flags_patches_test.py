@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Config modules and knobs ask the board, and are upstream's until somebody answers."""
+"""Tests that config modules and knobs call the board, and act as upstream until it is plugged."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_knob_flips_an_entry_with_that_knob() -> None:
     configs.knob.plug(lambda name, default: not default if name == "does_not_exist" else default)
     config = _fresh()
     assert (config.e_jk, config.e_jk_false) == (False, True)
-    config.e_jk = True  # what a program sets comes before a knob, as upstream has it
+    config.e_jk = True  # a program's setting overrides a knob, as in upstream
     assert config.e_jk is True
     assert _config_module.justknobs_check is torch._utils_internal.justknobs_check
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the packaging patches are for: one test for each, which fails in a PAR without it.
+"""Tests of the packaging patches: one for each, which fails in a PAR without its patch.
 
-The same tests pass when torch is on disk, so they also hold the patches to upstream's behaviour.
+The same tests pass when torch is on disk, so they also check that patches keep upstream's
+behaviour.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def test_graph_break_finds_its_registry() -> None:
 
 
 def test_importing_dynamo_writes_nothing(tmp_path: Path) -> None:
-    """Every optimizer imports Dynamo: a program that compiles nothing must need no directory."""
+    """Every optimizer imports Dynamo, so a program that compiles nothing must need no directory."""
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     del environment["TORCHINDUCTOR_CACHE_DIR"]
     program = "import os, torch._dynamo; print('TORCHINDUCTOR_CACHE_DIR' in os.environ)"

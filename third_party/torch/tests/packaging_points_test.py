@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of places in torch that packing needs no patch for: one test for each extension point.
 
-Each runs inside a PAR and from a directory, like those of the patches. `torch._utils_internal` is
-the seam, which is this build's and no patch.
+Each runs inside a PAR and from a directory, like the tests of the patches. `torch._utils_internal`
+is the seam, a module of this build and not a patch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _program(path: Path, text: str) -> Path:
 
 
 def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
-    """`cpp_builder._TORCH_PATH` is for upstream's own remote builds: nothing here asks for it."""
+    """`cpp_builder._TORCH_PATH` is only for upstream's remote builds; this build never reads it."""
     from torch._inductor import cpp_builder
 
     directories = cpp_builder.CppTorchOptions().get_include_dirs()
@@ -49,7 +49,7 @@ def test_inductor_compiles_with_the_headers_of_the_seam() -> None:
 
 
 def test_sources_are_named_py() -> None:
-    """Dynamo takes a package's directory by cutting `__init__.py` off its file."""
+    """Dynamo finds a package's directory by removing `__init__.py` from its file."""
     from torch._dynamo import trace_rules
 
     specs = [m.__spec__ for name, m in list(sys.modules.items()) if name.split(".")[0] == "torch"]
@@ -61,7 +61,7 @@ def test_sources_are_named_py() -> None:
 
 
 def test_dynamo_skips_its_own_code_and_no_other() -> None:
-    """Its rules compare the file that a code object names with the files of modules."""
+    """Its rules compare a code object's file with the files of modules."""
     from torch._dynamo import eval_frame, trace_rules
 
     def skipped(function: Callable[..., object]) -> bool:
@@ -74,7 +74,7 @@ def test_dynamo_skips_its_own_code_and_no_other() -> None:
 
 
 def test_the_shared_memory_manager_starts() -> None:
-    """`torch._C` received the path of a runnable program at import: it names the shared file."""
+    """`torch._C` received the path of a runnable program at import, and names the shared file."""
     storage = torch.arange(4.0).untyped_storage()
     manager, handle, size = storage._share_filename_cpu_()
     assert os.path.exists(manager)
@@ -84,7 +84,7 @@ def test_the_shared_memory_manager_starts() -> None:
 
 
 def test_entry_points_are_found() -> None:
-    """Backends, rendezvous handlers and log specifications come from distribution metadata."""
+    """Backends, rendezvous handlers and log specifications are found in distribution metadata."""
     from torch.distributed import run
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
 
@@ -99,7 +99,7 @@ def test_the_path_of_ptxas_is_the_environments(
     from torch._inductor.runtime import compile_tasks
 
     inductor = tmp_path / "torch" / "_inductor"
-    # v2.13 looks below Inductor, v2.14 below torch.
+    # v2.13 looks in Inductor's directory, v2.14 in torch's.
     beside = [_program(root / "bin" / "ptxas", "exit 0") for root in (inductor, inductor.parent)]
     monkeypatch.setattr(compile_tasks, "__file__", str(inductor / "runtime" / "compile_tasks.py"))
     set_path = compile_tasks._set_triton_ptxas_path.__wrapped__
@@ -108,7 +108,9 @@ def test_the_path_of_ptxas_is_the_environments(
     assert os.environ["TRITON_PTXAS_PATH"] == "/own/ptxas"
     monkeypatch.delenv("TRITON_PTXAS_PATH")
     set_path()
-    assert os.environ["TRITON_PTXAS_PATH"] in map(str, beside), "else one that is there"
+    assert os.environ["TRITON_PTXAS_PATH"] in map(str, beside), (
+        "without the variable, an existing one is used"
+    )
 
 
 def test_cutlass_is_where_the_configuration_says(
@@ -134,7 +136,7 @@ def test_cutlass_is_where_the_configuration_says(
 
 
 def test_python_path_of_helpers_is_what_one_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a PAR it is of no account: a PAR does not read PYTHONPATH. Other programs do."""
+    """A PAR ignores it, because it does not read PYTHONPATH. Other programs do."""
     from torch._inductor.utils import python_subprocess_env
 
     monkeypatch.syspath_prepend("/of/this/process")
@@ -155,7 +157,7 @@ def test_the_compiler_is_the_configurations(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("link", [True, False])
 def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
-    """In a static program there is no libtorch to link: its symbols are the program's."""
+    """A static program has no libtorch to link: the program itself has the symbols."""
     from torch._inductor import config, cpp_builder
 
     with config.patch({"aot_inductor.link_libtorch": link}):
@@ -166,7 +168,7 @@ def test_kernels_need_not_link_torch(tmp_path: Path, link: bool) -> None:
 
 
 def _answer(options: object, directory: Path) -> int:
-    """What a function says that is compiled and linked with Inductor's options."""
+    """Return the result of a function that is compiled and linked with Inductor's options."""
     from torch._inductor.cpp_builder import CppBuilder
 
     source = directory / "answer.cpp"
@@ -177,7 +179,7 @@ def _answer(options: object, directory: Path) -> int:
 
 
 def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
-    """It trusts pickles where `torch.version` has no `git_version`, which ours must have."""
+    """It trusts pickles if `torch.version` has no `git_version`, so this build must have one."""
     from torch import serialization
 
     assert len(bytes.fromhex(torch.version.git_version)) == 20
@@ -188,7 +190,7 @@ def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
 
 
 def test_no_toolkit_is_the_string_none() -> None:
-    """Upstream's Bazel rules of v2.6.0 write 'None' (truthy) for None. This file is a wheel's."""
+    """Upstream's Bazel rules in v2.6.0 write 'None' (truthy) for None. This file is a wheel's."""
     for version in (torch.version.cuda, torch.version.hip, torch.version.xpu):
         assert version is None or version[0].isdigit()
 
@@ -199,7 +201,7 @@ def test_the_list_of_slow_tests_is_where_the_seam_says(
     from torch.testing._internal import common_utils
 
     monkeypatch.setattr(common_utils, "IS_SANDCASTLE", True)
-    assert common_utils.resolve_sandcastle_slow_tests_file() == "", "there is none: no error"
+    assert common_utils.resolve_sandcastle_slow_tests_file() == "", "a missing list is not an error"
     (tmp_path / "test").mkdir()
     (tmp_path / "test" / "slow_tests.json").write_text("{}")
     monkeypatch.setattr(seam, "get_file_path", lambda *parts: str(tmp_path.joinpath(*parts)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that torch starts ask the board before they begin their work."""
+"""Tests that processes started by torch call the board before they begin their work."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _note(install: Callable[[], None]) -> None:
 
 
 class _WasAsked(Dataset[bool]):
-    """Whether the worker that answers has asked the board."""
+    """A data set whose items say whether the worker that reads them has called the board."""
 
     def __len__(self) -> int:
         return 2
@@ -38,7 +38,7 @@ def test_a_workers_signals_are_the_seams() -> None:
     processes.worker_signals.plug(_note)
     loader = DataLoader(_WasAsked(), num_workers=2, multiprocessing_context="fork")
     assert [bool(answer) for answer in loader] == [True, True]
-    assert not _asked  # nothing is asked in the parent
+    assert not _asked  # the parent does not call the hook
 
 
 def test_unplugged_it_is_upstreams() -> None:

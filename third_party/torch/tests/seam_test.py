@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The seam file answers like upstream's, and through the loader when there is more to know."""
+"""Tests that the seam file answers like upstream's, or through the loader if torch is packed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import torch._utils_internal_upstream as upstream
 
 
 class _PackedLoader:
-    """Stands for the loader of a PAR: it alone knows where the native files are."""
+    """A stand-in for the loader of a PAR, which alone knows where the native files are."""
 
     asked: list[str]
 
@@ -84,7 +84,7 @@ def test_paths_on_disk_are_upstreams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_paths_are_of_this_installation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Upstream may look for another torch among the installed distributions (from v2.14 on)."""
+    """From v2.14 on, upstream may look for another torch among the installed distributions."""
     monkeypatch.setattr(seam, "_loader", SimpleNamespace())
     monkeypatch.setattr(upstream, "torch_parent", "/of/another/installation")
     root = os.path.dirname(torch.__file__)

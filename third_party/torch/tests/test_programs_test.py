@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that run torch's tests in a monorepo: who owns the arguments, and which tests are slow.
+"""Tests of programs that run torch's tests in a monorepo: argument parsing, and slow tests.
 
-Nothing here needs a patch of the release that is pinned. Each case is a program of its own, as
-torch's test files are: its machinery reads the environment and the arguments of the process.
+None of these needs a patch of the pinned release. Each case is its own program, as torch's test
+files are, because torch's test code reads the environment and the arguments of the process.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class TestFlags(TestCase):
 if __name__ == "__main__":
     absltest.main()
 """
-# Flags are read by absl; torch's runner gets what is left.
+# absl parses the flags; torch's runner gets the remaining arguments.
 _BOTH = """
 import sys
 from absl import app, flags
@@ -75,7 +75,7 @@ def _run(path: Path, *arguments: str, **environment: str) -> subprocess.Complete
     for name in ("PYTORCH_DISABLE_RUNNING_SCRIPT_CHK", "SANDCASTLE", "SLOW_TESTS_FILE", "CI"):
         surroundings.pop(name, None)
     for name in ("XML_OUTPUT_FILE", "TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX"):
-        surroundings.pop(name, None)  # those of the test that this is
+        surroundings.pop(name, None)  # set by the runner of this test
     surroundings |= environment
     return subprocess.run(
         [sys.executable, str(path), *arguments],
@@ -100,7 +100,9 @@ def test_torchs_runner_takes_the_arguments_that_are_left(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert "Ran 1 test " in done.stderr
     refused = _run(_program(tmp_path, _RUN), *_BAZELS, PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
-    assert refused.returncode == 2, "run_tests() alone knows Bazel's flags: the test above is void"
+    assert refused.returncode == 2, (
+        "run_tests() itself accepts Bazel's flags, so the test above proves nothing"
+    )
     assert "unrecognized arguments: --test_srcdir=/a" in refused.stderr
 
 
@@ -108,7 +110,7 @@ def test_tests_may_be_of_another_file_than_the_one_that_runs(tmp_path: Path) -> 
     path = _program(tmp_path, _RUN)
     refused = _run(path)
     assert refused.returncode == 1
-    assert "Ran " not in refused.stderr  # it ends before, for a suite that could not be loaded
+    assert "Ran " not in refused.stderr  # it exits first, because a suite cannot be loaded
     done = _run(path, PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     assert done.returncode == 0, done.stderr
     assert "Ran 2 tests " in done.stderr

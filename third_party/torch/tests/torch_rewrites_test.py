@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules' patches are what the rules make of upstream's tree, and nothing they guard is left."""
+"""Tests that the rules' patches are up to date, and that the guards find nothing in the tree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UPDATE = "Run `tools/import.py rewrites --update`"
 
 
 def _without(data: bytes, diff: FileDiff) -> bytes:
-    """Take a strictly applied diff out of a file again."""
+    """Revert a strictly applied diff of a file."""
     lines = data.splitlines(keepends=True)
     shift = 0
     positions = []
@@ -44,7 +44,7 @@ def _without(data: bytes, diff: FileDiff) -> bytes:
 
 @pytest.fixture(scope="module")
 def patched() -> DictSnapshot:
-    """The Python sources of torch as they are installed."""
+    """The Python sources of the installed torch."""
     spec = importlib.util.find_spec("torch")
     assert spec is not None
     assert spec.origin is not None
@@ -98,7 +98,7 @@ def test_nothing_that_a_rule_guards_is_left(patched: DictSnapshot, modules: Modu
     ids=lambda patch: patch.name,
 )
 def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, modules: Modules) -> None:
-    """Without one of these patches a guard says so: that is what it would say of a new place."""
+    """Without one of these patches a guard reports its place, as it would report a new one."""
     for diff in patch.files:
         blob = patched.read(diff.path)
         assert blob is not None

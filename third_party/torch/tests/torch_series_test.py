@@ -35,7 +35,7 @@ def test_it_is_small_and_in_date(patch: Patch) -> None:
     assert "Budget" in patch.header, f"{patch.name}: state a Budget of added lines"
     expires = patch.header.get("Expires")
     assert expires is None or datetime.date.fromisoformat(expires) >= datetime.date.today(), (
-        f"{patch.name}: expired on {expires}. Look whether upstream has it now, or move the date"
+        f"{patch.name}: expired on {expires}. Check whether upstream has it now, or move the date"
     )
 
 

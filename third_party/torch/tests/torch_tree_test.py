@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tree that torch is imported from is the pinned one, to the byte."""
+"""Tests that torch is imported from the pinned tree, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The board: questions that torch asks its surroundings, and where a program plugs in its answers.
+"""The board: hooks that torch calls to ask its surroundings, and the way to plug in answers.
 
-A patch of upstream's code is a line that asks a hook of a module beside this one. Until something is
-plugged in, the answer is upstream's, to the letter. Whoever has others declares an entry point of the
-group `torch.seam`, a function without arguments: it is called once, at the start of `import torch`,
-before torch opens a log or reads its environment. It should only plug in functions, and import what
-they need when they are called.
+Each patch of upstream's code is a line that calls a hook in one of the modules next to this one. An
+unplugged hook answers exactly as upstream does. A package with other answers declares an entry
+point in the group `torch.seam`, a function without arguments. It is called once, at the start of
+`import torch`, before torch opens a log or reads its environment. It should only plug in functions,
+and these should import their dependencies when they are called.
 
-These modules import nothing of torch, so they are there before torch is. Nothing here names whoever
-plugs in.
+These modules import nothing from torch, so they can be loaded before it. They never name the
+packages that plug in.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ _R = TypeVar("_R")
 
 
 class Hook(Generic[_P, _R]):
-    """A question with upstream's answer, until `plug` gives it another. Call it to ask."""
+    """A question that upstream answers until `plug` sets another answer. Call it to ask."""
 
     def __init__(self, upstream: Callable[_P, _R]) -> None:
         self.upstream = upstream
@@ -32,23 +32,23 @@ class Hook(Generic[_P, _R]):
         return self._answer(*args, **kwargs)
 
     def plug(self, answer: Callable[_P, _R]) -> None:
-        """Answer by `answer` from now on; it may call `upstream` for what it leaves alone."""
+        """Use `answer` from now on; it may call `upstream` for cases that it does not change."""
         self._answer = answer
 
     def unplug(self) -> None:
-        """Give upstream's answer again."""
+        """Restore upstream's answer."""
         self._answer = self.upstream
 
     @property
     def plugged(self) -> bool:
-        """Whether the answer is not upstream's."""
+        """Whether the answer differs from upstream's."""
         return self._answer is not self.upstream
 
 
 def plug_in() -> None:
-    """Call every entry point of the group, in the order of their names.
+    """Call every entry point in the group, in the order of their names.
 
-    Raises RuntimeError that names the entry point when one fails.
+    Raises RuntimeError that names the entry point that failed.
     """
     from importlib.metadata import entry_points
 
@@ -58,5 +58,5 @@ def plug_in() -> None:
         except Exception as error:
             raise RuntimeError(
                 f"import torch: entry point '{entry.name} = {entry.value}' of {GROUP} failed: "
-                f"{error!r}. Install the package anew, or without that entry point"
+                f"{error!r}. Reinstall the package, or install it without that entry point"
             ) from error

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What options are set to: torch's config modules, and the knobs that its maintainers turn at home.
+"""Values of options: torch's config modules, and the knobs that its maintainers turn internally.
 
-Upstream reads the environment, and its knobs are never turned. Whoever plugs in may have options from
-elsewhere.
+Upstream reads the environment and never turns its knobs. A plug-in may take options from elsewhere.
 """
 
 from types import ModuleType
@@ -11,20 +10,19 @@ from torch._seam import Hook
 
 
 def _installed(module: ModuleType) -> None:
-    """Set what is given for a config module that has just been installed, before anybody reads it.
+    """Set the values for a config module that has just been installed, before any code reads it.
 
-    `_config` of the module has its entries, by their names; `torch.utils._config_module` says what an
-    entry is.
+    The module's `_config` maps names to entries; `torch.utils._config_module` defines an entry.
     """
 
 
 def _knob(name: str, default: bool) -> bool:
-    """Return whether the knob of this name is on."""
+    """Return whether the knob with this name is on."""
     return default
 
 
 def _knob_number(name: str) -> int:
-    """Return the number that the knob of this name is set to."""
+    """Return the number that the knob with this name is set to."""
     return 0
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file a path names: where torch reads and writes what its user names.
+"""The file that a path names: where torch reads and writes the paths that its user gives.
 
-Upstream opens paths of this machine. Whoever plugs in may keep others (`memory://a`), and decides how
-a file that is written appears. Hooks that are asked in a `with` return a context manager: one that
-ends by an exception has written nothing.
+Upstream opens local paths. A plug-in may support others (`memory://a`), and decides when a written
+file becomes visible. A hook that is used in a `with` statement returns a context manager; if the
+context ends with an exception, nothing is written.
 """
 
 import functools
@@ -19,56 +19,57 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def _reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
-    """What to read a path from: itself, or an open binary file; an open file is left alone.
+    """Return the object to read instead of a path: the path itself, or an open binary file.
 
-    `mmap`: it will be mapped, so only the path of a file of this machine will do.
+    An open file is returned unchanged. If `mmap`, the file will be mapped, so only a local path
+    works.
     """
     return nullcontext(file)
 
 
 def _writing(file: Any) -> AbstractContextManager[Any]:
-    """What to write instead of a path: itself, another, or an open binary file.
+    """Return the object to write instead of a path: the path, another path, or an open binary file.
 
-    An open file is left alone. The path named has its content when the context ends.
+    An open file is returned unchanged. The given path has its content when the context ends.
     """
     return nullcontext(file)
 
 
 def _reading_by_name(path: Any) -> AbstractContextManager[Any]:
-    """The path of a file of this machine that has a path's content, for code that opens it itself."""
+    """Return a local path to the content of `path`, for code that opens the file itself."""
     return nullcontext(path)
 
 
 def _writing_by_name(path: Any) -> AbstractContextManager[Any]:
-    """A path of this machine to write instead, with the same last component.
+    """Return a local path to write instead, with the same last component.
 
-    The path named has its content when the context ends.
+    The given path has its content when the context ends.
     """
     return nullcontext(path)
 
 
 def _contents(file: Any) -> Any:
-    """A path, or its content in a binary file where `os.path` could not find it."""
+    """Return a path, or a binary file with its content if `os.path` could not find the path."""
     return file
 
 
 def _make_directory(path: str) -> None:
-    """Make a directory and those above it."""
+    """Make a directory and its parents."""
     os.makedirs(path, exist_ok=True)
 
 
 def _directory_here(path: str) -> str:
-    """A directory that is going to be used by `os.path`: itself, or an exception that says why not."""
+    """Return `path` for use with `os.path` as a directory, or raise an error that says why not."""
     return path
 
 
 def _checkpoint_storages(storages: list[type], reader: bool) -> list[type]:
-    """Classes of checkpoint readers, or of writers: the first that knows a checkpoint's id has it."""
+    """Return the classes of checkpoint readers or writers; the first that accepts an id is used."""
     return storages
 
 
 def _open_url(url: Any, *args: Any, **kwargs: Any) -> Any:
-    """Open a URL, or a request for one, to read, as `urllib.request.urlopen`."""
+    """Open a URL, or a request for one, for reading, like `urllib.request.urlopen`."""
     import urllib.request
 
     return urllib.request.urlopen(url, *args, **kwargs)
@@ -86,7 +87,7 @@ open_url = Hook(_open_url)
 
 
 def writes(parameter: str) -> Callable[[_F], _F]:
-    """Decorate a function that opens and writes the path in a parameter: `writing_by_name` is asked."""
+    """Decorate a function that writes to the path in `parameter` to use `writing_by_name`."""
 
     def decorate(function: _F) -> _F:
         position = list(inspect.signature(function).parameters).index(parameter)
@@ -97,7 +98,7 @@ def writes(parameter: str) -> Callable[[_F], _F]:
                 with writing_by_name(kwargs[parameter]) as path:
                     return function(*args, **{**kwargs, parameter: path})
             if len(args) <= position:
-                return function(*args, **kwargs)  # which says what is missing
+                return function(*args, **kwargs)  # its error says what is missing
             with writing_by_name(args[position]) as path:
                 return function(*args[:position], path, *args[position + 1 :], **kwargs)
 

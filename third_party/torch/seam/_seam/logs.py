@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where torch's logs and traces go when their path is more than a file of this machine."""
+"""The destinations of torch's logs and traces, whose paths need not be local files."""
 
 import logging
 
@@ -7,7 +7,7 @@ from torch._seam import Hook
 
 
 def _file_handler(path: str) -> logging.Handler:
-    """Return what appends a log to `path`."""
+    """Return the handler that appends a log to `path`."""
     return logging.FileHandler(path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the processes that torch starts do before they begin their work."""
+"""Hooks for the processes that torch starts, called before they begin their work."""
 
 from collections.abc import Callable
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's C++ flags in a Python program: Abseil's, and set through `_absl`."""
+"""Tests of torch's C++ flags in a Python program: they are Abseil flags, and `_absl` sets them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def test_a_flag_of_cpp_is_abseils() -> None:
     flags = _absl.flags()
     assert flags["c10_torch_jit_disable_cat"] == "false"
     assert flags["c10_torch_lazy_metrics_percentiles"].startswith("0.01:")
-    assert "c10_minloglevel" not in flags  # Abseil's own, once
+    assert "c10_minloglevel" not in flags  # was Abseil's own
 
 
 def test_what_is_set_is_what_cpp_reads() -> None:
-    """A flag that the symbolic shapes of lazy tensors are asked by."""
+    """The flag enables the symbolic shapes of lazy tensors."""
     lazy = torch._C._lazy
     assert not lazy._get_symbolic_shape_mode()
     _absl.set_flag("c10_ltc_enable_symbolic_shapes", "true")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs of torch's C++ code in real processes: Abseil's format, and torch's own variable.
+"""Tests of torch's C++ logs in real processes: Abseil's format and TORCH_CPP_LOG_LEVEL.
 
 The tests of `torch_google.logging` cover how it puts these logs into its stream.
 """
@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-# A port that is taken: C++ warns for each address, and gives up with an error.
+# The port is in use: C++ warns for each address, then raises an error.
 _TAKEN = """
 import socket
 import torch
@@ -40,7 +40,7 @@ _LINE = re.compile(r"([IWE])\d{4} \d\d:\d\d:\d\d\.\d{6} +\d+ (\w+)\.cpp:\d+\] (.
 
 
 def _lines(program: str, level: str | None = None) -> list[tuple[str, str, str]]:
-    """Return (severity, file, text) of what is in Abseil's form."""
+    """Return (severity, file, text) of the lines in Abseil's format."""
     environment = {k: v for k, v in os.environ.items() if k != "TORCH_CPP_LOG_LEVEL"}
     if level is not None:
         environment["TORCH_CPP_LOG_LEVEL"] = level
@@ -74,7 +74,7 @@ def test_torchs_variable_is_the_level(level: str | None, shown: str) -> None:
 
 
 def test_information_is_shown_when_it_is_asked_for() -> None:
-    # There may be warnings: not every machine has a name.
+    # There may be warnings, because not every machine has a host name.
     assert "I" not in {severity for severity, _, _ in _lines(_LISTENS)}
     assert any("has started to listen" in text for _, _, text in _lines(_LISTENS, "INFO"))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A build without ONNX: what code names of it is there, and exporting says why it does not."""
+"""Tests of a build without ONNX: the names that code uses exist, and exporting raises an error."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_graphs_own_export_says_why_not() -> None:
 
 
 def test_torchscript_itself_is_whole() -> None:
-    """It shares its files with the exporter."""
+    """It shares source files with the exporter."""
 
     @torch.jit.script
     def double(x: torch.Tensor) -> torch.Tensor:

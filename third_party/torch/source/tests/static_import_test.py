@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch linked into the interpreter: no shared library, and no code of it before its import."""
+"""Tests of torch linked into the interpreter: no shared library, no torch code before import."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_no_library_of_torch_is_loaded() -> None:
     torch.linalg.inv(torch.eye(3))
     maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     loaded = {Path(line.split()[-1]).name for line in maps if ".so" in line}
-    fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")  # NumPy has another
+    fragments = ("torch", "c10", "functorch", "gomp", "libopenblas")  # NumPy has another OpenBLAS
     assert not {name for name in loaded if any(word in name for word in fragments)}
 
 
@@ -53,19 +53,19 @@ def test_the_shared_memory_manager_is_the_interpreter() -> None:
 
 
 def _names_of_this_program() -> set[bytes]:
-    """Return what the processes of this executable file are called."""
+    """Return the names of the processes that run this executable file."""
     names = set()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if os.path.samefile(process / "exe", sys.executable):
                 names.add((process / "cmdline").read_bytes().split(b"\0")[0])
-        except OSError:  # another user's, or it has ended
+        except OSError:  # it belongs to another user, or has ended
             continue
     return names
 
 
 def test_dynamo_reads_the_interpreters_tables() -> None:
-    """Compile and call a frame again: torch walks its code by the interpreter's opcode tables."""
+    """Compile and call a frame again: torch walks its code with the interpreter's opcode tables."""
     graphs: list[torch.fx.GraphModule] = []
 
     def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
@@ -88,7 +88,7 @@ def test_dynamo_reads_the_interpreters_tables() -> None:
 
 
 def test_first_class_dimensions_are_there() -> None:
-    """functorch.dim has opcode tables of its own, in C."""
+    """functorch.dim has its own opcode tables, in C."""
     from functorch.dim import dims
 
     i, j = dims(2)

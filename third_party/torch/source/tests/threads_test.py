@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread pools of torch (OpenMP in a release) and BLAS, after a fork and after a resize."""
+"""Tests of the thread pools of torch (OpenMP in a release) and BLAS, after a fork and a resize."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SECONDS = 120
 
 
 def _add() -> None:
-    """Work for all threads: an element is too little for one of them, and this is not."""
+    """Do work that is large enough for torch to use all threads."""
     ones = torch.ones(_COUNT)
     assert ones.add_(1).sum().item() == 2 * _COUNT
 
@@ -24,7 +24,7 @@ def _threads() -> int:
 
 
 def _exit_status(function: Callable[[], None]) -> int | None:
-    """That of a forked process; None if it did not end."""
+    """Return the exit status of a forked process, or None if it did not end."""
     child = multiprocessing.get_context("fork").Process(target=function)
     child.start()
     child.join(_SECONDS)
@@ -69,7 +69,7 @@ def test_the_number_may_change() -> None:
         assert torch.get_num_threads() == number
     torch.set_num_threads(5)
     _add()
-    assert _threads() == before  # as before: it is the pool of then
+    assert _threads() == before  # the pool of the first call
 
 
 def _products() -> None:
@@ -84,7 +84,7 @@ def _products() -> None:
 
 
 def test_products_take_as_many_threads_as_were_set() -> None:
-    # Other tests have started threads here, and a fork has none.
+    # Other tests may have started threads here; a forked process has none.
     torch.set_num_threads(2)
     assert _exit_status(_products) == 0
 
