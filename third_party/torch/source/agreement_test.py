@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of which differences between two objects count, on text in objdump's format."""
+"""Tests that only real differences between two objects count, on text in objdump's format."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read from a shared library which source files it was compiled from.
 
-For releases of which only the wheel is available. A library has the name of each compiled file (in
+For releases with only a wheel available. A library has the name of each compiled file (in
 symbols of type FILE) and the paths of most files (in the messages of their checks).
 """
 

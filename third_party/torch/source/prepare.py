@@ -3,10 +3,10 @@
 
     prepare.py --tree DIR --pin pin.json --patches DIR --seam DIR --contents FILE --out DIR
 
-patches the tree, drops files that the build does not read and moves the rest to OUT. It drops above
-all the BUILD files of upstream's own workspace, because the overlay is one package. The series must
-apply exactly. The Python half goes to OUT/site, with the seam: the contents of the release's wheel,
-without the files that the build generates.
+patches the tree, drops files that the build does not read and moves the rest to OUT. It also
+drops upstream's BUILD files, because the overlay is one package. The series must apply exactly. The
+Python half goes to OUT/site, with the seam: the contents of the release's wheel, without the files
+that the build generates.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of places in torch that packing needs no patch for: one test for each extension point.
+"""Tests of places in torch where packaging needs no patch: one test for each extension point.
 
 Each runs inside a PAR and from a directory, like the tests of the patches. `torch._utils_internal`
 is the seam, a module of this build and not a patch.
@@ -61,7 +61,7 @@ def test_sources_are_named_py() -> None:
 
 
 def test_dynamo_skips_its_own_code_and_no_other() -> None:
-    """Its rules compare a code object's file with the files of modules."""
+    """Dynamo's rules compare a code object's file with the files of modules."""
     from torch._dynamo import eval_frame, trace_rules
 
     def skipped(function: Callable[..., object]) -> bool:
@@ -179,7 +179,7 @@ def _answer(options: object, directory: Path) -> int:
 
 
 def test_torch_load_trusts_nobody(tmp_path: Path) -> None:
-    """It trusts pickles if `torch.version` has no `git_version`, so this build must have one."""
+    """torch.load trusts pickles if `torch.version` lacks `git_version`; this build must set it."""
     from torch import serialization
 
     assert len(bytes.fromhex(torch.version.git_version)) == 20

@@ -16,7 +16,7 @@ import torch._utils_internal_upstream as upstream
 
 
 class _PackedLoader:
-    """A stand-in for the loader of a PAR, which alone knows where the native files are."""
+    """A stand-in for a PAR's loader, which alone knows where the native files are."""
 
     asked: list[str]
 

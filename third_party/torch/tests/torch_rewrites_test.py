@@ -108,7 +108,7 @@ def test_the_guard_misses_each_patch(patch: Patch, patched: DictSnapshot, module
 
 
 def test_the_table_is_sound() -> None:
-    """Its rows are distinct and in scope, and a release's numbers are within the budget."""
+    """The rows are distinct and in scope, and a release's numbers are within the budget."""
     for rule in _RULES:
         places = [(exception.path, exception.function) for exception in rule.kept]
         assert len(set(places)) == len(places)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The board: hooks that torch calls to ask its surroundings, and the way to plug in answers.
 
-Each patch of upstream's code is a line that calls a hook in one of the modules next to this one. An
+Each patch to upstream's code is a line that calls a hook in one of the modules next to this one. An
 unplugged hook answers exactly as upstream does. A package with other answers declares an entry
 point in the group `torch.seam`, a function without arguments. It is called once, at the start of
 `import torch`, before torch opens a log or reads its environment. It should only plug in functions,

@@ -30,7 +30,7 @@ def _reading(file: Any, mmap: bool) -> AbstractContextManager[Any]:
 def _writing(file: Any) -> AbstractContextManager[Any]:
     """Return the object to write instead of a path: the path, another path, or an open binary file.
 
-    An open file is returned unchanged. The given path has its content when the context ends.
+    An open file is returned unchanged. The given path gets its content when the context ends.
     """
     return nullcontext(file)
 
@@ -43,7 +43,7 @@ def _reading_by_name(path: Any) -> AbstractContextManager[Any]:
 def _writing_by_name(path: Any) -> AbstractContextManager[Any]:
     """Return a local path to write instead, with the same last component.
 
-    The given path has its content when the context ends.
+    The given path gets its content when the context ends.
     """
     return nullcontext(path)
 
