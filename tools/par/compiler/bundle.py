@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packing of a directory or a list of files into a bundle: archive entries and their index."""
+"""Pack a directory or a list of files into a bundle: archive entries and their index."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from tools.par.compiler.container import DEFLATE, STORED, ZSTD, ArchiveWriter
 _FRAME = 16 << 20  # bytes that a thread unpacks at a time; smaller frames compress worse
 _LEVEL = 12  # level 19 takes twenty times as long and saves 4%
 _HEAD = 32
-# A program contains copies for machines without them: see the runtime's machine_libraries.py.
+# Programs contain copies of these for machines without them: see the runtime's
+# machine_libraries.py.
 _MACHINE_LIBRARIES = frozenset(("libgcc_s.so.1", "libstdc++.so.6", "libz.so.1"))
 
 
@@ -32,7 +33,7 @@ CompileAll = Callable[[list[sources.Source]], Iterator[sources.Compiled]]
 
 
 class BundleError(Exception):
-    """An error for input that cannot be packed. It names the file and what to do."""
+    """An input that cannot be packed. The message names the file and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classification of the files of a PAR by name and first bytes."""
+"""Classify the files of a PAR by name and first bytes."""
 
 from __future__ import annotations
 

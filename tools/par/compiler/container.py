@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The archive writer: a zip file that ends with a comment naming its index.
+"""The writer of archives: zip files that end with a comment naming their index.
 
 The index is a zip entry like any other. Entries are written in the order of the calls, with fixed
 times, so the same inputs give the same bytes.
@@ -41,7 +41,7 @@ _VERSION = {STORED: 20, DEFLATE: 20, ZSTD: 63}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One file of the zip. `offset` is that of its local header."""
+    """A file in the zip. `offset` is the position of its local header."""
 
     name: str
     method: int

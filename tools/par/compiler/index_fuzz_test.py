@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fuzzing of indexes and footers with valid hashes: the program runs or exits with one line.
+"""Fuzz tests of indexes and footers with valid hashes: the program runs or exits with one line.
 
 A well-formed index that lacks a module is a different program. It may end with a Python traceback,
 but never with a signal or a hang.
@@ -91,7 +91,7 @@ def _change_bytes(data: bytes, chance: random.Random) -> bytes:
 
 
 def _forge(content: bytes, chance: random.Random) -> bytes:
-    """Return a replacement of the footer: a changed index and matching footer, or a false one."""
+    """Return a new footer: a changed index with a matching footer, or an invalid footer."""
     match = FOOTER.fullmatch(content[-FOOTER_SIZE:])
     assert match is not None
     numbers = [int(n, 16) for n in match.groups()]

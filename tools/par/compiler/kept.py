@@ -13,11 +13,11 @@ from tools.par.compiler.sources import Compiled, Source, compile_runs, runs_of
 
 
 class Kept:
-    """An LRU cache from sources to compiled code, of at most `most` bytes.
+    """An LRU cache from sources to compiled code that holds at most `most` bytes.
 
-    The history of a process shows in the bytes that it compiles (see sources.py). So the compiling
-    processes are forked from a child that is forked here and does nothing else. Create the cache
-    before the process does other work.
+    The bytes that a process compiles depend on what it did before (see sources.py). So the
+    compiling processes are forked from a child that does nothing else. The constructor forks that
+    child: create the cache before the process does other work.
     """
 
     def __init__(self, most: int) -> None:
@@ -39,7 +39,7 @@ class Kept:
         self._process.join()
 
     def compile_all(self, files: list[Source]) -> Iterator[Compiled]:
-        """Implement `sources.compile_all`, with the same bytes."""
+        """Implement `sources.compile_all`, with identical output."""
         keys = {_key(run): run for run in runs_of(files)}
         self._compile([(key, run) for key, run in keys.items() if key not in self._runs])
         results = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Linking of a launcher, bundles and a program's own files into one executable PAR."""
+"""Link a launcher, bundles and a program's own files into one executable PAR."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def link(
 
 
 def _refuse_shadows(files: list[tuple[str, str]]) -> None:
-    """Raise if a program's file has the name of a standard module, because one hides the other."""
+    """Raise if a program's file has the name of a standard module: one would hide the other."""
     for path, disk in files:
         name = extension_name(path) if path.endswith(".so") else None
         if path.endswith(".py"):
@@ -177,7 +177,7 @@ def _check(index: Index) -> None:
 
 
 def _early_imports(main: str, files: list[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the modules that the main module imports before its first other statement."""
+    """Return the modules that the main module imports before its first non-import statement."""
     main_path = main.replace(".", "/") + ".py"
     disk = next((d for path, d in files if path == main_path), None)
     if disk is None:

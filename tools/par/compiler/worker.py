@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of Bazel's persistent workers, with one line of JSON per request."""
+"""Bazel's persistent worker protocol, with one line of JSON per request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAG = "--persistent_worker"
 def serve(run: Callable[[list[str]], int], requests: TextIO, answers: TextIO) -> int:
     """Call `run` for each request until the input ends. Return 0.
 
-    Its output and exceptions go into the answer, so a failed request does not end the worker.
+    The answer has the output and exceptions of `run`, so a failed request does not end the worker.
     """
     for line in requests:
         request = json.loads(line)

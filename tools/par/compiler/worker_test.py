@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the persistent worker gives the bytes of a one-shot compiler and recompiles less."""
+"""Tests that the persistent worker writes the same bytes as one-shot runs and recompiles less."""
 
 from __future__ import annotations
 

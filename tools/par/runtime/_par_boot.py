@@ -21,7 +21,7 @@ def start(layout, program, file, config, interpreter, raised):
     with a status, or None if only the interpreter's teardown may end it.
 
     layout: "packed" or "runfiles".
-    file: the path to open a packed program by.
+    file: the path by which a packed program can be opened.
     config: the path of the .par_config file of a program in runfiles.
     raised: whether the kernel gave this process rights that its caller lacks.
     """

@@ -410,8 +410,8 @@ class Runtime:
     def age_large_imports(self):
         """Move all objects to the collector's oldest generation, if many are new.
 
-        Otherwise the next allocations would scan everything that an import has created, three
-        times. Garbage among it is found by the first scan of the oldest generation.
+        Otherwise the collector would soon scan everything that an import has created, three times.
+        The first scan of the oldest generation finds the garbage among it.
         """
         if gc.get_count()[0] < _LARGE_IMPORT or self.frozen or gc.get_freeze_count():
             return  # unfreeze would also release what the program itself has frozen

@@ -16,5 +16,5 @@ def is_full() -> bool:
 
 
 def examples(full: int) -> int:
-    """Return the number of examples of a property: `full`, or fewer in the default run."""
+    """Return the number of examples for a property: `full`, or fewer in the default run."""
     return full if _FULL else max(full // _PART, min(full, _FEWEST))

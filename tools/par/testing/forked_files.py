@@ -30,8 +30,8 @@ def run(
 ) -> int:
     """Run `session(file, folder)` in a forked child for each file of this shard.
 
-    In the child this function returns `session`'s status at once, so that the caller exits with
-    it. Only the parent goes on. Each child gets its own folder below `scratch`, whose `results.xml`
+    In the child this function returns `session`'s status at once, so that the caller exits with it;
+    only the parent continues. Each child gets its own folder below `scratch`, whose `results.xml`
     this function merges into `results`.
 
     Returns:
@@ -64,7 +64,7 @@ def run(
 
 
 def _shard(files: Sequence[str]) -> Sequence[str]:
-    """Return the files of this shard, every n-th, by Bazel's variables."""
+    """Return the files of this shard, every n-th, as Bazel's variables say."""
     status_file = os.environ.get("TEST_SHARD_STATUS_FILE")
     if status_file:
         Path(status_file).touch()
@@ -73,7 +73,7 @@ def _shard(files: Sequence[str]) -> Sequence[str]:
 
 
 def _suites(file: str, results: Path, status: int) -> list[xml.etree.ElementTree.Element]:
-    """Return the suites that pytest wrote for a file, and one that fails if the process died."""
+    """Return the suites that pytest wrote for a file, plus a failed one if the process died."""
     try:
         suites = list(xml.etree.ElementTree.parse(results).getroot().iter("testsuite"))
     except FileNotFoundError:

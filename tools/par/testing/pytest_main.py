@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runner of pytest for a par_test, from the runfiles tree or from a packed PAR."""
+"""The pytest runner for a par_test, from the runfiles tree or from a packed PAR."""
 
 from __future__ import annotations
 
@@ -64,8 +64,9 @@ def run(
 
 
 def _one_file(root: Path, file: str, folder: Path) -> int:
-    """Run one file in this process, which is its own. Its temporary files go to `folder`."""
-    # The file is in this shard already: what it starts, such as absltest, must not divide it again.
+    """Run one file in this process, which runs no other. Its temporary files go to `folder`."""
+    # The shard already selected this file, so programs that it starts, such as absltest, must not
+    # shard it.
     for name in ("TEST_TOTAL_SHARDS", "TEST_SHARD_INDEX", "TEST_SHARD_STATUS_FILE"):
         os.environ.pop(name, None)
     os.environ["TEST_TMPDIR"] = str(folder)
@@ -74,7 +75,7 @@ def _one_file(root: Path, file: str, folder: Path) -> int:
 
 
 def _calm_hypothesis() -> None:
-    """Set hypothesis's profile: no deadline, as machines may be busy; examples by budget.py."""
+    """Set hypothesis's profile: no deadline, as machines may be busy; budget.py sets examples."""
     if importlib.util.find_spec("hypothesis") is None:
         return
     from hypothesis import HealthCheck, settings

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The doors of a PAR that print: PAR_HELP, PAR_INFO, PAR_LIST."""
+"""The doors of a PAR (environment variables) that print: PAR_HELP, PAR_INFO, PAR_LIST."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def interpreter_path(runtime: Runtime) -> str:
     if runtime.layout == "runfiles":
         return str(runtime.settings["python"])
     if runtime.raised:
-        return ""  # Python's "unknown": under raised rights the launcher is no interpreter
+        return ""  # Python's "unknown": with raised rights the launcher is not an interpreter
     program = runtime.program
     label = f"{_par.hash(os.fsencode(program)):016x}"
     for directory in cache.directories(runtime):

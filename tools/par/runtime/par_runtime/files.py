@@ -88,7 +88,7 @@ def developer_directories(bundle: Bundle) -> frozenset[str]:
 
 
 def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tuple[str, bool]]:
-    """Yield (name, is package) of each module in a directory, as pkgutil.iter_modules requires."""
+    """Yield (name, is package) for each module in a directory, as pkgutil.iter_modules requires."""
     packages: dict[str, bool] = {}
     for modules in (runtime.modules, runtime.extensions):
         for name, row in modules.items():
@@ -105,7 +105,7 @@ def iter_modules(runtime: Runtime, directory: str, prefix: str) -> Iterator[tupl
 
 
 def iter_directory(bundle: Bundle, relative: str) -> Iterator[tuple[str, bool]]:
-    """Yield (name, is directory) of the entries directly below `relative` ("" is the root)."""
+    """Yield (name, is directory) for each entry directly below `relative` ("" is the root)."""
     start = f"{relative}/" if relative else ""
     seen = set()
     for paths in (table(bundle), natives(bundle)):

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from _par_importer import Runtime
 
 
-# Descriptors of the caller, such as a build tool's pipes. The program rarely writes to them.
+# Descriptors inherited from the caller, such as a build tool's pipes. The program rarely writes to
+# them.
 _inherited = open_files.writable()
 
 

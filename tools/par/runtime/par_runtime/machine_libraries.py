@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries that wheels expect on the machine: the machine's own, or else the packed copies.
 
-Of the C++ runtime, the newer of the two is used. A newer one is always compatible, and this
-machine's compiler (torch.compile) emits code for this machine's runtime. A bare container has none
-of these libraries.
+The newer of the two C++ runtimes is used. A newer one is always compatible, and this machine's
+compiler (torch.compile) emits code for this machine's runtime. A bare container has none of these
+libraries.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Libraries without a disk: unpacked into anonymous memory files and loaded from there.
+"""Load libraries without a disk: unpack them into anonymous memory files.
 
 The dynamic linker finds a loaded library by its soname. So the dependencies of a library are loaded
 first, and its run path is never searched.

@@ -39,8 +39,8 @@ class PackedDistribution(Distribution):
 
     @property
     def _normalized_name(self) -> str:
-        # importlib.metadata.entry_points() reads this of each distribution. The default property
-        # would parse METADATA.
+        # importlib.metadata.entry_points() reads this property of each distribution. The default
+        # one would parse METADATA.
         return self._normalized
 
     def locate_file(self, path: str | os.PathLike[str]) -> Path:

@@ -21,11 +21,11 @@ _OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
 
 
 def writable() -> set[tuple[int, int, int]]:
-    """Return the descriptors that may have unwritten data: each with its device and inode.
+    """Return the descriptors that may have unwritten data, each with its device and inode.
 
-    The standard streams do not count, because every exit flushes them, nor do files without a name,
-    because no other process can open them. multiprocessing's children have pipes to each other and
-    do not buffer what they send, so their pipes do not count either. Raises OSError without /proc.
+    Two kinds do not count: the standard streams, because every exit flushes them, and files without
+    a name, because no other process can open them. Nor do the pipes of multiprocessing's children,
+    which do not buffer what they send to each other. Raises OSError without /proc.
     """
     process: Any = sys.modules.get("multiprocessing.process")
     child = process is not None and process.parent_process() is not None
@@ -44,9 +44,10 @@ def writable() -> set[tuple[int, int, int]]:
 
 
 def finalize() -> None:
-    """Flush open files, and call the finalizers of those that are written in Python.
+    """Flush open files, and call the finalizers of those that are implemented in Python.
 
-    Files are layers, of C and of Python in any order, so each flush precedes and follows.
+    A file may have layers in C and in Python, in any order, so flush before and after the
+    finalizers.
     """
     gc.unfreeze()  # get_objects omits frozen objects
     objects = gc.get_objects()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def reader(bundle: Bundle, filename: str) -> TraversableResources:
-    """Return the resource reader of the package (or module) whose file is `filename`."""
+    """Return the resource reader for the package (or module) whose file is `filename`."""
     if bundle.on_disk or not bundle.zip_safe:
         from importlib.machinery import SourceFileLoader
         from importlib.readers import FileReader
@@ -27,7 +27,7 @@ def reader(bundle: Bundle, filename: str) -> TraversableResources:
 
 
 def directory_reader(bundle: Bundle, relative: str) -> TraversableResources:
-    """Return the reader of a package directory without an __init__.py."""
+    """Return the reader for a package directory without an __init__.py."""
     return ArchiveReader(ArchivePath(bundle, relative))
 
 

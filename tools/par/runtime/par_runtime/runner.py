@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running of the program's main module, and the conversion of its outcome to an exit status."""
+"""Run the program's main module and convert its outcome to an exit status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PRINTING_DOORS = ("PAR_HELP", "PAR_INFO", "PAR_LIST")
 
 
 def run(runtime: Runtime) -> int:
-    """Run what the doors request, else the main module. Return an exit status, or -signal.
+    """Run the code that the doors request, or else the main module. Return a status, or -signal.
 
     With fast exit (the default) the process ends here: see leaving.py.
     """
@@ -90,7 +90,7 @@ def _find_module(runtime: Runtime, name: str) -> ModuleSpec:
 
 
 def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
-    """Prepare what `python -m name` does, without runpy. Return the function that runs it.
+    """Prepare to run a module as `python -m name` does, without runpy. Return a function that does.
 
     __main__ keeps the spec, because spawned children need it.
     """
@@ -116,7 +116,7 @@ def _prepare_main(runtime: Runtime, name: str) -> Callable[[], None]:
 
 
 def _import_early(runtime: Runtime) -> None:
-    """Import, in order, what the main module imports before its first other statement.
+    """Import, in order, the modules that the main module imports before other statements.
 
     If those are large, all live objects are then frozen, so the garbage collector never scans them
     again. It stays disabled until then: otherwise the first allocation after an import would

@@ -12,7 +12,7 @@ _IMPORTER = ("<frozen _par_boot>", "<frozen _par_importer>")
 
 
 def show(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Print what Python prints for the same program on disk, without frames of the importer.
+    """Print the traceback that Python prints for a program on disk, without the importer's frames.
 
     Replaces sys.excepthook.
     """
@@ -24,7 +24,7 @@ def show(kind: type[BaseException], value: BaseException, trace: TracebackType |
 
 
 def show_in_thread(arguments: Any) -> None:
-    """Print an uncaught exception of a thread. Replaces threading.excepthook."""
+    """Print an uncaught exception in a thread. Replaces threading.excepthook."""
     if arguments.exc_type is SystemExit or sys.stderr is None:
         return
     name = arguments.thread.name if arguments.thread is not None else "unknown"

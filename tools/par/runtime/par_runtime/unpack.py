@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacking of the files of a bundle that must be on disk, once per content stamp.
+"""Unpack a bundle's files that must be on disk, once per content stamp.
 
 A directory `<cache>/<name>-<stamp>` is complete or absent: it is filled under a temporary name and
 renamed. Later starts compare sizes and hash nothing. If no directory is writable, libraries are
@@ -57,7 +57,7 @@ def extension_path(bundle: Bundle, relative: str) -> str:
 
 
 def bundle_directory(bundle: Bundle, group: str) -> str:
-    """Return the directory with a bundle's unpacked files of one group.
+    """Return the directory with the unpacked files of one of a bundle's groups.
 
     Group "lib" has the libraries, and all files of a bundle that is not zip-safe. Group "dev" has
     those and the headers. Raises OSError if no directory can hold them.
