@@ -73,7 +73,7 @@ def write_curve(directory: pathlib.Path, losses: list[float]) -> pathlib.Path:
 
 
 def _write(path: pathlib.Path, content: memoryview) -> pathlib.Path:
-    """Replace `path` by `content` atomically. Raises `OutputError`."""
+    """Replace `path` with `content` atomically. Raises `OutputError`."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         temporary = pathlib.Path(name)

@@ -45,7 +45,7 @@ class Result:
 
 
 def usable_device(name: str) -> torch.device:
-    """Return the device of that name, after a sum on it worked. Raises `TrainingError`."""
+    """Return the device with this name if a sum on it works. Raises `TrainingError` otherwise."""
     try:
         device = torch.device(name)
         works = torch.ones(1, device=device).add(1).item() == 2
