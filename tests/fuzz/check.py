@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare the program of a seed on tpu, in each mode, with the CPU."""
+"""Compare the program for a seed on tpu, in each mode, with the CPU."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Finding:
 
 
 def check(seed: int, modes: Sequence[str], *, shrink: bool) -> Iterator[Finding]:
-    """Yield a finding for each mode in which the program of a seed differs from the CPU."""
+    """Yield a finding for each mode in which the program for a seed differs from the CPU."""
     program = generate(seed)
     for mode in modes:
         text = differs(program, mode)
@@ -48,7 +48,7 @@ def _differs_in(mode: str, program: Program) -> bool:
 
 
 def differs(program: Program, mode: str) -> str:
-    """Return the first difference of a program in a mode; empty if there is none."""
+    """Return the first difference between tpu and the CPU in a mode; empty if there is none."""
     if mode != "debug":
         program = program.without_values()
     cpu = run(program, "cpu")

@@ -54,7 +54,7 @@ def difference(program: Program, cpu: Outcome, device: Outcome) -> str:
 
 
 def _differs(cpu: Observed, device: Observed, tolerance: float) -> str:
-    """Return a difference of two tensors. `tolerance` is 0 if the values must be exact."""
+    """Return a difference between two tensors. `tolerance` is 0 if the values must be exact."""
     for attribute in ("stride", "offset", "requires_grad"):
         expected, actual = getattr(cpu, attribute), getattr(device, attribute)
         if expected != actual:

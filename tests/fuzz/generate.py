@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A random program for each seed."""
+"""Generate a random program for each seed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ _DTYPES = [
 _DIFFERENTIABLE = ("float32", "float64", "bfloat16", "complex64")
 # The share of the lines refused by the CPU that stay in the program.
 _REFUSED = 0.1
-# The share of lines that use tensors which violate the conditions. They are kept if refused.
+# The share of lines whose tensors violate the operator's conditions. Only lines that the CPU
+# refuses stay.
 _WILD = 0.06
 _NUMBERS = ["2", "-1", "0.5", "3", "0.25", "True"]
 _SCALARS = [*_NUMBERS, "1j", "-2.5", "False", "300"]
@@ -42,12 +43,12 @@ _CHOICE = re.compile(r"<(dim|int|number|scalar|seed)>")
 
 
 def generate(seed: int, *, least: int = 20, most: int = 60) -> Program:
-    """Return the program of a seed, with `least` to `most` lines."""
+    """Return the program for a seed, with `least` to `most` lines."""
     return grow(seed, least=least, most=most).program()
 
 
 def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
-    """Return the program of a seed as a State, which can grow further."""
+    """Return the program for a seed as a State, which can grow further."""
     state = State(seed)
     length = state.random.randint(least, most)
     with warnings.catch_warnings():
@@ -69,7 +70,7 @@ def grow(seed: int, *, least: int = 20, most: int = 60) -> State:
 
 
 def add_line(state: State, operator: Operator) -> bool:
-    """Add a line of an operator, if there are tensors for it."""
+    """Add a line that uses an operator, if there are tensors for it."""
     wild = not (operator.values or operator.tame) and state.random.random() < _WILD
     names: dict[str, str] = {}
     for placeholder, conditions in zip("xyz", operator.conditions, strict=False):

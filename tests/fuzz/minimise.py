@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A smaller program that still shows a difference."""
+"""Minimise a program that shows a difference."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run: the error of each line, and the tensors at the end, on the CPU.
+    """The outcome of a run: the error of each line, and the final tensors, copied to the CPU.
 
     `unreadable` has the type of the error for each tensor that cannot be read.
     """
@@ -86,8 +86,8 @@ def namespace(device: str) -> dict[str, Any]:
 def run_line(line: str, names: dict[str, Any]) -> str:
     """Run one line; return the type of its error, empty if it has none."""
     try:
-        exec(line, names)  # text of the generator
-    except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
+        exec(line, names)  # text from the generator
+    except Exception as error:  # noqa: BLE001 - of any type: the types are compared
         return type(error).__name__
     return ""
 
@@ -118,14 +118,14 @@ def specials(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> torch.Ten
 
 
 def observe(names: dict[str, Any]) -> tuple[dict[str, Observed], dict[str, str]]:
-    """Return the readable tensors of a namespace with gradients, and the read errors of others."""
+    """Return a namespace's readable tensors with gradients, and the read errors of the others."""
     tensors, unreadable = {}, {}
     for name, tensor in list(names.items()):
         if isinstance(tensor, torch.Tensor):
             try:
                 tensors[name] = _observed(tensor)
-            except Exception as error:  # noqa: BLE001 - of whatever type: it is what is compared
-                # Happens on the CPU: autograd refuses a view after some changes of its base.
+            except Exception as error:  # noqa: BLE001 - of any type: the types are compared
+                # Happens on the CPU: autograd refuses a view after some changes to its base.
                 unreadable[name] = type(error).__name__
     return tensors, unreadable
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates that torch refuses: dtypes, shapes, overlapping memory, and states of autograd."""
+"""Templates that torch refuses: dtypes, shapes, overlapping memory, and autograd states."""
 
 from __future__ import annotations
 

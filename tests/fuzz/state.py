@@ -107,7 +107,8 @@ class State:
     def _add_refused(self, line: str, unwritten: Set[str]) -> None:
         """Add a line that raises, and delete the tensors that it creates before it raises.
 
-        Their contents are undefined: an `out=` that the CPU has resized but not written.
+        Their contents are undefined, for example an `out=` tensor that the CPU resized but did not
+        write.
         """
         self.lines += [line, *(f"del {name}" for name in sorted(unwritten))]
 
@@ -141,7 +142,7 @@ def _identity(tensor: torch.Tensor) -> tuple[int, int]:
 def _holds(condition: Condition, tensor: torch.Tensor) -> bool:
     try:
         return condition(tensor)
-    except RuntimeError:  # autograd refuses a view after some changes of its base
+    except RuntimeError:  # autograd refuses a view after some changes to its base
         return False
 
 

@@ -56,7 +56,7 @@ def is_filled(x: torch.Tensor) -> bool:
 
 
 def is_finite(x: torch.Tensor) -> bool:
-    """Return whether every value is finite: C does not define casts of others to integers."""
+    """Return whether every value is finite: C does not define casts of other values to integers."""
     return bool(torch.isfinite(x).all())
 
 
@@ -65,7 +65,7 @@ def has_dims(dims: int) -> Condition:
 
 
 def is_disjoint(x: torch.Tensor) -> bool:
-    """Return whether no two elements share memory, as those of unfold and expand do.
+    """Return whether no two elements share memory, as in results of unfold and expand.
 
     torch does not define writes to shared elements.
     """
@@ -82,7 +82,7 @@ def has_gradient(x: torch.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Operator:
-    """A template.
+    """A template and its flags.
 
     `sharp`: its result is discontinuous, so it reads exact tensors only.
     `refused`: the CPU must refuse its lines; accepted lines are dropped.

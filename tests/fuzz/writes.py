@@ -134,7 +134,7 @@ SORTS = [
     ),
     row("{out} = {x}.unique_consecutive()", (is_integer,), sharp=True),
     row("{out} = {x}.count_nonzero(<dim>)", (has_dims(1),), sharp=True),
-    # The CPU refuses some strides, by the number of elements.
+    # The CPU refuses some strides, depending on the number of elements.
     row(
         "{out} = torch.isin({x}.contiguous(), {y}.contiguous())", (is_real,), (is_real,), sharp=True
     ),
