@@ -39,7 +39,7 @@ def differs(draws: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> 
     if constant.any() and constant.mean() > 0.5:
         return "draws differ, expected equal draws"
     if (reference.std(0) > 1e-3 * scale).any() and not (actual.std(0) > 0).any():
-        return "draws are all alike"
+        return "all draws are equal"
     return _ranks(actual.ravel(), reference.ravel())
 
 

@@ -36,7 +36,7 @@ REFUSED = [((dtype,), ("refused",), (0, 1)) for dtype in DTYPES]
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Make the account of a run count these cases for tpu."""
+    """Record these cases as tpu's, for `tools/presubmit/account.py`."""
     record_property("device", "tpu")
 
 

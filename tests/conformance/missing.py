@@ -65,7 +65,7 @@ def page(names: list[str], reasons: list[dict[str, str]]) -> str:
 
 
 def read_reasons() -> list[dict[str, str]]:
-    """Return patterns of names with reasons. The first match applies."""
+    """Return name patterns with reasons. The first match applies."""
     reasons: list[dict[str, str]] = json.loads(REASONS.read_text(encoding="utf-8"))
     return reasons
 

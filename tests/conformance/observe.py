@@ -27,14 +27,14 @@ class Seen:
     facts: list[str] = field(default_factory=list)
     result: Any = None  # with its structure, for operator-specific checks
     random: bool = False
-    parts: int = 0  # the number of values of one result of out=; 0: all
-    # The CPU's values of out=, if `values` has the correct ones.
+    parts: int = 0  # the number of values from each call with out=; 0: there is one call
+    # The values that the CPU wrote to out=, if `values` has the results without out=.
     own: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Place:
-    """The device and seed of a call. `wider`: in double precision."""
+    """The device and seed of a call. `wider`: whether to compute in double precision."""
 
     device: str
     seed: int = 0
@@ -59,7 +59,7 @@ def forward(op: Any, sample: Sample, place: Place) -> Seen:
 def permuted(op: Any, sample: Sample, place: Place) -> Seen:
     """Like `forward`, for tensors whose dimensions have another order in memory.
 
-    The strides of the results are facts.
+    The strides of the results are added to `facts`.
     """
     observation = forward(op, samples.permuted(sample), place)
     observation.facts += observation.layouts

@@ -5,8 +5,8 @@
     python -m tests.conformance.run --rows outcomes.jsonl --samples all --update     # takes hours
 
 Operators are named as in torch's op_db (`linalg.svd`, `nn.functional.conv2d`,
-`div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome is
-the golden's. 1: an outcome differs, or with --update a failure has no reason.
+`div.floor_rounding`); `fft.*` matches all names with that prefix. Exit status 0: every outcome
+matches the golden. 1: an outcome differs, or with --update a failure has no reason.
 """
 
 from __future__ import annotations

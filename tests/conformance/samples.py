@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 
 @dataclass(frozen=True)
 class Sample:
-    """Arguments on the CPU. `finish` is op_db's function of the unique part of a result."""
+    """Arguments on the CPU. `finish`, from op_db, extracts the unique part of a result."""
 
     index: int
     args: tuple[Any, ...]
@@ -97,8 +97,8 @@ def _order(total: int, few: int) -> list[int]:
 def permuted(sample: Sample) -> Sample:
     """Return the sample with the same values in another order in memory.
 
-    The first dimension is the innermost one in samples with an even index; in others the second
-    one is, if there are three, as for channels last.
+    Samples with an even index have the first dimension innermost. Others have the second one
+    innermost, if they have three, as in channels last.
     """
 
     def reorder(value: Any) -> Any:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run many trials: their selection and order, and resuming an earlier run."""
+"""Select, order and run many trials, and resume an earlier run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tasks(
 ) -> list[Task]:
     """Return the tasks that op_db declares, by dtype; `shard` is (i, n), from 0.
 
-    The checks of one operator are adjacent, because they share programs.
+    The checks of one operator are adjacent, because they share compiled programs.
 
     Raises ValueError for a pattern that matches no operator.
     """
@@ -67,8 +67,8 @@ def sweep(
 ) -> Iterator[Row]:
     """Run the tasks that `file` lacks and append their rows; yield every row, known ones included.
 
-    `samples`: the number per row, infinity for all, None for the gate's. `again`: run rows that did
-    not pass again.
+    `samples`: the number per row, infinity for all, None for the gate's. `again`: also rerun the
+    rows that did not pass.
     """
     known = read(file) if file and file.exists() else {}
     with Worker(seconds=seconds) as worker:

@@ -28,7 +28,7 @@ NORMWISE: dict[str, str] = {
     "nn.functional.conv_transpose3d": "sums of many products, which cancel",
 }
 
-# Gradients that are such sums.
+# Gradients that are sums of many larger terms.
 NORMWISE_GRADIENTS: dict[str, str] = {
     "grid_sampler_2d": "sums over nearby points, which cancel",
     "grid_sampler_3d": "sums over nearby points, which cancel",

@@ -43,7 +43,7 @@ def applies(op: Any, dtype: torch.dtype, check: str) -> bool:
 
 
 def few(dtype: str, check: str) -> int:
-    """Return the gate's number of samples. Each compiles for about a twentieth of a second."""
+    """Return the number of samples in the gate. Each takes about 0.05 s to compile."""
     if check in ("fused", "refused"):
         return 1 if check == "fused" else 3
     return (5 if check in ("forward", "strides", "permuted") else 2) if dtype == "float32" else 1
@@ -183,7 +183,8 @@ def _expected(op: Any, check: str, sample: Sample) -> Seen | None:
         observation = _look(op, check, sample, _CPU)
         if check == "out" and not observation.random:
             # Some CPU kernels write wrong values to out=, so compare with the result without out=.
-            # Also accept the CPU's values: torch composes some out= of other operators everywhere.
+            # Also accept the CPU's values: on every device, torch composes some out= variants from
+            # other operators.
             observation.own = observation.values
             values = _look(op, "forward", sample, _CPU).values
             observation.values = values * (len(observation.values) // max(len(values), 1))

@@ -43,7 +43,7 @@ def rebuilt(
 def tied(
     name: str, sample: Sample, got: Sequence[Any], expected: Sequence[Any], tolerance: Tolerance
 ) -> str | None:
-    """Compare gradients of operators that select elements; of equal elements, any may be selected.
+    """Compare gradients of operators that select elements, any of several equal ones.
 
     The sum of the gradients of equal elements is unique. Return None for other operators.
     """
