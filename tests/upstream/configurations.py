@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's older tables of modules, losses and functions of nn, with one configuration per row."""
+"""torch's older tables of nn modules, losses and functions, with one configuration per row."""
 
 from __future__ import annotations
 

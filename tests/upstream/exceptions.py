@@ -56,7 +56,7 @@ class Exceptions:
 
 
 def load(path: Path = FILE) -> Exceptions:
-    """Read the file. Raises ValueError, which names the entry, for one without a reason."""
+    """Read the file. Raises ValueError with the entry's number if an entry has no reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"rows", "reason"} or not row["reason"]:

@@ -19,7 +19,7 @@ ROWS += [row for row in configurations.rows() if row.dtype == torch.float32]
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Make the account of a run count these cases for tpu."""
+    """Record these cases as tpu's, for `tools/presubmit/account.py`."""
     record_property("device", "tpu")
 
 

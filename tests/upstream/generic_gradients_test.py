@@ -85,7 +85,7 @@ class TestGradients(TestCase):
 
 
 def _calls(op: Any, device: str, dtype: torch.dtype) -> Iterator[tuple[_Call, _Tensors]]:
-    """Yield, for the first samples, a function of the tensors with a gradient, and the tensors."""
+    """Yield, for each of the first samples, a function of its differentiable tensors, and these."""
     for sample in itertools.islice(op.sample_inputs(device, dtype, requires_grad=True), 2):
         leaves = pytree.tree_leaves((sample.input, sample.args, sample.kwargs))
         tensors = tuple(x for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad)

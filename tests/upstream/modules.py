@@ -56,7 +56,7 @@ class Sample:
         return module.to(self.dtype).train(self.training)
 
     def wide(self) -> Sample:
-        """Return the same in double precision."""
+        """Return this sample in double precision."""
 
         def one(leaf: torch.Tensor) -> torch.Tensor:
             if not leaf.is_floating_point():
@@ -92,7 +92,7 @@ def _samples(row: Row) -> Iterator[Sample]:
         info, device="cpu", dtype=row.dtype, requires_grad=True, training=training
     ):
         options = inputs.constructor_input.kwargs
-        if "_random_samples" in options:  # float64 for every dtype, which the operator refuses
+        if "_random_samples" in options:  # always float64, which the operator refuses
             options["_random_samples"] = options["_random_samples"].to(row.dtype)
         yield Sample(info, training, row.dtype, inputs.constructor_input, inputs.forward_input)
 

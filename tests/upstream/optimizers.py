@@ -22,12 +22,12 @@ _SIZES = ((3, 4), (5,), ())
 _MATRICES = ((3, 4), (4, 2))
 _FLAGS = ("foreach", "fused", "differentiable")
 # RAdam takes a different branch from the sixth step on. A power is compiled for eight constant
-# exponents before the exponent becomes an input; with a tensor beta, each step has a new one.
+# exponents before the exponent becomes an input; with a tensor beta, each step has a new exponent.
 _WARM = 6
 
 
 def rows() -> list[Row]:
-    """Return a row for every optimizer, dtype of its parameters, and implementation."""
+    """Return a row for every optimizer, parameter dtype, and implementation."""
     return [
         Row(Table.OPTIMIZERS, name, dtype, variant)
         for name, info in _INFOS.items()

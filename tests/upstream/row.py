@@ -33,7 +33,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Row:
-    """A row. `variant`: `train` or `eval` for a module, the implementation of an optimizer."""
+    """A row. `variant`: `train` or `eval` for a module, an optimizer's implementation."""
 
     table: Table
     name: str

@@ -25,8 +25,8 @@ class Sweep:
     """A run of many rows.
 
     `run`: a function of a row and a number of samples, which another process can import. `cache`: a
-    directory for compiled programs. `file`: results are appended to it, and rows in it do not run
-    again; with `again`, only rows that passed.
+    directory for compiled programs. `file`: results are appended to it, and rows in it are skipped;
+    with `again`, only rows that passed are skipped.
     """
 
     run: Callable[[Row, int], Result]

@@ -28,7 +28,7 @@ def check(name: str) -> None:
 
 
 def prepare() -> None:
-    """Register the device of the environment variable, before torch's test framework is imported.
+    """Register the device that UPSTREAM_DEVICE names, before torch's test framework is imported.
 
     Raises ValueError like `check`.
     """

@@ -37,7 +37,7 @@ class Entry:
 
 
 def parse(text: str, path: Path = FILE) -> list[Entry]:
-    """Return the entries. Raises ValueError, which names the entry, for one without a reason."""
+    """Return the entries. Raises ValueError with the entry's number if an entry has no reason."""
     entries = []
     for number, row in enumerate(json.loads(text)):
         if not {"tests", "reason"} <= set(row) <= {field.name for field in fields(Entry)}:

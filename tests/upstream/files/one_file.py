@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     """Return pytest's exit status: 0 if all remaining tests passed, 5 if none remained."""
     (name,), options = catalogue.chosen([*argv[:1]]), argv[1:]
     folder = catalogue.root()
-    # Before torch's test framework is imported, which reads them.
+    # Set before importing torch's test framework, which reads them.
     os.environ.update(PYTORCH_TEST_FBCODE="1", PYTORCH_DISABLE_RUNNING_SCRIPT_CHK="1")
     # TorchScript's fuser calls the compiler that torch was built with. Releases are built with g++.
     os.environ.setdefault("CXX", "g++")

@@ -14,7 +14,7 @@ from tools.presubmit.results import Outcome
 
 # Parts that differ between skips for the same reason.
 _VARYING = re.compile(r"0x[0-9a-f]+|(?<![\w.])\d+(?![\w.])")
-# Parts of a reason that say nothing: the folder of a URL, and notes to self.
+# Uninformative parts of a reason: the folder of a URL, and notes to self.
 _IDLE = re.compile(r"https?://\S*/|\bTO[D]O: *")
 _WIDTH = 150
 _HEAD = """# Results of torch's own tests

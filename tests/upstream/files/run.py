@@ -4,7 +4,7 @@
     run.par whole --results whole.jsonl                   # resumes
     run.par full --share 5/96 -- -k linalg
     run.par full --results full.jsonl --page TABLE.md
-    run_on_tpu.par test_shape_ops --device tpu            # its device-generic tests, on tpu
+    run_on_tpu.par test_shape_ops --device tpu            # the file's device-generic tests, on tpu
 
 Names are upstream's (`test_nn`), or those of sets: `whole`, `further` and `full`. Options after
 `--` go to pytest. Exit status 0: tests ran, and all failures are in exceptions.json.
@@ -58,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def run_file(file: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run the rest of a file. Return 0, or pytest's status if the file could not be run.
+    """Run a file's remaining tests. Return 0, or pytest's status if the file could not be run.
 
     A test that ends the process counts as failed; a new process continues after it.
     """
