@@ -12,7 +12,7 @@ from pathlib import Path
 from tools.presubmit.account import Account
 from tools.presubmit.results import Case, Outcome
 
-# The prefix of the reason of a test that ran and is known to fail.
+# The prefix of the reason for a test that ran and is known to fail.
 KNOWN = "known: "
 
 # The reason in the line that is written before a test. If it is the test's last line, the run was
@@ -94,7 +94,7 @@ def confirm(file: Path, status: int, since: int = 0) -> bool:
 
 
 def announce(results: Sequence[Ran], group: Callable[[Ran], str]) -> bool:
-    """Print tests per group, and failures. Return whether tests ran and none failed."""
+    """Print the tests per group, then the failures. Return whether tests ran and none failed."""
     account = Account()
     for ran in results:
         account.add(group(ran), [ran.case()])

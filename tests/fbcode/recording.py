@@ -13,7 +13,7 @@ from tests.fbcode import outcomes
 from tests.fbcode.outcomes import Ran
 from tools.presubmit.results import Outcome
 
-# Variables: the results file; and, if AGAIN is not empty, failed tests run again.
+# Environment variables: FILE names the results file; if AGAIN is not empty, failed tests run again.
 FILE = "FBCODE_RESULTS"
 AGAIN = "FBCODE_AGAIN"
 

@@ -50,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequence[str]) -> int:
-    """Run the rest of a share. Return 0, or pytest's status if the share could not be run.
+    """Run a share's remaining tests. Return 0, or pytest's status if the share could not be run.
 
     A test that ends the process counts as failed; a new process continues after it.
     """
@@ -62,7 +62,7 @@ def _run(suites: str, share: str, results: Path, again: bool, for_pytest: Sequen
         status = subprocess.run(command, env=environment, check=False).returncode
         if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             return 0
-        # The tests ran. The file has the failures, also if a pytest option stopped at the first
+        # The tests ran. The file has the failures, even if a pytest option stopped at the first
         # one.
         if status == pytest.ExitCode.TESTS_FAILED and _size(results) > before:
             return 0

@@ -45,7 +45,7 @@ def instantiate(suite: type, scope: MutableMapping[str, Any]) -> None:
 
 
 def apply(cls: type, entries: Sequence[Entry]) -> None:
-    """Skip the failures of tests that entries cover."""
+    """Report the failures of tests that entries cover as skips."""
     for test in unittest.defaultTestLoader.getTestCaseNames(cls):
         for entry in entries:
             if fnmatch.fnmatchcase(f"{cls.__name__}.{test}", entry.tests):
@@ -54,7 +54,7 @@ def apply(cls: type, entries: Sequence[Entry]) -> None:
 
 
 def load(path: Path = FILE) -> list[Entry]:
-    """Read the file. Raises ValueError, which names the entry, for one without a reason."""
+    """Read the file. Raises ValueError with the entry's number if an entry has no reason."""
     entries = []
     for number, row in enumerate(json.loads(path.read_text(encoding="utf-8"))):
         if set(row) != {"tests", "reason"} or not row["reason"]:

@@ -28,7 +28,7 @@ _APART = {"rtol": 1e-4, "atol": 1e-4}
 # NumPy and SciPy sum in a different order, and use a different precision near a pole.
 _NUMPY = {"rtol": 1e-4, "atol": 1e-5}
 # Decompositions whose vectors are unique only up to rotation, and random projections.
-# tests/conformance compares what they reconstruct.
+# tests/conformance compares their reconstructions.
 _NOT_UNIQUE = {
     "linalg.eig",
     "linalg.eigh",
@@ -71,7 +71,7 @@ class TestOperators(TestCase):
             try:
                 for sample in _samples(op, device, dtype)[:1]:
                     _call(op, sample)
-            except Exception as error:  # noqa: BLE001 - whatever comes, the dtype does not work
+            except Exception as error:  # noqa: BLE001 - after any error, the dtype does not work
                 refused[str(dtype)] = f"{type(error).__name__}: {error}".splitlines()[0]
         self.assertEqual(refused, {})
 

@@ -2,7 +2,7 @@
 # ruff: noqa: PT009 - torch's own TestCase, as its tests are written
 """Tests that torch's decorators exclude are reported as skips with a reason, on the CPU and tpu.
 
-The suite is a real one, so its skips are in every report. The table below has the expected skips.
+Every report includes the skips of this suite. The table below has the expected ones.
 """
 
 from __future__ import annotations

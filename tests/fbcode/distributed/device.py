@@ -19,7 +19,7 @@ from tests.fbcode.distributed.processes import WORLD, Processes
 
 
 class TestDevice(Processes):
-    """Groups without an explicit backend: torch uses the accelerator's."""
+    """Groups without an explicit backend: torch uses the accelerator's backend."""
 
     def test_what_lies_on_the_cpu_goes_by_gloo(self) -> None:
         self.join()

@@ -103,7 +103,7 @@ class TestGroup(MultiProcContinuousTest):
 
 
 class Processes(MultiProcessTestCase):
-    """New processes for each test."""
+    """A suite that starts new processes for each test."""
 
     world_size = WORLD
 

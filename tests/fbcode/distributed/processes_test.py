@@ -21,7 +21,7 @@ from tests.fbcode.distributed.processes import (  # noqa: F401 - pytest finds th
 
 @pytest.fixture(autouse=True)
 def _device(record_property: Callable[[str, object], None]) -> None:
-    """Make the account of a run count these cases for the CPU."""
+    """Record these cases as the CPU's, for `tools/presubmit/account.py`."""
     record_property("device", "cpu")
 
 
