@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of par_binary(doors = False): it ignores the doors and is no interpreter for others."""
+"""Tests of par_binary(doors = False): it ignores the doors, and callers get no interpreter."""
 
 from __future__ import annotations
 

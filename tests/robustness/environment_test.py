@@ -10,7 +10,7 @@ import pytest
 from tests.robustness import subject
 
 _CODE = "print('code of the environment')\n"
-# Obeyed: they change how the program runs, not which code.
+# Obeyed: they change how the program runs, not which code it runs.
 _OBEYED = {
     "PYTHONFAULTHANDLER": ("1", "import faulthandler; print(faulthandler.is_enabled())", "True"),
     "PYTHONHASHSEED": ("0", "import sys; print(sys.flags.hash_randomization)", "0"),

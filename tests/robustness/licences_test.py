@@ -14,7 +14,7 @@ from tests.robustness import subject
 _LICENCE_FILE = re.compile(r"\.par/licences/([^/]+)/[^/]+")
 _TEXT = re.compile(r"(.*)\.dist-info/(?:licenses/.*)?(?:LICEN[CS]E|COPYING|NOTICE)[^/]*", re.I)
 
-# Entries of the bill that no program of the default build contains, with the reason.
+# Entries in the bill of materials that no program of the default build contains, with the reason.
 _NOT_LINKED = {
     "buildifier": "a tool of the presubmit",
     "clang": "the compiler",

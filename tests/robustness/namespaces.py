@@ -15,7 +15,7 @@ import pytest
 from tests.robustness import subject
 
 # Scripts for `run` that start $2 and its arguments in the root $1. They bind the caller's /proc,
-# because a new one would need a PID namespace, which these tests do not.
+# because a new one would need a PID namespace, which these tests do not create.
 CHROOT = """
 mount --rbind /proc "$1/proc"
 unset PATH

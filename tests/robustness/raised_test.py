@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of a PAR with raised rights (setuid, setgid, capability): its caller chooses no code."""
+"""Tests of a PAR with raised rights (setuid, setgid, capability): its caller cannot choose code."""
 
 from __future__ import annotations
 
