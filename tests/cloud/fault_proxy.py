@@ -49,7 +49,7 @@ class Fault:
 
 
 class FaultProxy:
-    """A proxy that listens on `url` and records the method and target of `requests`."""
+    """A proxy that listens on `url` and records each request's method and target in `requests`."""
 
     def __init__(self, server: tuple[str, int]) -> None:
         self.server = server
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = forward  # noqa: N815 - http.server's names
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - http.server's name
-        """Keep quiet."""
+        """Log nothing."""
 
     def _body(self, length: int) -> bytes:
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):

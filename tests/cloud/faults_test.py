@@ -72,7 +72,7 @@ def test_a_failure_that_stays_leaves_the_older_checkpoint(store: Store, form: st
     directory = store.path(f"stays/{form}")
     _save(directory, form, steps=1)
     fault = Fault(Kind.FORBIDDEN, _UPLOAD[store.scheme], times=10_000)
-    # The error of a distributed checkpoint includes the text of gfile's.
+    # The error of a distributed checkpoint includes the text of gfile's error.
     expected = OSError if form == "single" else CheckpointException
     with store.proxy.faults(fault), pytest.raises(expected, match=re.escape(directory)):
         _save(directory, form, steps=2)

@@ -27,7 +27,7 @@ def _store(request: pytest.FixtureRequest) -> Iterator[Store]:
 def test_a_writer_that_is_killed_leaves_the_older_checkpoint(store: Store, form: str) -> None:
     name, flag = f"killed/{form}", f"--format={form}"
     assert store.run(name, flag)[0] == "no checkpoint"
-    # Hang every upload of the second start, then kill it: the server gets nothing of its save.
+    # Hang every upload of the second start, then kill it: the server receives no part of its save.
     hang = Fault(Kind.HANG, _UPLOAD[store.scheme], times=100)
     with store.proxy.faults(hang), store.start(name, flag) as writer:
         try:
