@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The static PAR on a machine with only the C library, and the files that it writes there.
 
-libpthread.so.0 is an empty file of the C library, since glibc 2.34. Our code does not need it: the
-OpenBLAS in NumPy's wheel requires it.
+Since glibc 2.34, libpthread.so.0 is an empty file of the C library. Only the OpenBLAS in NumPy's
+wheel requires it.
 """
 
 from __future__ import annotations

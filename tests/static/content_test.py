@@ -40,7 +40,7 @@ def test_it_needs_libc_and_libm_and_no_other_library() -> None:
 
 
 def test_the_loader_is_the_machines_and_finds_libraries_by_itself() -> None:
-    """The file names no loader in a build folder, and no RPATH."""
+    """The file names neither a loader in a build folder nor an RPATH."""
     data = _file()
     (table,) = struct.unpack_from("<Q", data, 32)
     size, count = struct.unpack_from("<2H", data, 54)
