@@ -18,7 +18,7 @@ _OF_TESTS = ("TEST_", "RUNFILES_", "JAVA_RUNFILES", "PYTHON", "PAR_", "XML_OUTPU
 
 @dataclass(frozen=True)
 class Build:
-    """The result of a build. `runners` counts its actions by Bazel's name of their runner."""
+    """The result of a build. `runners` counts its actions by Bazel's name for their runner."""
 
     status: int
     output: str
@@ -59,7 +59,7 @@ class Clone:
         return self.root / "bazel-bin" / path
 
     def close(self) -> None:
-        """Stop its Bazel and make its outputs deletable: Bazel makes their folders read-only."""
+        """Stop the clone's Bazel and make its outputs deletable: their folders are read-only."""
         self._bazel("shutdown")
         subprocess.run(["chmod", "-R", "u+w", self._output], check=False)
 
