@@ -61,7 +61,7 @@ def test_entry_points_are_found_without_a_look_at_what_else_distributions_say(
 ) -> None:
     distributions = list(importlib.metadata.distributions())
     names = {re.sub("[-_.]+", "_", d.metadata["Name"]).lower() for d in distributions}
-    # importlib.metadata of the pinned Python identifies distributions by this attribute.
+    # The pinned Python's importlib.metadata identifies distributions by this attribute.
     assert names == {d._normalized_name for d in distributions}  # type: ignore[attr-defined]
 
     def refuse(text: str) -> None:
