@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wheel works with torch as published after `import torch`, without a source tree."""
+"""The wheel works with the published torch after `import torch`, without a source tree."""
 
 from __future__ import annotations
 
