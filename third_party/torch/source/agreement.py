@@ -27,8 +27,8 @@ _SECTIONS_OF_NAMES = re.compile(
     r"^\.(?:text|bss|tbss|tdata|data(?:\.rel(?:\.ro)?(?:\.local)?)?)\.(?=.)"
 )
 # Names that a compiler numbers within a file (lambdas, and unnamed guards and constants), or that
-# torch's macros number with __COUNTER__. The number may change the length of the name, which stands
-# before it.
+# torch's macros number with __COUNTER__. The length in front of a mangled name may change with
+# the number.
 _COUNTED = re.compile(
     r"\d+(?P<name>\$_|TORCH_LIBRARY\w*?_(?=\d+(?:[ER]|$))|torch_warn_once_|logFlag"
     r"|g_(?:\w+Registry|DeviceType))\d+|\.\d+$"

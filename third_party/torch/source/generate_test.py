@@ -46,7 +46,7 @@ def test_a_source_that_no_list_has_is_named(tmp_path: Path) -> None:
 
 def test_a_source_that_was_not_made_is_named(tmp_path: Path) -> None:
     root = generated_files(tmp_path, "ATen/ops/a.h")
-    with pytest.raises(generate.GenerateError, match=r"made no ATen/Operators_5\.cpp"):
+    with pytest.raises(generate.GenerateError, match=r"did not make ATen/Operators_5\.cpp"):
         generate.distribute(
             root, tmp_path / "headers", {"ATen/Operators_5.cpp": tmp_path / "o.cpp"}
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests that the tree is patched, from the pinned release, one package, with a separate site."""
+"""Tests of the source tree: patched, from the pinned release, one package, a separate site."""
 
 from __future__ import annotations
 
