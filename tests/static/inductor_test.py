@@ -98,7 +98,7 @@ def test_a_kernel_is_compiled_and_loaded(compiled: dict[str, Any]) -> None:
 
 @needs_a_compiler
 def test_a_kernel_has_vectors(compiled: dict[str, Any]) -> None:
-    """Sleef in this build is for AVX2. Kernels use its functions in the interpreter."""
+    """This build's Sleef is for AVX2. Kernels use its functions in the interpreter."""
     assert compiled["vectors"] == ("avx2" if compiled["supported"] else "INVALID_VEC_ISA")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row of the results: a module or an optimizer, a dtype and a variant."""
+"""A row of results: a module or an optimizer, a dtype and a variant."""
 
 from __future__ import annotations
 
