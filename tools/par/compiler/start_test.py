@@ -21,24 +21,30 @@ from tools.par.compiler.link import link
 _WORKSPACE = Path(__file__).parents[3]
 _FILES = {
     "app/large.py": """\
-import os, sys
+import gc, os, sys
+
 ROWS = [[] for _ in range(20_000)]
+SCANS = []
+
+def watch(phase, info):
+    if phase == "start":
+        scanned = range(info["generation"] + 1)
+        if any(value is ROWS for number in scanned for value in gc.get_objects(number)):
+            SCANS.append(info["generation"])
 
 class Last:
     def __del__(self, write=os.write):
         write(1, b"teardown\\n")
 
+gc.callbacks.append(watch)
 sys.last = Last()  # the teardown clears sys
 """,
     "app/seen.py": """\
-import gc
 from app import large
 
-SMALL = [[] for _ in range(2_000)]
-
 def show():
-    young = [value for number in (0, 1) for value in gc.get_objects(generation=number)]
-    print("scanned" if any(value is large.ROWS for value in young) else "not scanned", flush=True)
+    small = [[] for _ in range(2_000)]
+    print("scanned" if large.SCANS else "not scanned", flush=True)
 
 if __name__ == "__main__":
     show()

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program that observes its own start, for the tests' child processes.
+
+It records scans of torch by the garbage collector, and writes a file when the interpreter is torn
+down.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import sys
+from typing import Any
+
+SCANS: list[int] = []
+
+
+def _watch(phase: str, info: dict[str, int]) -> None:
+    torch_module = sys.modules.get("torch")
+    if phase == "start" and torch_module is not None:
+        names = vars(torch_module)
+        generations = range(info["generation"] + 1)
+        if any(value is names for number in generations for value in gc.get_objects(number)):
+            SCANS.append(info["generation"])
+
+
+gc.callbacks.append(_watch)
+
+import torch  # noqa: E402  # the collector is watched from the start
+from torch.utils.data import Dataset  # noqa: E402
+
+
+class TeardownMark:
+    """An object whose finalizer writes a file."""
+
+    def __init__(self, path: str) -> None:
+        self._arguments = (path, os.O_CREAT | os.O_WRONLY)
+
+    def __del__(self, create: Any = os.open) -> None:
+        create(*self._arguments)
+
+
+def allocate() -> None:
+    """Allocate enough for the collector to run."""
+    _ = [[] for _ in range(2_000)]
+
+
+class Start(Dataset[torch.Tensor]):
+    """The number of scans in the process that reads the data set."""
+
+    def __init__(self, mark: str) -> None:
+        self.mark = mark
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        sys.mark = TeardownMark(self.mark)  # type: ignore[attr-defined]  # cleared by the teardown
+        allocate()
+        return torch.tensor(len(SCANS))
+
+
+def main() -> None:
+    """Write the number of scans to the file argv[1], and mark a teardown by argv[2]."""
+    output, mark = sys.argv[1:]
+    sys.mark = TeardownMark(mark)  # type: ignore[attr-defined]
+    allocate()
+    pathlib.Path(output).write_text(str(len(SCANS)))
+
+
+if __name__ == "__main__":
+    main()
