@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+import re
+import subprocess
+import sys
 
 import pytest
 
-from benchmarks.par_startup import measure, peers, report, wheels
+from benchmarks.par_startup import measure, peers, report, starts, wheels
 from benchmarks.par_startup.measure import Peer, Sample
 
 
@@ -23,6 +26,15 @@ def test_children_count_and_sleep_does_not() -> None:
     assert working.cpu > 0.05
     assert sleeping.cpu < 0.05
     assert sleeping.wall >= 0.3
+
+
+def test_of_a_program_with_children_theirs_counts() -> None:
+    peer = _shell("parent", "echo hello; echo 1.25 2048", expected=b"hello\n")
+    sample = measure.start(dataclasses.replace(peer, children=True))
+    assert (sample.cpu, sample.memory) == (1.25, 2.0)
+    silent = dataclasses.replace(peer, command=("/bin/sh", "-c", "echo hello"), children=True)
+    with pytest.raises(measure.StartError, match="no line of the children's resources"):
+        measure.start(silent)
 
 
 def test_another_answer_or_a_failure_is_an_error() -> None:
@@ -72,6 +84,30 @@ def test_an_interpreter_without_a_task_imports_no_torch(tmp_path: pathlib.Path) 
     assert (tmp_path / "work/static_par/cache.log").read_text() == "1 -c pass "
 
 
+@pytest.mark.parametrize("kind", peers.STARTS)
+def test_a_start_runs_the_same_program_in_both(tmp_path: pathlib.Path, kind: str) -> None:
+    interpreter = tmp_path / "program"
+    interpreter.touch()
+    shop = peers.Workshop(tmp_path / "work", python="python3", requirements=[], index="")
+    venv = shop.peer("venv", [interpreter, peers.PROGRAM], interpreter=True)
+    par, plain = (peers.start(peer, kind) for peer in (peers.par(shop, interpreter), venv))
+    module = "benchmarks.par_startup.starts"
+    if kind == "door, -c":
+        assert par.command == plain.command
+        assert (par.command[1], par.environment["PAR_INTERPRETER"]) == ("-c", "1")
+    else:
+        assert par.environment["PAR_MAIN"] == module
+        assert plain.command == (str(interpreter), "-m", module, *par.command[1:])
+        assert par.command[1] in starts.KINDS
+    assert par.children == plain.children == kind.endswith(("child", "worker"))
+
+
+def test_starts_print_the_resources_of_their_children(capsys: pytest.CaptureFixture[str]) -> None:
+    subprocess.run([sys.executable, "-c", "sum(range(100_000))"], check=True)
+    starts.print_children()
+    assert re.fullmatch(r"[0-9]+\.[0-9]{6} [1-9][0-9]+\n", capsys.readouterr().out)
+
+
 def test_an_interpreter_says_its_torch(tmp_path: pathlib.Path) -> None:
     interpreter = tmp_path / "python"
     interpreter.write_text('#!/bin/sh\n[ "$2" != pass ] && echo "$1" && exit "$STATUS"\n')
@@ -109,6 +145,9 @@ def test_tables_for_people_and_for_programs() -> None:
     assert "| par | 0.65 | 0.60 | 1.00 | 123 |" in text
     precise = report.markdown("Start without torch", [row], base="venv", places=3)
     assert "| par | 0.654 | 0.60 | 1.000 | 123 |" in precise
+    kinds = report.starts({"spawn child": [row]}, base="venv")
+    assert kinds.startswith("Starts through a door and as a child (medians of 7 interleaved")
+    assert "| spawn child | par | 0.65 | 0.60 | 123 |" in kinds
     (figure,) = report.figures("Warm start", [row], base="venv")
     assert (figure.case, figure.subject, figure.peer) == ("Warm start", "par", "venv")
     assert (figure.cpu_seconds, figure.cpu_ratio, figure.runs) == (0.654, 0.605, 7)

@@ -25,7 +25,7 @@ def spawn() -> None:
     child = multiprocessing.get_context("spawn").Process(target=module)
     child.start()
     child.join()
-    _print_children()
+    print_children()
 
 
 def loader() -> None:
@@ -36,7 +36,7 @@ def loader() -> None:
 
     batches = list(DataLoader(Twos(), num_workers=1, multiprocessing_context="spawn"))
     print(batches[0][0])
-    _print_children()
+    print_children()
 
 
 def torchrun() -> None:
@@ -44,10 +44,10 @@ def torchrun() -> None:
     from torch.distributed import run
 
     run.main(["--standalone", "--nproc-per-node=1", "-m", "benchmarks.par_startup.program"])
-    _print_children()
+    print_children()
 
 
-def _print_children() -> None:
+def print_children() -> None:
     """Print the resources of the children that have ended and were waited for."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"{usage.ru_utime + usage.ru_stime:.6f} {usage.ru_maxrss}")

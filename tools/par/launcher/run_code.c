@@ -63,17 +63,18 @@ static int run_command(const wchar_t* command) {
   Py_XDECREF(text);
   if (!bytes) {
     if (PyErr_ExceptionMatches(PyExc_UnicodeError)) {
-      PySys_WriteStderr("Unable to decode the command from the command line:\n");
+      PySys_WriteStderr(
+          "Unable to decode the command from the command line:\n");
     }
     return status_of_error();
   }
   PyCompilerFlags flags = _PyCompilerFlags_INIT;
   flags.cf_flags |= PyCF_IGNORE_COOKIE;
   PyObject* names = main_namespace();
-  PyObject* result = names ? PyRun_StringFlags(PyBytes_AS_STRING(bytes),
-                                               Py_file_input, names, names,
-                                               &flags)
-                           : NULL;
+  PyObject* result =
+      names ? PyRun_StringFlags(PyBytes_AS_STRING(bytes), Py_file_input, names,
+                                names, &flags)
+            : NULL;
   Py_DECREF(bytes);
   return status_of_result(result);
 }
@@ -126,10 +127,10 @@ static FILE* open_source(PyObject* name, const char* path) {
 
 static int set_file(PyObject* names, PyObject* name) {
   PyObject* external = PyImport_ImportModule("_frozen_importlib_external");
-  PyObject* loader =
-      external ? PyObject_CallMethod(external, "SourceFileLoader", "sO",
-                                     "__main__", name)
-               : NULL;
+  PyObject* loader = external
+                         ? PyObject_CallMethod(external, "SourceFileLoader",
+                                               "sO", "__main__", name)
+                         : NULL;
   int result = -1;
   if (loader && PyDict_SetItemString(names, "__file__", name) == 0 &&
       PyDict_SetItemString(names, "__cached__", Py_None) == 0) {

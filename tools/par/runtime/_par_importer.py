@@ -407,7 +407,7 @@ class Runtime:
                     break
         return section
 
-    def age_large_imports(self):
+    def age_large_imports(self) -> None:
         """Move all objects to the collector's oldest generation, if many are new.
 
         Otherwise the collector would soon scan everything that an import has created, three times.
@@ -418,7 +418,7 @@ class Runtime:
         gc.freeze()
         gc.unfreeze()
 
-    def freeze_large_imports(self):
+    def freeze_large_imports(self) -> None:
         """Freeze all objects if there are very many: the program has imported its main parts."""
         if gc.get_count()[0] < _LARGE_PROGRAM:
             self.age_large_imports()
