@@ -13,6 +13,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 _FLUSHED = (_io.TextIOWrapper, _io.BufferedWriter, _io.BufferedRandom, _io.BufferedRWPair)
@@ -23,24 +24,32 @@ _OTHERS = (("zipfile", "ZipFile"), ("tempfile", "_TemporaryFileCloser"))
 def writable() -> set[tuple[int, int, int]]:
     """Return the descriptors that may have unwritten data, each with its device and inode.
 
-    Two kinds do not count: the standard streams, because every exit flushes them, and files without
-    a name, because no other process can open them. Nor do the pipes of multiprocessing's children,
-    which do not buffer what they send to each other. Raises OSError without /proc.
+    The standard streams do not count, because every exit flushes them, nor do files without a name,
+    because no other process can open them. multiprocessing's children have pipes to each other and
+    do not buffer what they send, so their pipes do not count either.
     """
     process: Any = sys.modules.get("multiprocessing.process")
     child = process is not None and process.parent_process() is not None
     rows = set()
-    for descriptor in map(int, os.listdir("/proc/self/fd")):
+    for descriptor in _descriptors():
         try:
             access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
             status = os.fstat(descriptor)
-        except OSError:  # the descriptor of the directory that was listed
+        except OSError:  # not open: for example, that of the directory that was listed
             continue
         file = stat.S_ISREG(status.st_mode) and status.st_nlink > 0
         stream = stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
         if descriptor > 2 and access != os.O_RDONLY and (file or (stream and not child)):
             rows.add((descriptor, status.st_dev, status.st_ino))
     return rows
+
+
+def _descriptors() -> Iterable[int]:
+    """Return numbers that include all open descriptors, or without /proc the first 256 numbers."""
+    try:
+        return map(int, os.listdir("/proc/self/fd"))
+    except OSError:
+        return range(256)
 
 
 def finalize() -> None:
