@@ -37,7 +37,9 @@ class Pip:
 
 def find(*, cache: Path | None = None) -> Pip:
     """Return the first pip that works: python3's own, a wheel on disk, or one from Debian."""
-    if _runs((sys.executable, "-m", "pip")):
+    # Importing a part of pip shows that it exists, in a quarter of the time of `--version`. A first
+    # build checks once for each wheel.
+    if _runs((sys.executable, "-c", "import pip._internal")):
         return Pip((sys.executable, "-m", "pip"))
     cache = cache or cache_directory() / "pip"
     for directory in (_DEBIAN_WHEELS, ensurepip_wheels(), cache):
@@ -64,14 +66,13 @@ def _from_directory(directory: Path | None) -> Pip | None:
     for wheel in reversed(wheels):
         # pip's wheel is a zip file that Python can run.
         argv = (sys.executable, f"{wheel}/pip")
-        if _runs(argv):
+        if _runs((*argv, "--version")):
             return Pip(argv, wheel)
     return None
 
 
-def _runs(argv: tuple[str, ...]) -> bool:
-    command = [*argv, "--version"]
-    # Use an empty working directory, since `-m` would import a pip from the caller's.
+def _runs(command: tuple[str, ...]) -> bool:
+    # Use an empty working directory, since Python would import a pip from the caller's.
     with tempfile.TemporaryDirectory() as directory:
         result = subprocess.run(command, cwd=directory, capture_output=True, check=False)
     return result.returncode == 0

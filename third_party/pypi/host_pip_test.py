@@ -54,7 +54,7 @@ def bare_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_interpreters_own_pip_comes_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] == "-m")
+    monkeypatch.setattr(host_pip, "_runs", lambda argv: argv[1] == "-c")
     assert host_pip.find(cache=tmp_path).argv == (sys.executable, "-m", "pip")
     assert not list(tmp_path.iterdir())
 
