@@ -16,7 +16,6 @@ import re
 import subprocess
 import sys
 import traceback
-import types
 import unittest
 
 import numpy as np
@@ -90,7 +89,7 @@ def test_a_packages_init_is_a_module_of_it_too() -> None:
 def test_what_main_imports_first_is_set_apart_unseen(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "many_objects.py").write_text("objects = [[] for _ in range(100_000)]\n")
+    (tmp_path / "many_objects.py").write_text("objects = [[] for _ in range(101_000)]\n")
     monkeypatch.syspath_prepend(tmp_path)
     collected: list[str] = []
 
@@ -98,13 +97,17 @@ def test_what_main_imports_first_is_set_apart_unseen(
         collected.append(phase)
 
     runner = importlib.import_module("par_runtime.runner")
+    runtime = importlib.import_module("_par_importer").Runtime("packed", "program")
+    runtime.settings["early_imports"] = ["many_objects"]
     gc.callbacks.append(watch)
     try:
-        runner._import_early(types.SimpleNamespace(settings={"early_imports": ["many_objects"]}))
+        runner._import_early(runtime)
+        frozen = gc.get_freeze_count()
     finally:
         gc.callbacks.remove(watch)
         gc.unfreeze()
-    assert collected == []
+    assert (collected, runtime.frozen) == ([], True)
+    assert frozen > 100_000
     assert gc.isenabled()
 
 
